@@ -1,6 +1,7 @@
 //! Communicators under the simulator: how processes find each other, what collectives deliver and cost, what happens
 //! when ranks disagree, die or leave.
 
+mod blocks;
 mod collectives;
 mod departures;
 mod forged;

@@ -12,11 +12,11 @@ use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
 const MIBIBYTE: usize = 1 << 20;
-const RATE: u64 = 25_000_000;
+pub const RATE: u64 = 25_000_000;
 
 /// The ranks of a test bed on its switches, with full frames on its cables; rank 0 alone is told where they are, and
 /// that nothing may be cast.
-fn bed(name: &str, program: &[Step]) -> Case {
+pub fn bed(name: &str, program: &[Step]) -> Case {
     let topology = Topology::builtin(name).expect("a test bed");
     let mut case = Case::new(topology.hosts().len() as u16, program);
     case.mtus.iter_mut().for_each(|mtu| *mtu = 1500);
@@ -27,7 +27,7 @@ fn bed(name: &str, program: &[Step]) -> Case {
 }
 
 /// From the moment in which the last had joined to that in which the last was done.
-fn took(case: &Case) -> f64 {
+pub fn took(case: &Case) -> f64 {
     let played = play(case, 1, NoFaults, "a bed");
     let joined = played.processes().iter().filter_map(|process| process.joined_at).max().expect("all have joined");
     let ended = played.processes().iter().filter_map(|process| Some(process.ended.as_ref()?.1)).max();
@@ -35,28 +35,9 @@ fn took(case: &Case) -> f64 {
 }
 
 /// What one cable of a bed takes for so many bytes in full frames.
-fn copy_seconds(bytes: usize) -> f64 {
+pub fn copy_seconds(bytes: usize) -> f64 {
     let frames = bytes.div_ceil(1468);
     (bytes + frames * (14 + 32 + 24)) as f64 * 8.0 / RATE as f64
-}
-
-#[test]
-fn an_allgather_takes_hardly_longer_than_the_others_blocks_on_one_cable() {
-    let (ranks, bytes) = (8, 256 << 10);
-    let mut case = Case::new(ranks, &[Step::Allgather { bytes }]);
-    case.mtus.fill(1500);
-    (case.rate_bits_per_second, case.burst_bytes) = (100_000_000, 3 << 10);
-    let blocks = copy_seconds(bytes * (usize::from(ranks) - 1)) * RATE as f64 / 100e6;
-    let times = took(&case) / blocks;
-    println!("allgather: {times:.3} times the others' blocks");
-    assert!(times <= 1.10, "{times:.3}");
-    // Where neighbours by number are on different switches the ring goes along them.
-    let mut case = Case { burst_bytes: 3 << 10, ..bed("fig9-5", &[Step::Allgather { bytes: 64 << 10 }]) };
-    let along = took(&case);
-    case.told[0] = Told::default();
-    let across = took(&case);
-    println!("allgather on fig9-5: {along:.3} s along the switches, {across:.3} s by number");
-    assert!(along * 2.0 < across, "{along:.3} s along the switches, {across:.3} s by number");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub struct PerfArgs {
     #[arg(long)]
     pub root: bool,
     /// What to measure, always calls of the library: bcast (and a barrier), barrier, sendrecv (to the next rank and
-    /// from the one before), allgather.
+    /// from the one before), allgather, scatter (and a barrier), gather. Sizes are those of a block there.
     #[arg(long, value_name = "OP", value_enum, default_value_t, hide_possible_values = true)]
     pub op: Op,
     /// How broadcasts travel: auto, or a way such as chain, binary, kary=3, cast (see `ethbcast send --help`). For the
@@ -39,7 +39,8 @@ pub struct PerfArgs {
     /// rest when a receiver has answered). The same on all ranks.
     #[arg(long, value_name = "PRESET", value_parser = super::presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
-    /// Broadcast by no frame to all, as where switches police broadcast. For the root.
+    /// Send no frame to all, as where switches police broadcast: broadcasts go down trees, allgathers round a ring. For
+    /// the root.
     #[arg(long)]
     pub no_casts: bool,
     /// Sizes of the messages, such as 256,4K,1M.

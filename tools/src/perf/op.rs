@@ -15,16 +15,21 @@ pub enum Op {
     Sendrecv,
     /// Every rank's block goes to every rank; the size is a block's.
     Allgather,
+    /// The root's blocks go to their ranks, and a barrier behind it: the root is done before they are there.
+    Scatter,
+    /// Every rank's block goes to the root.
+    Gather,
 }
 
 /// By [`Op`].
-const NAMES: [&str; 4] = ["bcast", "barrier", "sendrecv", "allgather"];
+const NAMES: [&str; 6] = ["bcast", "barrier", "sendrecv", "allgather", "scatter", "gather"];
 
 impl Op {
     /// What one iteration is, as short as a column's heading.
     pub fn heading(self) -> &'static str {
         match self {
             Op::Bcast => "bcast+bar",
+            Op::Scatter => "scatter+bar",
             other => NAMES[other as usize],
         }
     }
@@ -36,7 +41,14 @@ impl Op {
             Op::Barrier => "barriers of the communicator",
             Op::Sendrecv => "to the next rank and from the one before, every message verified by every rank",
             Op::Allgather => "a block from every rank to every rank, every block verified by every rank",
+            Op::Scatter => "a block for every rank from the root, verified by each, and a barrier",
+            Op::Gather => "a block from every rank to the root, every block verified by it",
         }
+    }
+
+    /// Whether how it travels depends on what the network costs.
+    pub fn is_planned(self) -> bool {
+        matches!(self, Op::Bcast | Op::Allgather | Op::Scatter | Op::Gather)
     }
 }
 

@@ -26,7 +26,7 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
     let (calibration, wire) = (calibration.transpose()?, &args.wire);
     // What the root is told holds for all.
     let told = Options {
-        probe: args.op == Op::Bcast && !args.no_probe && calibration.is_none(),
+        probe: args.op.is_planned() && !args.no_probe && calibration.is_none(),
         topology,
         calibration,
         route,

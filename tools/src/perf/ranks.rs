@@ -65,7 +65,7 @@ fn measure_all(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<()> {
     for size in sizes {
         let row = match args.op {
             Op::Bcast => measure_broadcasts(ranks, root, size, iterations)?,
-            op => Row::new(op, size as u64, &measure(ranks, op, size, iterations)?),
+            op => Row::new(op, size as u64, &measure(ranks, op, root, size, iterations)?),
         };
         if args.root {
             report.add(row);
@@ -162,30 +162,46 @@ fn measure_broadcasts(ranks: &Communicator, root: u16, size: usize, iterations: 
 }
 
 /// Times `iterations` operations on blocks of `size` bytes.
-fn measure(ranks: &Communicator, op: Op, size: usize, iterations: u32) -> anyhow::Result<Vec<Duration>> {
-    let count = usize::from(ranks.size());
-    let blocks = if op == Op::Allgather { count } else { 1 };
+fn measure(ranks: &Communicator, op: Op, root: u16, size: usize, iterations: u32) -> anyhow::Result<Vec<Duration>> {
+    let (rank, count) = (ranks.rank(), ranks.size());
+    let has_all = op == Op::Allgather || (matches!(op, Op::Scatter | Op::Gather) && rank == root);
+    let blocks = if has_all { usize::from(count) } else { 1 };
     let (mut own, mut all) = (vec![0; size], vec![0; size * blocks]);
-    let (right, left) = ((ranks.rank() + 1) % ranks.size(), (ranks.rank() + ranks.size() - 1) % ranks.size());
+    let (right, left) = ((rank + 1) % count, (rank + count - 1) % count);
+    let warm_up = if size > LONG_BYTES { 1 } else { WARM_UP };
     let mut times = Vec::with_capacity(iterations as usize);
     ranks.barrier().map_err(failure)?;
-    for iteration in 0..WARM_UP + iterations {
-        own.fill(mark(ranks.rank(), iteration));
+    for iteration in 0..warm_up + iterations {
+        let fill = |block: &mut [u8], rank| block.fill(mark(rank, iteration));
+        if op == Op::Scatter && rank == root {
+            all.chunks_exact_mut(size.max(1)).zip(0..).for_each(|(block, rank)| fill(block, rank));
+        } else {
+            fill(&mut own, rank);
+        }
         let began = Instant::now();
         match op {
             Op::Allgather => ranks.allgather(&own, &mut all),
             Op::Sendrecv => ranks.sendrecv(right, &own, left, &mut all, TAG).map(drop),
+            Op::Scatter => ranks.scatter(root, &all, &mut own).and_then(|()| ranks.barrier()),
+            Op::Gather => ranks.gather(root, &own, &mut all),
             Op::Barrier | Op::Bcast => ranks.barrier(),
         }
         .map_err(failure)?;
-        if iteration >= WARM_UP {
+        if iteration >= warm_up {
             times.push(began.elapsed());
         }
-        let origin = |block: usize| if op == Op::Allgather { block as u16 } else { left };
-        if let Some(bad) =
-            (0..blocks).find(|&at| all[size * at..][..size].iter().any(|&byte| byte != mark(origin(at), iteration)))
-        {
-            bail!(Failure::new(Code::Integrity, format!("the bytes from rank {} are not those it sent", origin(bad))));
+        let came = |bytes: &[u8], from| bytes.iter().all(|&byte| byte == mark(from, iteration));
+        let bad = match op {
+            Op::Allgather => (0..count).find(|&from| !came(&all[size * usize::from(from)..][..size], from)),
+            Op::Gather if rank == root => {
+                (0..count).find(|&from| !came(&all[size * usize::from(from)..][..size], from))
+            }
+            Op::Sendrecv => Some(left).filter(|&from| !came(&all, from)),
+            Op::Scatter => Some(root).filter(|_| !came(&own, rank)),
+            Op::Gather | Op::Barrier | Op::Bcast => None,
+        };
+        if let Some(bad) = bad {
+            bail!(Failure::new(Code::Integrity, format!("the bytes from rank {bad} are not those it sent")));
         }
     }
     Ok(times)

@@ -72,6 +72,11 @@ impl Channel {
         self.outbox.has_gone(id)
     }
 
+    /// Whether a message of this tag is here for which there is no receive.
+    pub(super) fn has_unexpected(&self, tag: u32) -> bool {
+        self.inbox.has_unexpected(tag)
+    }
+
     /// Bytes of the messages in the send queue.
     pub(super) fn queued_bytes(&self) -> usize {
         self.outbox.queued_bytes()

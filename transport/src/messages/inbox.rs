@@ -137,6 +137,11 @@ impl Inbox {
         }
     }
 
+    /// Whether a message of this tag is here for which there is no receive.
+    pub(super) fn has_unexpected(&self, tag: u32) -> bool {
+        self.unexpected.range((tag, 0)..=(tag, u64::MAX)).next().is_some()
+    }
+
     /// The message leaves the pushed buffer for the destination, and what is missing is pulled.
     fn match_with(&mut self, message: u64, receive: RecvId, max_bytes: usize, ledger: &mut Ledger) {
         let incoming = self.messages.get_mut(&message).expect("a message is matched while it is here");

@@ -162,6 +162,11 @@ impl Mailbox {
         self.endpoint.ledger.send(id).is_none_or(|sending| self.channels[sending.to.index()].has_gone(id))
     }
 
+    /// Whether a message of `tag` from rank `from` has begun to arrive for which there is no receive.
+    pub fn has_unexpected(&self, from: Rank, tag: u32) -> bool {
+        self.channels.get(from.index()).is_some_and(|channel| channel.has_unexpected(tag))
+    }
+
     /// Whether nothing is on its way: no send, no receive that has begun, nothing untold.
     pub fn is_idle(&self) -> bool {
         self.endpoint.ledger.sends().0 == 0 && self.endpoint.ledger.receives() == 0

@@ -10,6 +10,7 @@
 mod cables;
 mod calibration;
 mod choose;
+mod collective;
 mod predict;
 mod segment;
 mod shape;
@@ -18,6 +19,7 @@ pub use calibration::{Calibration, CalibrationError, CalibrationProblem, HostCos
 pub use choose::{
     ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, SlowCable, candidates, choose, given, price,
 };
+pub use collective::{Allgather, allgather, scatter};
 pub use predict::{Job, predict};
 pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
 pub use shape::{BlockRound, Shape, Slow};

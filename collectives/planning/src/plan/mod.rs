@@ -17,6 +17,7 @@ mod latency;
 mod layers;
 mod line;
 mod make;
+mod parcels;
 mod speeds;
 mod tree;
 mod via;
@@ -29,6 +30,7 @@ pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all, check
 pub use error::PlanError;
 pub use latency::{completion_time, latency};
 pub use make::{Costs, make};
+pub use parcels::{Parcel, farthest_first, parcels};
 pub use speeds::{Speeds, USUAL, UsualCable};
 pub use tree::Plan;
 pub use via::{UnknownVia, Via};

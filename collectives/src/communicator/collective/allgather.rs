@@ -1,19 +1,26 @@
-//! Allgather: from each rank a block, to all. Short blocks are cast by their ranks, where casts are allowed; others go
-//! round a ring along the switches, because as many casts at once would meet in front of every host.
+//! Allgather: from each rank a block, to all. Each rank casts its own, so that it is sent once; where casts are not
+//! allowed, or are predicted to take longer, blocks go round a ring along the switches.
+//!
+//! As many casts at once meet in front of every host. They take turns frame by frame: a rank casts its frame number f
+//! only when it has read of every other rank what comes [`AHEAD_FRAMES`] turns before. So every port is busy all the
+//! time, which it would not be if one rank cast after the other (each would stand still in its own turn), and no port
+//! ever keeps more than twice that many frames, whatever the rate; it takes no message and no clock. Whoever is slow
+//! holds up all.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
 use super::{Call, Progress, Work, begin_blocks, block_range};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, Member};
+use crate::communicator::member::{Group, MEETING_FRAMES, Member};
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 
-/// Frames that may meet in front of a host at once: half of what a small switch keeps for a port.
-const MEETING_FRAMES: usize = 256;
+/// How many turns a cast may be ahead of what has been read: two ranks may be as far apart, and twice as many frames
+/// meet at most.
+const AHEAD_FRAMES: u64 = MEETING_FRAMES / 2;
 /// Blocks awaited from the left at once: while one is handed on, the next may come.
 const BLOCKS_AHEAD: u16 = 2;
 
@@ -71,9 +78,7 @@ impl Allgather {
         let group = member.group()?;
         let (rank, size) = (group.rank(), group.size());
         let signature = begin_blocks(group, now, (Operation::Allgather, Rank(0)), (blocks_bytes, block_bytes))?;
-        let frames = (Signature::BYTES + block_bytes).div_ceil(group.streams().payload_bytes());
-        let few = frames.saturating_mul(usize::from(size) - 1) <= MEETING_FRAMES;
-        let pattern = if few && group.streams().plans().casts() {
+        let pattern = if group.streams().plans().blocks_are_cast(block_bytes) {
             let others =
                 (1..size).map(|step| rank.ahead(step, size)).map(|origin| (origin, Reading::cast(origin))).collect();
             Pattern::Casts(Casts { own: Writing::cast(rank), others })
@@ -144,7 +149,8 @@ impl Work for Exchange {
 }
 
 impl Casts {
-    /// Casts the own block, and reads those of the others in whatever order they come.
+    /// Reads the blocks of the others in whatever order they come, and casts as much of the own one as it is the turn
+    /// of.
     fn advance(
         &mut self,
         group: &mut Group,
@@ -153,7 +159,6 @@ impl Casts {
         blocks: &mut [u8],
     ) -> Result<bool, Failure> {
         let block_bytes = call.bytes as usize;
-        let given = self.own.advance(group, now, call, &blocks[block_range(group.rank(), block_bytes)]);
         let mut at = 0;
         while let Some((origin, reading)) = self.others.get_mut(at) {
             if reading.advance(group, now, call, &mut blocks[block_range(*origin, block_bytes)])? {
@@ -162,7 +167,17 @@ impl Casts {
                 at += 1;
             }
         }
+        let own = &blocks[block_range(group.rank(), block_bytes)];
+        let given = self.own.advance_to(self.turns(group.rank(), group.size()), group, now, call, own);
         Ok(given && self.others.is_empty())
+    }
+
+    /// How many frames of the own block may be cast now. In a round each rank casts a frame, by rank.
+    fn turns(&self, rank: Rank, size: u16) -> u64 {
+        let (rank, size) = (u64::from(rank.0), u64::from(size));
+        let turn = |(other, reading): &(Rank, Reading)| reading.frames() * size + u64::from(other.0);
+        let Some(next) = self.others.iter().map(turn).min() else { return u64::MAX };
+        (next + AHEAD_FRAMES).checked_sub(rank).map_or(0, |turns| turns / size + 1)
     }
 }
 
@@ -185,7 +200,7 @@ impl AroundTheRing {
                 blocks[passing(self.come)].copy_from_slice(&message[Signature::BYTES..]);
             }
             while self.handed < steps.min(self.come + 1)
-                && self.outbound.advance(group, signature, &blocks[passing(self.handed)])
+                && self.outbound.advance(group, signature, &[&blocks[passing(self.handed)]])
             {
                 self.handed += 1;
                 self.outbound = BlockToSend::new(at(1));

@@ -65,7 +65,7 @@ impl Work for Meeting {
     type Slices<'a> = ();
 
     fn step(&mut self, group: &mut Group, now: Instant, call: Signature, (): ()) -> Result<bool, Failure> {
-        if !self.arrivals.advance(group, call, |_, _| {})? {
+        if !self.arrivals.have_come(group, call)? {
             return Ok(false);
         }
         if let Some(own) = &mut self.own

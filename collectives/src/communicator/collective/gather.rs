@@ -1,6 +1,7 @@
-//! Gather: from each rank a block, to one, as messages; those with the longest way are asked for first.
+//! Gather: from each rank a block, to one; a scatter backwards. Long blocks come to the root a few at a time, or up a
+//! tree where too many would meet in front of it; several short ones come together.
 
-use super::mail::{AwaitedBlocks, BlockToSend};
+use super::relay::{Own, Relay};
 use super::{Call, Progress, Work, begin_blocks, block_range};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
@@ -12,14 +13,9 @@ use ethbcast_transport::wire::Rank;
 /// A gather in progress.
 pub type Gather = Call<GatheredBlocks>;
 
-/// The blocks that one rank awaits or gives.
+/// The blocks that one rank gives, hands on or awaits.
 #[derive(Clone, Debug)]
-pub struct GatheredBlocks {
-    /// At the root: the others' blocks.
-    awaited: AwaitedBlocks,
-    /// Elsewhere: the own block.
-    outbound: Option<BlockToSend>,
-}
+pub struct GatheredBlocks(Relay);
 
 impl Gather {
     /// Begins to gather blocks of `block_bytes` at `root`, where all blocks together have `blocks_bytes`.
@@ -36,17 +32,7 @@ impl Gather {
     ) -> Result<Gather, CommunicatorError> {
         let group = member.group()?;
         let signature = begin_blocks(group, now, (Operation::Gather, root), (blocks_bytes, block_bytes))?;
-        let mut awaited = AwaitedBlocks::default();
-        if group.rank() == root {
-            group
-                .streams()
-                .plans()
-                .farthest_first(root)
-                .into_iter()
-                .for_each(|from| awaited.add(group, from, block_bytes));
-        }
-        let outbound = (group.rank() != root).then(|| BlockToSend::new(root));
-        Ok(Call::new(signature, GatheredBlocks { awaited, outbound }))
+        Ok(Call::new(signature, GatheredBlocks(Relay::of(group, signature))))
     }
 
     /// Moves on: from `block` everywhere, into `blocks` at the root (ignored elsewhere).
@@ -78,23 +64,51 @@ impl Work for GatheredBlocks {
         call: Signature,
         (block, blocks): Self::Slices<'_>,
     ) -> Result<bool, Failure> {
-        if let Some(outbound) = &mut self.outbound {
-            return Ok(outbound.advance(group, call, block));
+        let rank = group.rank();
+        if rank != call.root {
+            return self.0.advance(group, call, &mut Contributor { rank, block });
         }
-        let all = self.awaited.advance(group, call, |from, bytes| {
-            blocks[block_range(from, bytes.len())].copy_from_slice(bytes);
-        })?;
-        if all {
-            blocks[block_range(call.root, block.len())].copy_from_slice(block);
-        }
-        Ok(all)
+        blocks[block_range(rank, block.len())].copy_from_slice(block);
+        self.0.advance(group, call, &mut Collector { blocks })
     }
 
     fn give_up(&mut self, group: &mut Group) {
-        self.awaited.clear(group);
+        self.0.give_up(group);
     }
 
     fn waits_for(&self, _: &mut Group) -> Option<Rank> {
-        self.outbound.as_ref().and_then(BlockToSend::waits_for).or_else(|| self.awaited.waits_for())
+        self.0.waits_for()
+    }
+}
+
+/// The root, which gets all blocks.
+struct Collector<'a> {
+    blocks: &'a mut [u8],
+}
+
+impl Own for Collector<'_> {
+    fn given(&self, _: Rank) -> Option<&[u8]> {
+        None
+    }
+
+    fn keep(&mut self, rank: Rank, block: &[u8]) -> bool {
+        self.blocks[block_range(rank, block.len())].copy_from_slice(block);
+        true
+    }
+}
+
+/// Another rank, which gives its own.
+struct Contributor<'a> {
+    rank: Rank,
+    block: &'a [u8],
+}
+
+impl Own for Contributor<'_> {
+    fn given(&self, rank: Rank) -> Option<&[u8]> {
+        (rank == self.rank).then_some(self.block)
+    }
+
+    fn keep(&mut self, _: Rank, _: &[u8]) -> bool {
+        false
     }
 }

@@ -1,9 +1,9 @@
 //! One message of a collective between two ranks: its signature, then its bytes.
 
 use crate::communicator::failure::{Cause, Failure};
-use crate::communicator::member::{FIRST_RESERVED_TAG, Group};
+use crate::communicator::member::{FIRST_RESERVED_TAG, Group, Handover};
 use crate::communicator::signature::Signature;
-use ethbcast_transport::messages::{RecvId, RecvOutcome};
+use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId};
 use ethbcast_transport::wire::Rank;
 use std::sync::Arc;
 
@@ -16,25 +16,34 @@ pub(super) struct BlockToSend {
     to: Rank,
     /// The message, once it is made and until it is handed over.
     message: Option<Arc<[u8]>>,
-    gone: bool,
+    handed: Option<Handover>,
 }
 
 impl BlockToSend {
     pub(super) fn new(to: Rank) -> BlockToSend {
-        BlockToSend { to, message: None, gone: false }
+        BlockToSend { to, message: None, handed: None }
     }
 
-    /// Hands the block over; false while the send queue is full. If the rank is not there any more, that shows
-    /// elsewhere.
-    pub(super) fn advance(&mut self, group: &mut Group, signature: Signature, block: &[u8]) -> bool {
-        if !self.gone {
-            let message = self.message.get_or_insert_with(|| message(signature, block));
-            self.gone = group.messages().send_internal(self.to, TAG, message.clone());
+    /// Hands these blocks over as one; false while the send queue is full. If the rank is not there any more, that
+    /// shows elsewhere.
+    pub(super) fn advance(&mut self, group: &mut Group, signature: Signature, blocks: &[&[u8]]) -> bool {
+        if self.handed.is_none() {
+            let message = self.message.get_or_insert_with(|| message(signature, blocks));
+            let handed = group.messages().send_internal(self.to, TAG, message.clone());
+            self.handed = Some(handed).filter(|&handed| handed != Handover::Full);
         }
-        if self.gone {
+        if self.handed.is_some() {
             self.message = None;
         }
-        self.gone
+        self.handed.is_some()
+    }
+
+    /// The message, once it has been handed over to somebody.
+    pub(super) fn id(&self) -> Option<SendId> {
+        match self.handed {
+            Some(Handover::Sent(id)) => Some(id),
+            _ => None,
+        }
     }
 
     /// To whom it goes, while it waits for room.
@@ -43,12 +52,22 @@ impl BlockToSend {
     }
 }
 
-fn message(signature: Signature, block: &[u8]) -> Arc<[u8]> {
-    let mut message: Arc<[u8]> = std::iter::repeat_n(0, Signature::BYTES + block.len()).collect();
-    let bytes = Arc::get_mut(&mut message).expect("it has just been made");
-    bytes[..Signature::BYTES].copy_from_slice(&signature.head(&[]));
-    bytes[Signature::BYTES..].copy_from_slice(block);
+fn message(signature: Signature, blocks: &[&[u8]]) -> Arc<[u8]> {
+    let block_bytes: usize = blocks.iter().map(|block| block.len()).sum();
+    let mut message: Arc<[u8]> = std::iter::repeat_n(0, Signature::BYTES + block_bytes).collect();
+    let (head, mut rest) = Arc::get_mut(&mut message).expect("it has just been made").split_at_mut(Signature::BYTES);
+    head.copy_from_slice(&signature.head(&[]));
+    for block in blocks {
+        let place;
+        (place, rest) = rest.split_at_mut(block.len());
+        place.copy_from_slice(block);
+    }
     message
+}
+
+/// Whether a block has begun to come from a rank that nobody awaits.
+pub(super) fn has_begun(group: &mut Group, from: Rank) -> bool {
+    group.messages().has_unexpected(from, TAG)
 }
 
 /// Blocks awaited from several ranks, or several from one.
@@ -75,24 +94,29 @@ impl AwaitedBlocks {
         self.awaited.push(inbound);
     }
 
-    /// Gives every block that has come, with the rank it is from, to `take`; true once none is awaited. For one block
-    /// from each rank.
-    pub(super) fn advance(
+    /// One that has come, signature in front, and its place among those awaited; of several from one rank the one
+    /// awaited longest.
+    pub(super) fn take_any(
         &mut self,
         group: &mut Group,
         signature: Signature,
-        mut take: impl FnMut(Rank, &[u8]),
-    ) -> Result<bool, Failure> {
-        let mut at = 0;
-        while let Some(inbound) = self.awaited.get_mut(at) {
-            match inbound.poll(group, signature)? {
-                Some(message) => {
-                    take(inbound.from, &message[Signature::BYTES..]);
-                    self.awaited.remove(at);
-                }
-                None => at += 1,
+    ) -> Result<Option<(usize, Vec<u8>)>, Failure> {
+        for at in 0..self.awaited.len() {
+            let (before, rest) = self.awaited.split_at_mut(at);
+            let inbound = &mut rest[0];
+            if before.iter().all(|earlier| earlier.from != inbound.from)
+                && let Some(message) = inbound.poll(group, signature)?
+            {
+                self.awaited.remove(at);
+                return Ok(Some((at, message)));
             }
         }
+        Ok(None)
+    }
+
+    /// Whether none is awaited any more, where no block has any bytes.
+    pub(super) fn have_come(&mut self, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
+        while self.take_any(group, signature)?.is_some() {}
         Ok(self.awaited.is_empty())
     }
 
@@ -105,6 +129,11 @@ impl AwaitedBlocks {
             self.awaited.remove(0);
         }
         Ok(message)
+    }
+
+    /// How many are awaited.
+    pub(super) fn count(&self) -> usize {
+        self.awaited.len()
     }
 
     /// From whom the one awaited longest is to come.

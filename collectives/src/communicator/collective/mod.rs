@@ -11,6 +11,7 @@ mod call;
 mod gather;
 mod mail;
 mod patience;
+mod relay;
 mod scatter;
 mod shares;
 mod transfer;

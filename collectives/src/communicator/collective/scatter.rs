@@ -1,6 +1,7 @@
-//! Scatter: to each rank a block of its own, from one, as messages; those with the longest way go first.
+//! Scatter: to each rank a block of its own, from one. Blocks go straight to their ranks, or several together down a
+//! tree where they are short and many; those with the longest way go first.
 
-use super::mail::{AwaitedBlocks, BlockToSend};
+use super::relay::{Own, Relay};
 use super::{Call, Progress, Work, begin_blocks, block_range};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
@@ -12,14 +13,9 @@ use ethbcast_transport::wire::Rank;
 /// A scatter in progress.
 pub type Scatter = Call<Shares>;
 
-/// The blocks that one rank gives or awaits.
+/// The blocks that one rank gives, hands on or awaits.
 #[derive(Clone, Debug)]
-pub struct Shares {
-    /// At the root: the blocks that have not been handed over, the next one last.
-    outbound: Vec<(Rank, BlockToSend)>,
-    /// Elsewhere: the own block.
-    awaited: AwaitedBlocks,
-}
+pub struct Shares(Relay);
 
 impl Scatter {
     /// Begins to scatter blocks of `block_bytes` from `root`, where all blocks together have `blocks_bytes`.
@@ -36,14 +32,7 @@ impl Scatter {
     ) -> Result<Scatter, CommunicatorError> {
         let group = member.group()?;
         let signature = begin_blocks(group, now, (Operation::Scatter, root), (blocks_bytes, block_bytes))?;
-        let (mut outbound, mut awaited) = (Vec::new(), AwaitedBlocks::default());
-        if group.rank() == root {
-            let order = group.streams().plans().farthest_first(root);
-            outbound = order.into_iter().rev().map(|to| (to, BlockToSend::new(to))).collect();
-        } else {
-            awaited.add(group, root, block_bytes);
-        }
-        Ok(Call::new(signature, Shares { outbound, awaited }))
+        Ok(Call::new(signature, Shares(Relay::of(group, signature))))
     }
 
     /// Moves on: from `blocks` at the root (ignored elsewhere), into `block` everywhere.
@@ -75,24 +64,55 @@ impl Work for Shares {
         call: Signature,
         (blocks, block): Self::Slices<'_>,
     ) -> Result<bool, Failure> {
-        if group.rank() != call.root {
-            return self.awaited.advance(group, call, |_, bytes| block.copy_from_slice(bytes));
+        let (rank, block_bytes) = (group.rank(), block.len());
+        if rank != call.root {
+            return self.0.advance(group, call, &mut Recipient { rank, block });
         }
-        while let Some((to, outbound)) = self.outbound.last_mut() {
-            if !outbound.advance(group, call, &blocks[block_range(*to, block.len())]) {
-                return Ok(false);
-            }
-            self.outbound.pop();
-        }
-        block.copy_from_slice(&blocks[block_range(call.root, block.len())]);
-        Ok(true)
+        block.copy_from_slice(&blocks[block_range(rank, block_bytes)]);
+        self.0.advance(group, call, &mut Giver { blocks, block_bytes })
     }
 
     fn give_up(&mut self, group: &mut Group) {
-        self.awaited.clear(group);
+        self.0.give_up(group);
     }
 
     fn waits_for(&self, _: &mut Group) -> Option<Rank> {
-        self.outbound.last().map(|&(to, _)| to).or_else(|| self.awaited.waits_for())
+        self.0.waits_for()
+    }
+}
+
+/// The root, which has all blocks.
+struct Giver<'a> {
+    blocks: &'a [u8],
+    block_bytes: usize,
+}
+
+impl Own for Giver<'_> {
+    fn given(&self, rank: Rank) -> Option<&[u8]> {
+        Some(&self.blocks[block_range(rank, self.block_bytes)])
+    }
+
+    fn keep(&mut self, _: Rank, _: &[u8]) -> bool {
+        false
+    }
+}
+
+/// Another rank, which gets its own.
+struct Recipient<'a> {
+    rank: Rank,
+    block: &'a mut [u8],
+}
+
+impl Own for Recipient<'_> {
+    fn given(&self, _: Rank) -> Option<&[u8]> {
+        None
+    }
+
+    fn keep(&mut self, rank: Rank, block: &[u8]) -> bool {
+        let is_own = rank == self.rank;
+        if is_own {
+            self.block.copy_from_slice(block);
+        }
+        is_own
     }
 }

@@ -15,12 +15,13 @@ pub struct Writing {
     frame_bytes: usize,
     begun: bool,
     written: usize,
+    frames: u64,
 }
 
 impl Writing {
     /// One in frames of so many bytes at most, as far as they can be so long.
     pub(super) fn new(name: StreamName, frame_bytes: usize) -> Writing {
-        Writing { name, frame_bytes, begun: false, written: 0 }
+        Writing { name, frame_bytes, begun: false, written: 0, frames: 0 }
     }
 
     /// One that goes by a cast of rank `origin`.
@@ -30,8 +31,23 @@ impl Writing {
 
     /// Writes as much of `data` as there is room for; true once all of it is written.
     pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
+        self.advance_to(u64::MAX, group, now, signature, data)
+    }
+
+    /// The same, of so many frames in all at most.
+    pub(super) fn advance_to(
+        &mut self,
+        most_frames: u64,
+        group: &mut Group,
+        now: Instant,
+        signature: Signature,
+        data: &[u8],
+    ) -> bool {
         let payload_bytes = group.streams().payload_bytes();
         while !self.begun || self.written < data.len() {
+            if self.frames >= most_frames {
+                return false;
+            }
             let room = if self.begun { payload_bytes } else { payload_bytes - Signature::BYTES };
             let room = room.min(self.frame_bytes);
             let part = &data[self.written..][..room.min(data.len() - self.written)];
@@ -48,6 +64,7 @@ impl Writing {
             }
             self.begun = true;
             self.written += part.len();
+            self.frames += 1;
         }
         true
     }
@@ -69,12 +86,13 @@ pub struct Reading {
     name: Option<StreamName>,
     begun: bool,
     read: usize,
+    frames: u64,
 }
 
 impl Reading {
     /// One that is expected on this stream, and may come by another of its origin.
     pub(super) fn new(expected: StreamName) -> Reading {
-        Reading { expected, is_certain: false, name: None, begun: false, read: 0 }
+        Reading { expected, is_certain: false, name: None, begun: false, read: 0, frames: 0 }
     }
 
     /// One that comes by this stream.
@@ -104,12 +122,18 @@ impl Reading {
             let part = payload.len().min(data.len() - self.read);
             data[self.read..][..part].copy_from_slice(&payload[..part]);
             (self.begun, self.read) = (true, self.read + part);
+            self.frames += 1;
             group.streams().consume(now, name, self.read < data.len());
         }
         if (self.begun, self.read) != before {
             group.streams().drained(now, name);
         }
         if self.begun && self.read == data.len() { Ok(true) } else { self.dried_up(group, signature) }
+    }
+
+    /// How many frames of it have been read.
+    pub(super) fn frames(&self) -> u64 {
+        self.frames
     }
 
     /// An error once nothing more can come.

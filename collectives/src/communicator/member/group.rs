@@ -95,7 +95,7 @@ impl Group {
 
     /// See [`Member::has_gone`](super::Member::has_gone).
     pub(super) fn has_gone(&self, id: SendId) -> bool {
-        self.messages.mailbox().has_gone(id)
+        self.messages.has_gone(id)
     }
 
     /// Why nothing can be exchanged with a rank any more.

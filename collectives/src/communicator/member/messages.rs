@@ -14,6 +14,17 @@ pub(in crate::communicator) const FIRST_RESERVED_TAG: u32 = 1 << 31;
 /// Outcomes that may wait to be taken, and sends or receives that may be under way, of each kind.
 const MOST_ASKED: usize = 1024;
 
+/// What has become of a message that was to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::communicator) enum Handover {
+    /// It is in the send queue.
+    Sent(SendId),
+    /// There is nobody to send it to.
+    Nobody,
+    /// The send queue has no room.
+    Full,
+}
+
 /// The messages of one member: those of the application and those that are parts of collectives.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Messages {
@@ -65,19 +76,29 @@ impl Messages {
         Ok(id)
     }
 
-    /// Sends a part of a collective, whose outcome nobody waits for; false if there is no room. To a rank that is not
-    /// there any more nothing is sent: that shows elsewhere.
-    pub(in crate::communicator) fn send_internal(&mut self, to: Rank, tag: u32, bytes: Arc<[u8]>) -> bool {
+    /// Sends a part of a collective, whose outcome nobody waits for. To a rank that is not there any more nothing is
+    /// sent: that shows elsewhere.
+    pub(in crate::communicator) fn send_internal(&mut self, to: Rank, tag: u32, bytes: Arc<[u8]>) -> Handover {
         match self.mailbox.send(to, tag, bytes) {
             Ok(id) => {
                 self.sends.add(id);
                 self.sends.ignore(id);
                 self.collect();
-                true
+                Handover::Sent(id)
             }
-            Err(SendError::QueueFull { .. }) => false,
-            Err(SendError::PeerGone { .. } | SendError::NoSuchRank { .. }) => true,
+            Err(SendError::QueueFull { .. }) => Handover::Full,
+            Err(SendError::PeerGone { .. } | SendError::NoSuchRank { .. }) => Handover::Nobody,
         }
+    }
+
+    /// Whether all of a message has been sent at least once.
+    pub(in crate::communicator) fn has_gone(&self, id: SendId) -> bool {
+        self.mailbox.has_gone(id)
+    }
+
+    /// Whether a message of `tag` from a rank has begun to arrive that nobody has asked for.
+    pub(in crate::communicator) fn has_unexpected(&self, from: Rank, tag: u32) -> bool {
+        self.mailbox.has_unexpected(from, tag)
     }
 
     /// Receives a part of a collective; `None` if there is no room.

@@ -1,8 +1,8 @@
-//! One process of a group: a state machine that finds the others, exchanges messages with them and makes collectives
-//! possible.
+//! One process of a group: a state machine that finds the others, and makes messages and collectives possible.
 
 mod agreement;
 mod asked;
+mod block_plans;
 mod calls;
 mod cast_tree;
 mod claims;
@@ -18,8 +18,9 @@ mod streams;
 mod waits;
 mod way;
 
+pub(super) use block_plans::{Bundle, MEETING_FRAMES, Passage};
 pub(super) use group::Group;
-pub(super) use messages::FIRST_RESERVED_TAG;
+pub(super) use messages::{FIRST_RESERVED_TAG, Handover};
 pub use stats::{MemberMemory, MemberStats};
 pub(super) use way::{StreamName, Way};
 

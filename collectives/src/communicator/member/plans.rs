@@ -1,8 +1,10 @@
 //! The trees of a group's ways, the same at each rank, and which way is predicted to be the fastest.
 
+use super::block_plans::{BlockTree, Passage, casts_are_best};
 use super::way::{KARY, StreamName, Way};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
 use crate::communicator::node::Nodes;
+use crate::communicator::signature::Operation;
 use ethbcast_planning::model::{Calibration, Choice, Situation, candidates, given, price};
 use ethbcast_planning::plan::{self, MIN_SEGMENT_BYTES, Plan, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Place, Topology};
@@ -39,6 +41,10 @@ pub(in crate::communicator) struct Plans {
     /// Plans that have been made.
     made: BTreeMap<StreamName, Plan>,
     decided: BTreeMap<(Rank, usize), Decision>,
+    /// Of scatters and gathers, by operation, root and bytes of a block.
+    block_trees: BTreeMap<(u8, Rank, usize), Option<BlockTree>>,
+    /// Of allgathers, by bytes of a block: whether they are casts.
+    exchanges: BTreeMap<usize, bool>,
 }
 
 /// How so many bytes travel.
@@ -74,6 +80,8 @@ impl Plans {
             segment_bytes: segment_frames * payload_bytes,
             made: BTreeMap::new(),
             decided: BTreeMap::new(),
+            block_trees: BTreeMap::new(),
+            exchanges: BTreeMap::new(),
             network,
         }
     }
@@ -82,9 +90,40 @@ impl Plans {
         self.members.len() as u16
     }
 
-    /// Whether blocks may go by one frame to all.
-    pub(in crate::communicator) fn casts(&self) -> bool {
-        self.network.casts()
+    /// Whether the blocks of an allgather, of so many bytes each, go by a cast of each rank: that is allowed, and
+    /// predicted to take no longer than a ring.
+    pub(in crate::communicator) fn blocks_are_cast(&mut self, block_bytes: usize) -> bool {
+        if !self.network.casts() {
+            return false;
+        }
+        if let Some(&known) = self.exchanges.get(&block_bytes) {
+            return known;
+        }
+        let are_cast = casts_are_best(&self.situation(Rank::ROOT, block_bytes as u64));
+        forget_one(&mut self.exchanges);
+        log::info!(
+            "blocks of {block_bytes} bytes go {}",
+            if are_cast { "by a cast of each rank" } else { "round a ring" }
+        );
+        self.exchanges.insert(block_bytes, are_cast);
+        are_cast
+    }
+
+    /// What passes through a rank in a scatter or gather.
+    pub(in crate::communicator) fn passage(
+        &mut self,
+        rank: Rank,
+        (operation, root): (Operation, Rank),
+        block_bytes: usize,
+    ) -> Passage {
+        let (key, payload_bytes) = ((operation as u8, root, block_bytes), self.payload_bytes as usize);
+        if !self.block_trees.contains_key(&key) {
+            let tree = BlockTree::of(operation, &self.situation(root, block_bytes as u64));
+            forget_one(&mut self.block_trees);
+            self.block_trees.insert(key, tree);
+        }
+        let tree = self.block_trees.get(&key).and_then(Option::as_ref);
+        tree.map(|tree| tree.passage(rank, block_bytes, payload_bytes)).unwrap_or_default()
     }
 
     /// All ranks along the switches in depth-first order: a ring over them uses every cable once in each direction.
@@ -94,15 +133,6 @@ impl Plans {
         };
         let next = |&rank: &usize| chain.children(rank).first().copied();
         std::iter::successors(Some(chain.root()), next).map(|rank| Rank(rank as u16)).collect()
-    }
-
-    /// The ranks but `root`, those first to whom the way from there is the longest; of equal ones the next behind it.
-    pub(in crate::communicator) fn farthest_first(&self, root: Rank) -> Vec<Rank> {
-        let size = self.size();
-        let hops = self.topology.hops_from(self.topology.switch_of(root.index()));
-        let mut ranks: Vec<Rank> = (1..size).map(|step| root.ahead(step, size)).collect();
-        ranks.sort_by_key(|rank| std::cmp::Reverse(hops[self.topology.switch_of(rank.index())]));
-        ranks
     }
 
     /// Whether messages can travel in blocks among so many ranks.
@@ -115,6 +145,8 @@ impl Plans {
         (self.calibration, self.is_known) = (calibration, true);
         self.made.clear();
         self.decided.clear();
+        self.block_trees.clear();
+        self.exchanges.clear();
     }
 
     /// Whether a stream can be: what nobody would choose needs no plan.
@@ -215,9 +247,7 @@ impl Plans {
             Some(plan) => plan.clone(),
             None => {
                 let plan = self.plan(origin, way)?;
-                if self.made.len() == REMEMBERED {
-                    self.made.pop_first();
-                }
+                forget_one(&mut self.made);
                 self.made.entry(name).or_insert(plan).clone()
             }
         };
@@ -253,9 +283,7 @@ impl Plans {
         }
         let ways = chosen.map_or_else(|| self.candidates(frames), |way| vec![way]);
         let decision = self.best(origin, bytes, ways);
-        if self.decided.len() == REMEMBERED {
-            self.decided.pop_first();
-        }
+        forget_one(&mut self.decided);
         self.decided.insert((origin, bytes), decision);
         log::info!("{bytes} bytes from rank {origin} go by {}", self.via(decision.way));
         decision
@@ -286,5 +314,12 @@ impl Plans {
         // In blocks, and where a relay waits for all of a message, frames are full.
         let is_cut = matches!(best.1.way, Way::Tree(via) if !via.is_atomic()) || best.1.way == Way::Saved;
         if is_cut { best.1 } else { Decision { frame_bytes, ..best.1 } }
+    }
+}
+
+/// Makes room for one more.
+fn forget_one<K: Ord, V>(remembered: &mut BTreeMap<K, V>) {
+    if remembered.len() == REMEMBERED {
+        remembered.pop_first();
     }
 }

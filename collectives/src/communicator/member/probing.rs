@@ -1,6 +1,6 @@
 //! What the network costs, measured once all are there and before the first call: by rank 0, which tells the others.
 
-use super::messages::{FIRST_RESERVED_TAG, Messages};
+use super::messages::{FIRST_RESERVED_TAG, Handover, Messages};
 use crate::communicator::network::{read_costs, write_costs};
 use crate::measure::{ProbeSettings, Prober, Responder, calibrate, kind};
 use ethbcast_planning::model::Calibration;
@@ -83,7 +83,7 @@ impl Probing {
             }
             Stage::Telling(told, left) => {
                 while let Some(&to) = left.last()
-                    && messages.send_internal(to, TAG, told.clone())
+                    && messages.send_internal(to, TAG, told.clone()) != Handover::Full
                 {
                     left.pop();
                 }

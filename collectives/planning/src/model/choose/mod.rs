@@ -100,7 +100,7 @@ pub struct Choice {
 
 impl Situation<'_> {
     /// Which cables and hosts are slower than the calibration's usual one, if any are.
-    fn speeds(&self) -> Option<Speeds> {
+    pub(super) fn speeds(&self) -> Option<Speeds> {
         let frame_ns = self.calibration.gap_ns(self.frame_payload_bytes);
         let usual = UsualCable { frame_ns, frame_bits: self.calibration.frame_bits(self.frame_payload_bytes) };
         let hosts = self.topology.hosts();

@@ -1,0 +1,133 @@
+//! How blocks of a scatter go down a plan: several together where they are short, those with the longest way first. A
+//! gather is the same backwards.
+
+use super::tree::Plan;
+use crate::topology::Topology;
+use std::cmp::Reverse;
+
+/// Blocks that go together between a rank and one of its children.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    /// To which child, or from which.
+    pub child: usize,
+    /// Whose blocks, in the order they are in.
+    pub ranks: Vec<usize>,
+}
+
+/// The ranks but the root, those first that have the longest way from it: the most ranks that hand on, then the most
+/// switches; of equal ones the lower rank.
+///
+/// # Panics
+/// Unless `host_of_rank` names a host of the topology for each rank.
+pub fn farthest_first(plan: &Plan, topology: &Topology, host_of_rank: &[usize]) -> Vec<usize> {
+    let depths = depths(plan);
+    let hops = topology.hops_from(topology.switch_of(host_of_rank[plan.root()]));
+    let hops = |rank: usize| hops[topology.switch_of(host_of_rank[rank])];
+    let mut ranks: Vec<usize> = (0..plan.ranks()).filter(|&rank| rank != plan.root()).collect();
+    ranks.sort_by_key(|&rank| Reverse((depths[rank], hops(rank))));
+    ranks
+}
+
+/// For each rank how many edges it is from the root.
+fn depths(plan: &Plan) -> Vec<usize> {
+    let mut depths = vec![0; plan.ranks()];
+    let mut downward = vec![plan.root()];
+    while let Some(rank) = downward.pop() {
+        for &child in plan.children(rank) {
+            depths[child] = depths[rank] + 1;
+            downward.push(child);
+        }
+    }
+    depths
+}
+
+/// What goes between `rank` and its children, where blocks go in this order and up to `most` of them together: each
+/// child's own and those of all behind it. A parcel stands where its first block does.
+///
+/// # Panics
+/// If `order` names a rank that there is not.
+pub fn parcels(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<Parcel> {
+    let mut parcels: Vec<Parcel> = Vec::new();
+    let behind = behind(plan, rank);
+    // The parcel that is being filled for each child.
+    let mut open: Vec<Option<usize>> = vec![None; plan.ranks()];
+    for &to in order {
+        let Some(child) = behind[to] else { continue };
+        let fits = open[child].filter(|&at| parcels[at].ranks.len() < most);
+        let at = fits.unwrap_or_else(|| {
+            parcels.push(Parcel { child, ranks: Vec::new() });
+            parcels.len() - 1
+        });
+        parcels[at].ranks.push(to);
+        open[child] = Some(at);
+    }
+    parcels
+}
+
+/// For each rank the child of `rank` that it is behind, or is.
+fn behind(plan: &Plan, rank: usize) -> Vec<Option<usize>> {
+    let mut behind = vec![None; plan.ranks()];
+    for &child in plan.children(rank) {
+        let mut below = vec![child];
+        while let Some(next) = below.pop() {
+            behind[next] = Some(child);
+            below.extend(plan.children(next));
+        }
+    }
+    behind
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Costs, Via, make};
+
+    fn parcel(child: usize, ranks: &[usize]) -> Parcel {
+        Parcel { child, ranks: ranks.to_vec() }
+    }
+
+    #[test]
+    fn a_rank_sends_each_child_its_block_and_those_of_all_behind_it_the_farthest_first() {
+        let children = [vec![1, 2], vec![3, 4], vec![5], vec![], vec![], vec![]];
+        let plan = Plan::from_children(Via::Binary, 0, &children).expect("a plan");
+        let topology = Topology::single_switch((0..6).map(|host| format!("n{host}"))).expect("hosts");
+        let order = farthest_first(&plan, &topology, &[0, 1, 2, 3, 4, 5]);
+        assert_eq!(order, [3, 4, 5, 1, 2]);
+        let both = [parcel(1, &[3, 4]), parcel(2, &[5, 2]), parcel(1, &[1])];
+        assert_eq!(parcels(&plan, &order, 0, 2), both);
+        assert_eq!(parcels(&plan, &order, 0, 9), [parcel(1, &[3, 4, 1]), parcel(2, &[5, 2])]);
+        assert_eq!(parcels(&plan, &order, 1, 1), [parcel(3, &[3]), parcel(4, &[4])]);
+        assert_eq!(parcels(&plan, &order, 5, 1), []);
+    }
+
+    #[test]
+    fn every_block_passes_every_edge_on_its_way_once_and_no_other() {
+        let topology = Topology::builtin("fig9-5").expect("a test bed");
+        let hosts: Vec<usize> = (0..topology.hosts().len()).collect();
+        for via in [Via::Flat, Via::Chain, Via::Binary, Via::Kary(4)] {
+            let plan = make(via, &topology, 7, &hosts, &Costs::default()).expect("a plan");
+            let order = farthest_first(&plan, &topology, &hosts);
+            let depths = depths(&plan);
+            for most in [1, 5, 100] {
+                let mut hops = vec![0; plan.ranks()];
+                for rank in 0..plan.ranks() {
+                    for Parcel { ranks, .. } in parcels(&plan, &order, rank, most) {
+                        assert!((1..=most).contains(&ranks.len()));
+                        ranks.iter().for_each(|&rank| hops[rank] += 1);
+                    }
+                }
+                assert_eq!(hops, depths, "{via}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_those_whom_the_root_sends_to_itself_the_ones_behind_more_switches_come_first() {
+        let topology = Topology::builtin("fig9-4").expect("a test bed");
+        let hosts: Vec<usize> = (0..topology.hosts().len()).collect();
+        let plan = make(Via::Flat, &topology, 0, &hosts, &Costs::default()).expect("a plan");
+        let hops = topology.hops_from(topology.switch_of(0));
+        let order = farthest_first(&plan, &topology, &hosts);
+        assert!(order.windows(2).all(|pair| hops[topology.switch_of(pair[0])] >= hops[topology.switch_of(pair[1])]));
+    }
+}

@@ -1,0 +1,103 @@
+//! How the blocks of a call travel: arithmetic over what the group knows of its network, the same at each rank.
+
+use crate::communicator::signature::{Operation, Signature};
+use ethbcast_planning::model::{self, Situation};
+use ethbcast_planning::plan::{Parcel, Plan, Via, farthest_first, parcels};
+use ethbcast_transport::wire::Rank;
+
+/// Frames that may meet in front of a host at once: half of what a small switch keeps for a port.
+pub(in crate::communicator) const MEETING_FRAMES: u64 = 256;
+/// Frames of a message that come before anybody has asked for them, at most: see `btp2_bytes` of
+/// [`Settings`](ethbcast_transport::messages::Settings).
+const UNASKED_FRAMES: u64 = 13;
+
+/// What a message of a collective has beside its blocks: the head of a push, and the signature.
+const HEAD_BYTES: u64 = 32 + Signature::BYTES as u64;
+
+/// Blocks that go together between this rank and another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::communicator) struct Bundle {
+    /// From or to whom.
+    pub peer: Rank,
+    /// Whose blocks, in the order they are in.
+    pub blocks: Vec<Rank>,
+}
+
+/// What passes through one rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::communicator) struct Passage {
+    /// What comes.
+    pub arrivals: Vec<Bundle>,
+    /// What goes.
+    pub departures: Vec<Bundle>,
+    /// Whether a parcel is more than a frame.
+    pub is_long: bool,
+}
+
+/// The tree of a scatter or gather.
+#[derive(Clone, Debug)]
+pub(in crate::communicator) struct BlockTree {
+    plan: Plan,
+    /// The ranks but the root, in the order in which their blocks pass.
+    order: Vec<usize>,
+    /// So many blocks go together at most.
+    most: usize,
+    is_gather: bool,
+}
+
+impl BlockTree {
+    /// That of least predicted time; of equal ones the one in which nobody hands on for others, who would wait if it
+    /// came late to the call. `None` if the situation's root is no member.
+    pub(super) fn of(operation: Operation, situation: &Situation) -> Option<BlockTree> {
+        let (ranks, is_gather) = (situation.members.len(), operation == Operation::Gather);
+        let (most, unasked) = parcels_of(situation);
+        // What comes to the root unasked and at once must find room.
+        let is_flat = !is_gather || unasked * (ranks as u64 - 1) <= MEETING_FRAMES;
+        // Where every block has frames of its own, a tree saves nothing.
+        let is_tree = most > 1 || !is_flat;
+        let candidates = [(Via::Flat, 1, is_flat), (Via::Binary, most, is_tree)].into_iter().filter(|way| way.2);
+        let priced = candidates.filter_map(|(via, most, _)| {
+            let plan = model::price(via, situation).ok()?.plan;
+            Some((model::scatter(&plan, most, situation), plan, most))
+        });
+        let (_, plan, most) = priced.reduce(|best, next| if next.0 < best.0 { next } else { best })?;
+        let mut order = farthest_first(&plan, situation.topology, situation.members);
+        if is_gather {
+            order.reverse();
+        }
+        Some(BlockTree { plan, order, most, is_gather })
+    }
+
+    /// What passes through a rank, in blocks of so many bytes where a frame carries `payload_bytes`.
+    pub(super) fn passage(&self, rank: Rank, block_bytes: usize, payload_bytes: usize) -> Passage {
+        let parcels = |rank: usize| parcels(&self.plan, &self.order, rank, self.most).into_iter();
+        let bundle = |peer: usize, Parcel { ranks, .. }: Parcel| Bundle {
+            peer: Rank(peer as u16),
+            blocks: ranks.into_iter().map(|rank| Rank(rank as u16)).collect(),
+        };
+        let below = parcels(rank.index()).map(|parcel| bundle(parcel.child, parcel)).collect();
+        let own = |parent| {
+            parcels(parent).filter(|parcel| parcel.child == rank.index()).map(move |parcel| bundle(parent, parcel))
+        };
+        let above = self.plan.parent(rank.index()).into_iter().flat_map(own).collect();
+        let is_long = HEAD_BYTES as usize + block_bytes > payload_bytes;
+        match self.is_gather {
+            true => Passage { arrivals: below, departures: above, is_long },
+            false => Passage { arrivals: above, departures: below, is_long },
+        }
+    }
+}
+
+/// How many blocks fit one frame, and how many frames of one come unasked.
+fn parcels_of(situation: &Situation) -> (usize, u64) {
+    let (ranks, block_bytes) = (situation.members.len(), situation.size_bytes.unwrap_or_default());
+    let room = situation.frame_payload_bytes.saturating_sub(HEAD_BYTES);
+    let most = room.checked_div(block_bytes).map_or(ranks, |blocks| blocks.clamp(1, ranks as u64) as usize);
+    (most, (HEAD_BYTES + block_bytes).div_ceil(situation.frame_payload_bytes).min(UNASKED_FRAMES))
+}
+
+/// Whether the blocks of an allgather travel by a cast of each rank in no more time than round a ring.
+pub(super) fn casts_are_best(situation: &Situation) -> bool {
+    let model::Allgather { casts_seconds, ring_seconds, .. } = model::allgather(situation);
+    situation.members.len() as u64 <= MEETING_FRAMES && casts_seconds <= ring_seconds
+}
