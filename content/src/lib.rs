@@ -3,15 +3,47 @@
 //! A session carries bytes and does not ask what they are. This crate makes them of a directory: a manifest of all that
 //! is in it, and the data of its files one after the other, so that many small files go at the rate of a large one. At
 //! the other end a storage builds the same directory beside DEST and shows it whole.
+//!
+//! With this, a program sends what the tool sends, and puts it where the tool would:
+//!
+//! ```no_run
+//! use ethbcast_collectives::session::{Options, Session};
+//! use ethbcast_content::dest::{Arrival, Dest, Handling};
+//! use ethbcast_content::source::{Opened, Opening, Selection};
+//! use ethbcast_content::storage::Target;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // On the host that has it:
+//! let models = Opened::tree(&["/data/models".into()], &Selection::default())?;
+//! Session::send("models", models.content, &Options::new().receivers(7))?;
+//! let image = Opened::file("/dev/sdb".as_ref(), Opening::default())?;
+//! Session::send("image", image.content, &Options::new().receivers(7))?;
+//! // On each of the seven others:
+//! let dest = Dest::resolve("/data/models".as_ref(), false)?;
+//! let target = Target { dest: "/data/models".into(), ..Target::default() };
+//! let (arrival, landed) = Arrival::new(dest, target, Handling::default());
+//! Session::receive_into("models", arrival, &Options::new())?;
+//! println!("{:?}", landed.path());
+//! let dest = Dest::resolve("/dev/sdb".as_ref(), true)?;
+//! let options = Options { free_bytes: dest.free_bytes(), ..Options::new() };
+//! let (arrival, _) = Arrival::new(dest, Target::default(), Handling { read_back: true, sparse: true });
+//! Session::receive_into("image", arrival, &options)?;
+//! # Ok(()) }
+//! ```
 
+pub mod command;
+pub mod dest;
+pub mod image;
 pub mod layout;
 pub mod manifest;
 pub mod name;
+pub mod page_cache;
 pub mod replay;
 pub mod source;
+pub mod sparse;
 pub mod storage;
 pub mod syncer;
 mod trouble;
 pub mod unchanged;
+pub mod unfinished;
 
 pub use trouble::trouble;

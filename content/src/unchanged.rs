@@ -1,5 +1,6 @@
 //! A SOURCE that changes while it is sent: part of it would be old and part new, and nothing in the bytes shows it.
 
+use crate::page_cache::Passing;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -77,13 +78,13 @@ impl Unchanged {
 /// All bytes of a file, whose end is told only if it has not changed.
 #[derive(Debug)]
 pub struct WholeFile {
-    file: File,
+    file: Passing,
     unchanged: Unchanged,
 }
 
 impl WholeFile {
     /// Reads `file`, which is to stay as it was.
-    pub fn new(file: File, unchanged: Unchanged) -> WholeFile {
+    pub fn new(file: Passing, unchanged: Unchanged) -> WholeFile {
         WholeFile { file, unchanged }
     }
 }
@@ -92,7 +93,7 @@ impl Read for WholeFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.file.read(buffer)?;
         if count == 0 && !buffer.is_empty() {
-            self.unchanged.check(&self.file)?;
+            self.unchanged.check(self.file.file())?;
         }
         Ok(count)
     }
@@ -111,7 +112,7 @@ mod tests {
         fs::write(&path, [7; 100_000]).expect("room");
         let file = File::open(&path).expect("it is there");
         let unchanged = Unchanged::new(&path, &file.metadata().expect("open"));
-        let mut whole = WholeFile::new(file, unchanged);
+        let mut whole = WholeFile::new(Passing::new(file, 0, 100_000), unchanged);
         whole.read_exact(&mut [0; 50_000]).expect("half of it");
         // The kernel's clock for files ticks every few milliseconds.
         std::thread::sleep(Duration::from_millis(20));

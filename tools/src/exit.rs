@@ -5,24 +5,41 @@ use std::io::Write;
 use std::process::ExitCode;
 use thiserror::Error;
 
-/// How a run can end badly. The number is the exit code.
+/// How a run can end badly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Code {
     /// Some receivers failed.
-    SomeFailed = 1,
+    SomeFailed,
     /// Usage, malformed or contradictory input.
-    Usage = 2,
+    Usage,
     /// Nobody there, timed out, or the group is another sender's.
-    Nobody = 3,
+    Nobody,
     /// System or permission: interface, capability, SOURCE, DEST.
-    System = 4,
+    System,
     /// The bytes are not the root's.
-    Integrity = 5,
+    Integrity,
     /// Interrupted from the keyboard.
-    Interrupted = 130,
+    Interrupted,
     /// Asked to terminate.
-    Terminated = 143,
+    Terminated,
+    /// That of the command that took what was received, which failed.
+    Command(u8),
+}
+
+impl Code {
+    /// The process's exit code.
+    fn number(self) -> u8 {
+        match self {
+            Code::SomeFailed => 1,
+            Code::Usage => 2,
+            Code::Nobody => 3,
+            Code::System => 4,
+            Code::Integrity => 5,
+            Code::Interrupted => 130,
+            Code::Terminated => 143,
+            Code::Command(code) => code,
+        }
+    }
 }
 
 /// A failure with its exit code and one sentence that says what to do.
@@ -88,5 +105,5 @@ pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     let code = error.downcast_ref::<Failure>().map_or(Code::System, Failure::code);
     say(format_args!("ethbcast: {error:#}"));
-    ExitCode::from(code as u8)
+    ExitCode::from(code.number())
 }

@@ -1,10 +1,9 @@
 //! Ctrl-C and friends, without a signal handler: blocked in every thread, and waited for in one.
 
 use crate::exit::{Code, Failure};
+use ethbcast_content::unfinished::Unfinished;
 use ethbcast_transport::packet::Waker;
 use nix::sys::signal::{SigSet, Signal};
-use parking_lot::Mutex;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -67,35 +66,5 @@ impl Interrupt {
     /// The signal that was received, if any.
     pub fn signal(&self) -> Option<Signal> {
         Signal::try_from(self.signal.load(Ordering::SeqCst)).ok()
-    }
-}
-
-/// The files that an impatient user's process must not leave behind.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-/// An unfinished file, for as long as this is there.
-#[derive(Debug)]
-pub struct Unfinished {
-    path: PathBuf,
-}
-
-impl Unfinished {
-    /// Whoever ends the process at once removes this file first.
-    pub fn note(path: &Path) -> Unfinished {
-        UNFINISHED.lock().push(path.to_owned());
-        Unfinished { path: path.to_owned() }
-    }
-
-    fn remove_all() {
-        // Not unlocked again: nobody makes another one before the process ends.
-        let unfinished = UNFINISHED.lock();
-        unfinished.iter().for_each(|path| drop(std::fs::remove_file(path)));
-        std::mem::forget(unfinished);
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        UNFINISHED.lock().retain(|path| *path != self.path);
     }
 }

@@ -82,8 +82,8 @@ pub use blocks::Blocks;
 pub use control_memory::ControlMemory;
 pub use live::{Cancel, Error, Options, Progress, ReceiveReport, SendReport, Session, Start};
 pub use message::{
-    ContentKind, Digest, Done, Fetch, FileAttributes, MemberState, Message, Outcome, Piece, Refusal, Stage, Status,
-    Trailer, Verdict, ViewPart,
+    ContentKind, Digest, Done, Fetch, FileAttributes, MemberState, Message, Outcome, Packing, Piece, Refusal, Stage,
+    Status, Trailer, Verdict, ViewPart,
 };
 pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{

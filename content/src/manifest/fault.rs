@@ -87,7 +87,7 @@ pub struct ManifestError {
 
 impl ManifestError {
     /// What is wrong with the whole.
-    pub(super) fn whole(fault: Fault) -> ManifestError {
+    pub(crate) fn whole(fault: Fault) -> ManifestError {
         ManifestError { fault, entry: None }
     }
 

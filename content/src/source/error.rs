@@ -45,6 +45,18 @@ pub enum SourceError {
         /// Which.
         path: PathBuf,
     },
+    /// It cannot be sent so.
+    #[error("{0}")]
+    Refused(String),
+    /// It cannot be read.
+    #[error("cannot read {what}: {cause}")]
+    Unreadable {
+        /// What.
+        what: String,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
     /// There is too much of something, or too deep.
     #[error("{0}")]
     Manifest(#[from] ManifestError),
@@ -53,6 +65,6 @@ pub enum SourceError {
 impl SourceError {
     /// Whether other arguments would help, and not the system.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, SourceError::Read { .. } | SourceError::NoSource { .. })
+        !matches!(self, SourceError::Read { .. } | SourceError::NoSource { .. } | SourceError::Unreadable { .. })
     }
 }

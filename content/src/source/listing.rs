@@ -9,7 +9,7 @@ use crate::unchanged::Stamp;
 use rustix::fs::{SeekFrom, major, minor, seek};
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::{self, FileType, Metadata};
+use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -222,20 +222,24 @@ fn data_of(path: &Path, metadata: &Metadata) -> io::Result<FileData> {
     if metadata.blocks() * BLOCK_BYTES >= bytes {
         return Ok(FileData::dense(bytes));
     }
-    let file = files::open(path)?;
+    let Some(extents) = extents_of(&files::open(path)?, bytes) else { return Ok(FileData::dense(bytes)) };
+    // What is written to meanwhile is found out when it is read.
+    Ok(FileData::sparse(bytes, extents).unwrap_or_else(|_| FileData::dense(bytes)))
+}
+
+/// Where a file of so many bytes has data; none on a file system that knows no holes.
+pub(super) fn extents_of(file: &File, bytes: u64) -> Option<Vec<Extent>> {
     let (mut extents, mut at) = (Vec::new(), 0);
     while at < bytes {
-        let begin = match seek(&file, SeekFrom::Data(at)) {
+        let begin = match seek(file, SeekFrom::Data(at)) {
             Ok(begin) if begin < bytes => begin,
             // No data from there on.
             Ok(_) | Err(rustix::io::Errno::NXIO) => break,
-            // A file system that knows no holes.
-            Err(_) => return Ok(FileData::dense(bytes)),
+            Err(_) => return None,
         };
-        let end = seek(&file, SeekFrom::Hole(begin)).unwrap_or(bytes).min(bytes);
+        let end = seek(file, SeekFrom::Hole(begin)).unwrap_or(bytes).min(bytes);
         extents.push(Extent { offset: begin, bytes: end - begin });
         at = end;
     }
-    // What is written to meanwhile is found out when it is read.
-    Ok(FileData::sparse(bytes, extents).unwrap_or_else(|_| FileData::dense(bytes)))
+    Some(extents)
 }

@@ -5,12 +5,14 @@ mod error;
 mod exclusion;
 mod files;
 mod listing;
+mod opened;
 mod reader;
 
 pub use attributes::Owners;
 pub use error::SourceError;
 pub use exclusion::Exclusion;
 pub use files::SourceFiles;
+pub use opened::{Opened, Opening, Unpack};
 pub use reader::TreeReader;
 
 use crate::layout::Layout;

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What DEST is, and what may become of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Target {
     /// DEST as its user gave it: the directory itself, or an existing one in which it goes under its own name.
     pub dest: PathBuf,

@@ -1,6 +1,7 @@
 //! Sessions of programs on real frames: the library's `send` and `receive` from threads in network namespaces.
 
 mod cancellation;
+mod contents;
 mod failures;
 mod programs;
 mod transfers;

@@ -156,6 +156,10 @@ pub struct SendArgs {
     /// many are an error.
     #[arg(long, value_name = "BYTES")]
     pub size: Option<u64>,
+    /// Unpack SOURCE (gzip, xz, zstd, told by its first bytes; qcow2, at the root only): once here, so that what is
+    /// sent is the image, or at each receiver, so that less is sent.
+    #[arg(long, value_enum, value_name = "root|receivers", hide_possible_values = true)]
+    pub decompress: Option<Decompress>,
     /// Run this by `sh -c` when all receivers have verified the bytes, with ETHBCAST_GROUP, _SOURCE, _BYTES, _BLAKE3
     /// and _RECEIVERS in its environment.
     #[arg(long, value_name = "COMMAND")]
@@ -185,6 +189,10 @@ pub struct RecvArgs {
     /// file as it is read back after it was synced, which is the default for a block device.
     #[arg(long, value_enum, value_name = "received|read", hide_possible_values = true)]
     pub verify: Option<Verify>,
+    /// Make holes of zeros: room that a file does not take, blocks that a device forgets. Holes at the sender are holes
+    /// again also without it.
+    #[arg(long)]
+    pub sparse: bool,
     /// Give up if no sender takes this host within this time; without it, wait for ever.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
@@ -203,8 +211,23 @@ pub struct RecvArgs {
     /// its environment.
     #[arg(long, value_name = "COMMAND")]
     pub exec: Option<String>,
+    /// Feed this command, run by `sh -c`, instead of writing DEST: it reads the bytes on its stdin, and sees their end
+    /// only when all have come and are verified; if the transfer fails, it is ended. If it fails, its exit code is this
+    /// program's.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["force", "in_place", "dest"])]
+    pub pipe: Option<String>,
     /// File or directory to write, or a directory to put it into under its own name; `-` is stdout.
-    pub dest: OsString,
+    #[arg(required_unless_present = "pipe")]
+    pub dest: Option<OsString>,
+}
+
+/// Who unpacks, by `send --decompress`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Decompress {
+    /// The sender.
+    Root,
+    /// Each receiver.
+    Receivers,
 }
 
 /// What `recv --verify` compares.

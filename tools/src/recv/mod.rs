@@ -1,25 +1,19 @@
 //! `ethbcast recv`: takes what is sent to a group and puts it at DEST.
 
-mod arrival;
-mod dest;
-mod device;
-mod disk;
-mod part_file;
 mod report;
-mod unnamed_file;
 
 use crate::args::{RecvArgs, Verify};
-use crate::exit::{Code, WithCode, fail};
+use crate::exit::{Code, Failure, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::Bar;
 use crate::session::{failure, open, options, watch};
 use crate::signals::Interrupt;
 use crate::units;
-use arrival::{Arrival, Landed};
-use dest::Dest;
 use ethbcast_collectives::session::application::Receiving;
-use ethbcast_collectives::session::live::write_behind;
+use ethbcast_collectives::session::live::{WriteBehind, write_behind};
 use ethbcast_collectives::session::{ReceiveReport, Session};
+use ethbcast_content::command::Signal;
+use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
 use ethbcast_content::storage::Target;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -34,29 +28,24 @@ const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
-    if args.wire.json && args.dest == "-" {
-        return fail(Code::Usage, "stdout cannot carry both the data and --json: receive into a file");
-    }
-    if args.verify == Some(Verify::Read) && args.dest == "-" {
-        return fail(
-            Code::Usage,
-            "what went to stdout cannot be read back: receive into a file, or leave out --verify read",
-        );
-    }
-    let dest = Dest::resolve(&args.dest, args.force)?;
+    let dest = dest(&args)?;
     let (mut options, bar) = Bar::show(options(&args.wire), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, "interrupted by its user")?;
     args.patience.apply(&mut options);
     let _watcher = watch(&session, &mut options);
     options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     options.free_bytes = dest.free_bytes();
-    let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);
-    let left = if dest.is_device() { "DEST is overwritten in part" } else { "nothing was left at DEST" };
     options.once = args.once;
     bar.wait_for(sender_of(&session));
-    let target =
-        Target { dest: args.dest.clone().into(), replace: args.force, in_place: args.in_place, delete: args.delete };
-    let (arrival, landed) = Arrival::new(dest, target, read_back);
+    let (left, is_quiet) = (left_by(&dest), args.wire.quiet || matches!(dest, Dest::Stdout));
+    let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);
+    let target = Target {
+        dest: args.dest.clone().unwrap_or_default().into(),
+        replace: args.force,
+        in_place: args.in_place,
+        delete: args.delete,
+    };
+    let (arrival, landed) = Arrival::new(dest, target, Handling { read_back, sparse: args.sparse });
     let (writer, sink) = write_behind(arrival, session.waker());
     // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
     std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
@@ -64,20 +53,14 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let mut receiving = Receiving::new(sink);
     let receiver = session.run_receiver(&options, &mut receiving).map_err(failure)?;
     bar.finish();
-    let is_long = receiving.sink().is_publishing() || landed.is_building();
-    let limit = if is_long { PUBLISH_LIMIT } else { CLOSE_LIMIT };
-    if !receiving.sink_mut().close(limit) {
-        log::warn!("the disk thread is stuck: what it was writing is given up");
-        if receiving.sink().is_publishing() {
-            let text = "the disk does not answer: DEST may be in place or not; look at it, and receive again";
-            return fail(Code::System, text);
-        }
+    let was_ended = close(&mut receiving, &landed)?;
+    if !was_ended {
+        // What was decided in the very last moment.
+        receiving.ask_verdict(session.now());
     }
-    // What was decided in the very last moment.
-    receiving.ask_verdict(session.now());
     let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
-    report::print(&report, landed.path(), args.wire.json, args.wire.quiet || args.dest == "-")?;
-    verdict(&report, &interrupt, left)?;
+    report::print(&report, landed.path(), args.wire.json, is_quiet)?;
+    verdict(&report, &interrupt, left).map_err(|failed| of_command(failed, &args, &landed, was_ended))?;
     whole(&landed)?;
     let Some(command) = &args.exec else { return Ok(()) };
     run_after(
@@ -90,6 +73,62 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
             ("ETHBCAST_BLAKE3", report.verdict.as_ref().map(|own| units::hex(&own.digest)).unwrap_or_default().into()),
         ],
     )
+}
+
+/// Where the bytes go, checked.
+fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
+    let (stdout, read) = (args.dest.as_ref().is_some_and(|dest| dest == "-"), args.verify == Some(Verify::Read));
+    if args.wire.json && stdout {
+        return fail(Code::Usage, "stdout cannot carry both the data and --json: receive into a file");
+    }
+    if read && (stdout || args.pipe.is_some()) {
+        let to = if stdout { "stdout" } else { "a command" };
+        let text = format!("what went to {to} cannot be read back: receive into a file, or leave out --verify read");
+        return fail(Code::Usage, text);
+    }
+    match (&args.pipe, &args.dest) {
+        (Some(command), _) => Ok(Dest::Command(command.clone())),
+        (None, dest) => Dest::resolve(dest.as_deref().unwrap_or_default(), args.force).code(Code::System),
+    }
+}
+
+/// A failure, with what the command has to do with it.
+fn of_command(failed: anyhow::Error, args: &RecvArgs, landed: &Landed, was_ended: bool) -> anyhow::Error {
+    let code = failed.downcast_ref::<Failure>().map_or(Code::System, Failure::code);
+    match (&args.pipe, landed.command().failed_with()) {
+        (Some(_), Some(own)) => Failure::new(Code::Command(own), failed).into(),
+        (Some(command), None) if was_ended && !matches!(code, Code::Interrupted | Code::Terminated) => {
+            Failure::new(code, format!("{failed}; `{command}` had not taken all, and was ended")).into()
+        }
+        _ => failed,
+    }
+}
+
+/// What a receiver that fails leaves behind.
+fn left_by(dest: &Dest) -> &'static str {
+    match dest {
+        Dest::Device { .. } => "DEST is overwritten in part",
+        Dest::Command(_) => "the command was ended",
+        _ => "nothing was left at DEST",
+    }
+}
+
+/// Ends the disk thread, and the command that it feeds if there is one; whether this was still running: what it says
+/// of its end is none of the transfer's.
+fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Result<bool> {
+    let is_long = receiving.sink().is_publishing() || landed.is_building();
+    let limit = if is_long { PUBLISH_LIMIT } else { CLOSE_LIMIT };
+    // Whatever still runs has not got all of it: it must not see the end of the process as that of its input.
+    let is_fed = landed.command().end(Signal::TERM);
+    if receiving.sink_mut().close(limit) || is_fed && landed.command().end(Signal::KILL) {
+        return Ok(is_fed);
+    }
+    log::warn!("the disk thread is stuck: what it was writing is given up");
+    if receiving.sink().is_publishing() {
+        let text = "the disk does not answer: DEST may be in place or not; look at it, and receive again";
+        return fail(Code::System, text);
+    }
+    Ok(is_fed)
 }
 
 /// Whose bytes are waited for.

@@ -14,11 +14,10 @@ use crate::session::{failure, open, watch};
 use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
-use ethbcast_collectives::session::live::read_ahead;
 use ethbcast_collectives::session::{Error, Route, SendReport};
+use ethbcast_content::source::Opened;
 use report::Report;
 use settings::Settings;
-use source::Input;
 
 /// What a signal makes the receivers hear, and the user.
 const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been told";
@@ -33,12 +32,11 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let (mut options, bar) = Bar::show(settings.options.clone(), args.wire.quiet);
     let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
     settings.check_station(session.station())?;
-    let input = Input::open(&args)?;
+    let Opened { content, tree } = source::open(&args)?;
     let _watcher = watch(&session, &mut options);
-    (options.source, options.size, options.content) = (input.name, input.size, input.content);
+    content.describe(&mut options);
     audience::show(&bar, &session, &options);
-    let (reader, source) = read_ahead(input.reader, &input.what, input.size, session.waker());
-    let source = source.reading_again_from(input.rest);
+    let (reader, source) = content.read_ahead(options.size, session.waker());
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     audience::start_at_enter(&bar, &options).code(Code::System)?;
@@ -61,7 +59,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
         crate::exit::say(format_args!("ethbcast: {surprise}"));
     }
     let sent = sent.all_verified().map_err(failure)?;
-    let left_out = input.tree.map(|tree| tree.left_out()).unwrap_or_default();
+    let left_out = tree.map(|tree| tree.left_out()).unwrap_or_default();
     if !left_out.is_empty() {
         return fail(Code::SomeFailed, files_left_out(&left_out));
     }

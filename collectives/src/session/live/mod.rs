@@ -1,6 +1,7 @@
-//! Sessions on real hosts: any reader to any writers, over a packet socket.
+//! Sessions on real hosts: any content to any storages, over a packet socket.
 //!
-//! A sender is given a reader, every receiver a writer; both return when the session is over. They need root or
+//! A sender is given a reader or another [`Content`], every receiver a writer or another [`Storage`]; both return when
+//! the session is over. They need root or
 //! `CAP_NET_RAW`.
 //!
 //! ```no_run
@@ -22,6 +23,7 @@
 //! nothing else.
 
 mod cancel;
+mod content;
 mod error;
 mod last_words;
 mod limited;
@@ -35,6 +37,7 @@ mod write_behind;
 mod writer;
 
 pub use cancel::{Cancel, Start};
+pub use content::Content;
 pub use error::Error;
 pub use last_words::LastWords;
 pub use options::{Callback, Options};
@@ -56,7 +59,7 @@ use last_words::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use limited::Limited;
 use progress::Teller;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::{self, Scope};
@@ -77,16 +80,27 @@ pub struct Session {
 }
 
 impl Session {
-    /// Sends all that `reader` has to the receivers of `group`, and returns when every one of them has verified it.
+    /// Sends a content, which is whatever can be read, to the receivers of `group`, and returns when every one of them
+    /// has verified it.
     ///
-    /// The reader runs on a thread of its own, which is waited for: a reader that blocks holds up the end of the
-    /// session, also of one that was cancelled.
+    /// It is read on a thread of its own, which is waited for: a reader that blocks holds up the end of the session,
+    /// also of one that was cancelled.
     ///
     /// # Errors
     /// If the port cannot be opened, too few receivers come, the reader fails, or not all receivers have verified the
     /// bytes: [`Error::Undelivered`] has the report. Whoever takes part is told.
-    pub fn send(group: &str, reader: impl Read + Send, options: &Options) -> Result<SendReport, Error> {
-        Session::send_from(group, reader, |source| source, options)
+    pub fn send<'a>(group: &str, content: impl Into<Content<'a>>, options: &Options) -> Result<SendReport, Error> {
+        let (content, mut options) = (content.into(), options.clone());
+        content.describe(&mut options);
+        let mut session = Session::open(group, &options)?;
+        session.check_topology(&options)?;
+        thread::scope(|scope| {
+            let (reader, source) = content.read_ahead(options.size, &session.waker);
+            start(scope, "reader", || reader.run())?;
+            let mut sending = Sending::new(source);
+            let report = session.run_root(&options, &mut sending);
+            sending.source_mut().take_error().map_or(report, Err)?.all_verified()
+        })
     }
 
     /// As [`send`](Session::send), all that `file` has from its present position on. What is lost on the way when
@@ -95,26 +109,7 @@ impl Session {
     /// # Errors
     /// As for [`send`](Session::send).
     pub fn send_file(group: &str, file: File, options: &Options) -> Result<SendReport, Error> {
-        let rest = RestOfFile::of(&file);
-        Session::send_from(group, file, |source| source.reading_again_from(rest), options)
-    }
-
-    fn send_from(
-        group: &str,
-        reader: impl Read + Send,
-        finish: impl FnOnce(ReadAhead) -> ReadAhead,
-        options: &Options,
-    ) -> Result<SendReport, Error> {
-        let mut session = Session::open(group, options)?;
-        session.check_topology(options)?;
-        thread::scope(|scope| {
-            let what = if options.source.is_empty() { "the bytes to send" } else { &options.source };
-            let (reader, source) = read_ahead(reader, what, options.size, &session.waker);
-            start(scope, "reader", || reader.run())?;
-            let mut sending = Sending::new(finish(source));
-            let report = session.run_root(options, &mut sending);
-            sending.source_mut().take_error().map_or(report, Err)?.all_verified()
-        })
+        Session::send(group, Content::of_file(file), options)
     }
 
     /// Receives what is sent to `group` and gives it to `writer` as it comes. Only a returned report says that the
@@ -127,9 +122,18 @@ impl Session {
     /// If the port cannot be opened, no sender comes, it turns this host away or gives up, the writer fails, or the
     /// bytes are not the sender's. Whoever takes part is told.
     pub fn receive(group: &str, writer: impl Write + Send, options: &Options) -> Result<ReceiveReport, Error> {
+        Session::receive_into(group, Output(writer), options)
+    }
+
+    /// As [`receive`](Session::receive), into a storage: what it shows it shows whole, and only when the sender has
+    /// accepted it. The crate `ethbcast-content` has storages for files, directories, block devices and commands.
+    ///
+    /// # Errors
+    /// As for [`receive`](Session::receive).
+    pub fn receive_into(group: &str, storage: impl Storage + Send, options: &Options) -> Result<ReceiveReport, Error> {
         let mut session = Session::open(group, options)?;
         thread::scope(|scope| {
-            let (writer, sink) = write_behind(Output(writer), &session.waker);
+            let (writer, sink) = write_behind(storage, &session.waker);
             start(scope, "writer", || writer.run())?;
             let mut receiving = Receiving::new(sink);
             let receiver = session.run_receiver(options, &mut receiving)?;

@@ -7,6 +7,9 @@ const MODE_BITS: u16 = 0o7777;
 const STREAM: u8 = 0;
 const FILE: u8 = 1;
 const TREE: u8 = 2;
+const SPARSE: u8 = 3;
+/// The first of those that are packed.
+const PACKED: u8 = 4;
 
 /// What the bytes of a session are: what a receiver makes of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +21,34 @@ pub enum ContentKind {
     File(FileAttributes),
     /// A directory, in the form of the crate `ethbcast-content`.
     Tree,
+    /// One file with holes, in the form of the crate `ethbcast-content`: where its data is, and then the data.
+    Sparse(FileAttributes),
+    /// One file that receivers unpack.
+    Packed(Packing, FileAttributes),
+}
+
+/// How a file is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// RFC 1952.
+    Gzip,
+    /// The .xz file format.
+    Xz,
+    /// RFC 8878.
+    Zstd,
+}
+
+impl Packing {
+    const ALL: [Packing; 3] = [Packing::Gzip, Packing::Xz, Packing::Zstd];
+
+    /// Its name for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Packing::Gzip => "gzip",
+            Packing::Xz => "xz",
+            Packing::Zstd => "zstd",
+        }
+    }
 }
 
 /// What a file keeps beside its bytes.
@@ -38,6 +69,8 @@ impl ContentKind {
             ContentKind::Stream => (STREAM, None),
             ContentKind::File(attributes) => (FILE, Some(attributes)),
             ContentKind::Tree => (TREE, None),
+            ContentKind::Sparse(attributes) => (SPARSE, Some(attributes)),
+            ContentKind::Packed(packing, attributes) => (PACKED + packing as u8, Some(attributes)),
         };
         let nothing = FileAttributes { mode: 0, modified_seconds: 0, modified_nanoseconds: 0 };
         let FileAttributes { mode, modified_seconds, modified_nanoseconds } = attributes.unwrap_or(nothing);
@@ -51,11 +84,16 @@ impl ContentKind {
         if mode & !MODE_BITS != 0 || modified_nanoseconds >= 1_000_000_000 {
             return None;
         }
+        let attributes = FileAttributes { mode, modified_seconds, modified_nanoseconds };
         match number {
             STREAM => Some(ContentKind::Stream),
-            FILE => Some(ContentKind::File(FileAttributes { mode, modified_seconds, modified_nanoseconds })),
+            FILE => Some(ContentKind::File(attributes)),
             TREE => Some(ContentKind::Tree),
-            _ => None,
+            SPARSE => Some(ContentKind::Sparse(attributes)),
+            number => {
+                let packing = Packing::ALL.get(usize::from(number - PACKED))?;
+                Some(ContentKind::Packed(*packing, attributes))
+            }
         }
     }
 }
@@ -67,12 +105,14 @@ mod tests {
     #[test]
     fn what_it_is_is_read_as_it_was_written_and_what_cannot_be_is_refused() {
         let file = FileAttributes { mode: 0o4600, modified_seconds: -7, modified_nanoseconds: 999_999_999 };
-        for kind in [ContentKind::Stream, ContentKind::File(file), ContentKind::Tree] {
+        let kinds = [ContentKind::Stream, ContentKind::File(file), ContentKind::Tree, ContentKind::Sparse(file)];
+        let packed = Packing::ALL.map(|packing| ContentKind::Packed(packing, file));
+        for kind in kinds.into_iter().chain(packed) {
             let mut out = BodyWriter::default();
             kind.write(&mut out);
             let bytes = out.into_bytes();
             assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), Some(kind));
-            for (at, wrong) in [(0, 3), (0, 255), (1, 0x10), (11, 0x3c)] {
+            for (at, wrong) in [(0, 7), (0, 255), (1, 0x10), (11, 0x3c)] {
                 let mut bytes = bytes.clone();
                 bytes[at] = wrong;
                 assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), None, "byte {at} is {wrong}");

@@ -6,7 +6,7 @@ mod fetch;
 mod word;
 
 pub use codes::{MemberState, Outcome, Refusal, Stage};
-pub use content::{ContentKind, FileAttributes};
+pub use content::{ContentKind, FileAttributes, Packing};
 pub use fetch::{Fetch, Piece};
 pub(super) use fetch::{MOST_ATTEMPTS, MOST_FETCH_BYTES};
 pub use word::{Digest, Done, Status, Trailer, Verdict};

@@ -72,7 +72,9 @@ fn pass_on(from: &Tap, to: &Tap, mut change: impl FnMut(&mut [u8])) {
 fn frames_changed_under_a_right_checksum_are_found_sent_again_and_the_hop_is_named() {
     let site = Site::alone("corruption", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
     let detour = site.lab().detour(VICTIM).expect("a host of this lab");
-    for (via, from, behind) in [("chain", "n2", &["n3", "n4"][..]), ("cast", "n0", &["n3"])] {
+    // In the tree n0 feeds n1 and n2, n2 feeds n3 and n4.
+    let ways = [("chain", "n2", &["n3", "n4"][..]), ("binary", "n2", &["n3"]), ("cast", "n0", &["n3"])];
+    for (via, from, behind) in ways {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let cable = scope.spawn(|| site.lab().run_at_switches(|| carry(&detour, &stop)));

@@ -1,5 +1,7 @@
 //! What happens to the machine under a transfer: to SOURCE, to the disk, to the interface, to the process.
 
+mod devices;
+mod memory;
 mod outage;
 mod part_files;
 mod reading_back;

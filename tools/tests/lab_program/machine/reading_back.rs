@@ -1,11 +1,9 @@
-//! What a disk has, and what it was given: `--verify read`, and block devices.
+//! What a disk has, and what it was given: `--verify read`.
 
 use super::slow;
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, within};
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, content, names_in, within};
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::Command;
 
 const RECEIVE: [&str; 5] = ["recv", "-i", "eth0", "--max-wait", "10"];
 
@@ -45,55 +43,4 @@ fn what_is_undisturbed_is_read_back_as_it_was_sent() {
     receiver.end(LIMIT).assert_code(0);
     assert!(fs::read(dest).is_ok_and(|file| file == bytes));
     site.run("n1", &["recv", "-i", "eth0", "--verify", "read"], "-").assert_refusal(2, &["stdout", "--verify read"]);
-}
-
-/// A block device in a file.
-struct LoopDevice {
-    path: String,
-}
-
-impl LoopDevice {
-    fn new(image: &Path) -> LoopDevice {
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(image).output().expect("losetup starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        LoopDevice { path: String::from_utf8_lossy(&output.stdout).trim().to_owned() }
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let status = Command::new("losetup").args(["--detach", &self.path]).status();
-        assert!(std::thread::panicking() || status.is_ok_and(|status| status.success()), "losetup --detach");
-    }
-}
-
-#[test]
-fn a_block_device_is_overwritten_if_the_user_insists_and_nobody_uses_it() {
-    let site = Site::alone("device", slow(2));
-    let bytes = content(3, MEBIBYTE + 512);
-    let source = site.file("source.bin", &bytes);
-    let device = LoopDevice::new(&site.file("image", vec![9; 2 * MEBIBYTE]));
-    site.run("n1", &RECEIVE, &device.path).assert_refusal(4, &["block device", "--force"]);
-    let insisting = [&RECEIVE[..], &["--force"]].concat();
-    let receive = || site.start("n1", &insisting, &device.path);
-    let receiver = receive();
-    site.run("n0", &["send", "-i", "eth0", "-n", "1"], &source).assert_code(0);
-    let receiver = receiver.end(LIMIT);
-    receiver.assert_code(0);
-    assert!(receiver.stdout_text().contains(&device.path), "{}", receiver.stdout_text());
-    let written = fs::read(&device.path).expect("readable");
-    assert!(written[..bytes.len()] == bytes && written[bytes.len()..].iter().all(|&byte| byte == 9));
-    // Too small for this one.
-    let large = site.file("large.bin", content(4, 3 * MEBIBYTE));
-    let receiver = receive();
-    site.run("n0", &["send", "-i", "eth0", "-n", "1", "--max-wait", "2"], &large).assert_code(3);
-    receiver.end(LIMIT).assert_refusal(4, &["2097152 bytes free"]);
-    // In use.
-    let mkfs = Run::here("mkfs.ext4", &["-q", &device.path]).end(LIMIT);
-    mkfs.assert_code(0);
-    let mount = site.directory("mount");
-    Run::here("mount", &[&device.path, mount.to_str().expect("UTF-8")]).end(LIMIT).assert_code(0);
-    let busy = site.run("n1", &insisting, &device.path);
-    Run::here("umount", &[mount.to_str().expect("UTF-8")]).end(LIMIT).assert_code(0);
-    busy.assert_refusal(4, &["busy", "unmount"]);
 }

@@ -3,7 +3,7 @@
 //! Where the file system cannot make one (`O_TMPFILE`), it has a hidden name for as long as it is unfinished, and a
 //! lock that ends with its process: what is not locked was left by a dead one, and is removed by the next receiver.
 
-use crate::signals::Unfinished;
+use crate::unfinished::Unfinished;
 use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg};
 use nix::libc;
 use nix::unistd::linkat;
@@ -22,6 +22,7 @@ const MODE: u32 = 0o666;
 const ATTEMPTS: usize = 10;
 
 /// A file that is being written, and will have a name when it is whole.
+#[derive(Debug)]
 pub struct UnnamedFile {
     file: File,
     directory: PathBuf,
@@ -32,6 +33,7 @@ pub struct UnnamedFile {
 }
 
 /// A hidden name, which is gone when this is dropped, and when an impatient user ends the process.
+#[derive(Debug)]
 struct HiddenName {
     path: TempPath,
     _unfinished: Unfinished,

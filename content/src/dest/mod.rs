@@ -1,41 +1,86 @@
 //! DEST: where the bytes go, checked before anything else happens.
 
-use super::device::Device;
-use super::unnamed_file::{UnnamedFile, remove_stale};
-use crate::exit::{Code, Failure, fail};
-use ethbcast_content::storage;
+mod arrival;
+mod device;
+mod disk;
+mod in_use;
+mod medium;
+mod part_file;
+mod target;
+mod unnamed_file;
+mod unpacking;
+
+use crate::storage;
+pub use arrival::{Arrival, Landed};
+pub use device::Device;
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use unnamed_file::{UnnamedFile, remove_stale};
+
+/// Why nothing can be put at DEST, with what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct DestError(String);
+
+/// How what comes is put there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Handling {
+    /// Compare with what is read back from the disk, too.
+    pub read_back: bool,
+    /// Make holes of zeros.
+    pub sparse: bool,
+}
+
+fn fail<T>(text: impl Into<String>) -> Result<T, DestError> {
+    Err(DestError(text.into()))
+}
 
 /// What DEST turned out to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Dest {
     /// `-`.
     Stdout,
+    /// The stdin of a command.
+    Command(String),
     /// A file, new or (with --force) to be replaced.
-    File { path: PathBuf, replace: bool },
+    File {
+        /// Where it will be.
+        path: PathBuf,
+        /// Whether it may take the place of another.
+        replace: bool,
+    },
     /// A block device, which is overwritten.
-    Device { path: PathBuf, bytes: u64 },
+    Device {
+        /// Its node.
+        path: PathBuf,
+        /// The device, which nobody else can use meanwhile.
+        device: Device,
+    },
     /// An existing directory: the file goes in under its own name.
-    Directory { path: PathBuf, replace: bool },
+    Directory {
+        /// Where it is.
+        path: PathBuf,
+        /// Whether a file in it may be replaced.
+        replace: bool,
+    },
 }
 
 impl Dest {
     /// Looks at DEST.
     ///
     /// # Errors
-    /// A [`Failure`] with code 4: it exists, its directory does not, or nothing can be written there.
-    pub fn resolve(dest: &OsStr, replace: bool) -> anyhow::Result<Dest> {
+    /// If it exists, its directory does not, or nothing can be written there.
+    pub fn resolve(dest: &OsStr, replace: bool) -> Result<Dest, DestError> {
         if dest == "-" {
             return Ok(Dest::Stdout);
         }
         let path = PathBuf::from(dest);
         if !path.is_dir() && dest.as_encoded_bytes().ends_with(b"/") {
             let text = format!("the directory DEST {} does not exist: make it with `mkdir -p {0}`", path.display());
-            return fail(Code::System, text);
+            return fail(text);
         }
         if path.metadata().is_ok_and(|there| there.file_type().is_block_device()) {
             return Dest::device(path, replace);
@@ -48,7 +93,7 @@ impl Dest {
         if !directory.is_dir() {
             let text =
                 format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
-            return fail(Code::System, text);
+            return fail(text);
         }
         // A directory that takes the place of DEST is built beside it.
         let beside = path_beside(&resolved);
@@ -62,22 +107,19 @@ impl Dest {
         }
         // The only honest test of being able to write there.
         UnnamedFile::create(directory).map_err(|error| {
-            Failure::new(Code::System, format!("cannot write to {}: {error}; choose another DEST", directory.display()))
+            DestError(format!("cannot write to {}: {error}; choose another DEST", directory.display()))
         })?;
         Ok(resolved)
     }
 
     /// A device, if it may be overwritten and nobody uses it.
-    fn device(path: PathBuf, overwrite: bool) -> anyhow::Result<Dest> {
+    fn device(path: PathBuf, overwrite: bool) -> Result<Dest, DestError> {
         let name = path.display();
         if !overwrite {
-            return fail(Code::System, format!("DEST {name} is a block device: overwrite all it has with --force"));
+            return fail(format!("DEST {name} is a block device: overwrite all it has with --force"));
         }
-        let bytes = Device::open(&path).and_then(|mut device| device.bytes()).map_err(|error| {
-            let help = if error.kind() == ErrorKind::ResourceBusy { "unmount it" } else { "choose another DEST" };
-            Failure::new(Code::System, format!("cannot write to the device {name}: {error}; {help}"))
-        })?;
-        Ok(Dest::Device { path, bytes })
+        let device = Device::open(&path)?;
+        Ok(Dest::Device { path, device })
     }
 
     /// Whether it is overwritten as the bytes come, and has its name already.
@@ -88,7 +130,7 @@ impl Dest {
     /// The directory that will hold the file.
     pub fn directory(&self) -> Option<&Path> {
         match self {
-            Dest::Stdout | Dest::Device { .. } => None,
+            Dest::Stdout | Dest::Command(_) | Dest::Device { .. } => None,
             Dest::Directory { path, .. } => Some(path),
             Dest::File { path, .. } => {
                 Some(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
@@ -102,7 +144,7 @@ impl Dest {
     /// A sentence, if the name is none or the file exists.
     pub fn path(&self, source: &str) -> Result<Option<(PathBuf, bool)>, String> {
         match self {
-            Dest::Stdout => Ok(None),
+            Dest::Stdout | Dest::Command(_) => Ok(None),
             Dest::Device { path, .. } => Ok(Some((path.clone(), true))),
             Dest::File { path, replace } => Ok(Some((path.clone(), *replace))),
             Dest::Directory { path, replace } => {
@@ -118,8 +160,8 @@ impl Dest {
 
     /// Bytes that can be written there.
     pub fn free_bytes(&self) -> u64 {
-        if let Dest::Device { bytes, .. } = self {
-            return *bytes;
+        if let Dest::Device { device, .. } = self {
+            return device.bytes();
         }
         let Some(directory) = self.directory() else { return u64::MAX };
         statvfs(directory).map_or(u64::MAX, |stat| stat.blocks_available() * stat.fragment_size())
@@ -132,7 +174,7 @@ fn path_beside(dest: &Dest) -> Option<PathBuf> {
     path.canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
-fn check_replaceable(path: &Path, replace: bool) -> anyhow::Result<()> {
+fn check_replaceable(path: &Path, replace: bool) -> Result<(), DestError> {
     let text = match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => format!("DEST {} cannot be a file: {error}; choose another", path.display()),
@@ -143,7 +185,7 @@ fn check_replaceable(path: &Path, replace: bool) -> anyhow::Result<()> {
         }
         Ok(_) => return Ok(()),
     };
-    fail(Code::System, text)
+    fail(text)
 }
 
 #[cfg(test)]

@@ -57,6 +57,10 @@ impl DiskFile for ModelFile {
         Ok(())
     }
 
+    fn skip(&mut self, bytes: u64) -> Result<()> {
+        self.write_all(&vec![0; bytes as usize])
+    }
+
     fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static> {
         self.0.lock().call()?;
         let model = self.0.clone();

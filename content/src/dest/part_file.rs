@@ -4,17 +4,20 @@
 //! the lost pages clean, and the next sync of the same file succeeds. So the first failed sync decides, whoever made
 //! it: nothing that a later call says is believed, and the file never becomes visible.
 
-use ethbcast_content::syncer::Syncer;
+use crate::syncer::Syncer;
 use std::io::{Error, Result};
 use std::path::Path;
 
 /// Bytes after which the kernel is asked to start writing, so that the final sync has little left to do.
-const SYNC_BYTES: u64 = 8 << 20;
+pub(super) const SYNC_BYTES: u64 = 8 << 20;
 
 /// What is done to an unfinished file on a disk: the seam at which every call can be made to fail.
 pub trait DiskFile {
     /// Appends all of `bytes`.
     fn write_all(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Leaves a hole of so many bytes behind what is there.
+    fn skip(&mut self, bytes: u64) -> Result<()>;
 
     /// Another handle of the same open file, only to sync it from another thread.
     fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static>;
@@ -80,6 +83,18 @@ impl<F: DiskFile> PartFile<F> {
             self.unsynced_bytes = 0;
         }
         self.check_syncer()
+    }
+
+    /// Leaves a hole of so many bytes.
+    ///
+    /// # Errors
+    /// As for [`write_all`](PartFile::write_all).
+    pub fn skip(&mut self, bytes: u64) -> std::result::Result<(), DiskError> {
+        self.check_syncer()?;
+        self.file.skip(bytes).map_err(|error| {
+            self.syncer = None;
+            at("leave a hole")(error)
+        })
     }
 
     /// Puts everything on the disk, still under no name.

@@ -1,0 +1,273 @@
+//! Commands at the ends of a transfer: one whose output is sent, one that takes what is received.
+
+use crate::unfinished::Unfinished;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parking_lot::Mutex;
+pub use rustix::process::Signal;
+use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a command may take to end when it is asked to; then it is killed.
+const END_LIMIT: Duration = Duration::from_millis(300);
+/// How often a pipe is looked at that is to become empty.
+const LOOK: Duration = Duration::from_millis(2);
+/// What a shell adds to the number of the signal that has ended a command.
+const SIGNALLED: i32 = 128;
+
+/// A command for a shell.
+pub fn shell(command: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command);
+    shell
+}
+
+/// The output of a command, whose end is told only if the command has succeeded: half of it is not the whole.
+#[derive(Debug)]
+pub struct CommandOutput {
+    command: String,
+    child: Child,
+    stdout: ChildStdout,
+}
+
+impl CommandOutput {
+    /// Starts a command in a shell.
+    ///
+    /// # Errors
+    /// If there is no shell, or no room for a process.
+    pub fn start(command: &str) -> io::Result<CommandOutput> {
+        let mut child = shell(command).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let stdout = child.stdout.take().expect("it is piped");
+        Ok(CommandOutput { command: command.to_owned(), child, stdout })
+    }
+}
+
+impl Read for CommandOutput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.stdout.read(buffer)?;
+        if count == 0 && !buffer.is_empty() {
+            let status = self.child.wait()?;
+            if !status.success() {
+                return Err(failed(&self.command, status, "nobody keeps a part of it"));
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// A command that takes what comes, on its stdin. It sees the end of that only when all has come and is right; if it
+/// does not, the command and all that it has started are ended.
+#[derive(Debug)]
+pub struct CommandInput {
+    command: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    state: Arc<CommandState>,
+    _unfinished: Unfinished,
+}
+
+/// What others know of a [`CommandInput`], and how they end it.
+#[derive(Debug, Default)]
+pub struct CommandState {
+    /// The group of processes, as long as its number is no other's.
+    group: Mutex<Option<Pid>>,
+    was_ended: AtomicBool,
+    code: OnceLock<u8>,
+}
+
+impl CommandState {
+    /// Asks the command to end, or kills it; whether it was running.
+    pub fn end(&self, signal: Signal) -> bool {
+        let group = self.group.lock();
+        self.was_ended.fetch_or(group.is_some(), Ordering::Relaxed);
+        group.is_some_and(|group| kill_process_group(group, signal).is_ok())
+    }
+
+    /// The exit code of a command that failed by itself, that of a shell if a signal has ended it.
+    pub fn failed_with(&self) -> Option<u8> {
+        self.code.get().copied().filter(|&code| code != 0)
+    }
+}
+
+impl CommandInput {
+    /// Starts a command in a shell, with what it should know in its environment. Its stdout is stderr: what is on
+    /// stdout is a report. `state` learns of it.
+    ///
+    /// # Errors
+    /// If there is no shell, or no room for a process.
+    pub fn start(command: &str, source: &str, state: Arc<CommandState>) -> io::Result<CommandInput> {
+        let mut shell = shell(command);
+        // A group of its own: whatever it starts is ended with it.
+        shell.env("ETHBCAST_SOURCE", source).stdin(Stdio::piped()).stdout(io::stderr()).process_group(0);
+        let mut child = shell.spawn()?;
+        let group = Pid::from_child(&child);
+        *state.group.lock() = Some(group);
+        let (command, stdin) = (command.to_owned(), child.stdin.take());
+        Ok(CommandInput { command, child, stdin, state, _unfinished: Unfinished::note_group(group) })
+    }
+
+    /// That was all: waits until the command has taken it, and has ended.
+    ///
+    /// # Errors
+    /// If it fails, or ends before it has taken all.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let Some(stdin) = self.stdin.take() else { return Ok(()) };
+        let took_all = drain(&stdin)?;
+        drop(stdin);
+        self.wait(took_all)
+    }
+
+    /// Whether the command has ended; it stays to be reaped.
+    fn look(&self, how: WaitIdOptions) -> io::Result<bool> {
+        let child = WaitId::Pid(Pid::from_child(&self.child));
+        Ok(waitid(child, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | how)?.is_some())
+    }
+
+    /// Waits for the command's end, and judges it.
+    fn wait(&mut self, took_all: bool) -> io::Result<()> {
+        // Left for the next call, so that its number stays its own as long as others may send signals to it.
+        self.look(WaitIdOptions::empty())?;
+        let mut group = self.state.group.lock();
+        let status = self.child.wait()?;
+        *group = None;
+        let code = status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
+        if !self.state.was_ended.load(Ordering::Relaxed) {
+            self.state.code.get_or_init(|| code as u8);
+        }
+        match (status.success(), took_all) {
+            (true, true) => Ok(()),
+            (true, false) => Err(io::Error::other(format!(
+                "`{}` ended before it had taken all: let it read to the end, `{0}; cat > /dev/null`",
+                self.command
+            ))),
+            (false, _) => Err(failed(&self.command, status, "what it has done so far stays as it is")),
+        }
+    }
+}
+
+impl Write for CommandInput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(stdin) = &mut self.stdin else { return Err(ErrorKind::BrokenPipe.into()) };
+        match stdin.write(bytes) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.stdin = None;
+                self.wait(false)?;
+                Err(error)
+            }
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for CommandInput {
+    fn drop(&mut self) {
+        // Before its input ends: half of it is not the whole.
+        if self.state.end(Signal::TERM) {
+            let until = Instant::now() + END_LIMIT;
+            while matches!(self.look(WaitIdOptions::NOHANG), Ok(false)) && Instant::now() < until {
+                thread::sleep(LOOK);
+            }
+            self.state.end(Signal::KILL);
+        }
+        let mut group = self.state.group.lock();
+        drop(self.child.wait());
+        *group = None;
+    }
+}
+
+/// Waits until somebody has read all that is in a pipe; whether that is so, or its reader has gone.
+fn drain(pipe: &ChildStdin) -> io::Result<bool> {
+    let look = PollTimeout::try_from(LOOK).expect("it is short");
+    loop {
+        if rustix::io::ioctl_fionread(pipe)? == 0 {
+            return Ok(true);
+        }
+        let mut gone = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
+        match poll(&mut gone, look) {
+            Ok(0) | Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) => return Ok(rustix::io::ioctl_fionread(pipe)? == 0),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn failed(command: &str, status: ExitStatus, what_of_it: &str) -> io::Error {
+    io::Error::other(format!("`{command}` failed ({status}): {what_of_it}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_command_that_fails_is_an_error_and_not_an_end() {
+        let read = |command: &str| {
+            let mut all = Vec::new();
+            let ended = CommandOutput::start(command).expect("a shell").read_to_end(&mut all);
+            (all, ended.map_err(|error| error.to_string()))
+        };
+        assert_eq!(read("printf abc"), (b"abc".to_vec(), Ok(3)));
+        let (half, error) = read("printf ab; exit 3");
+        assert_eq!(half, b"ab");
+        assert!(error.expect_err("it failed").contains("`printf ab; exit 3` failed"));
+    }
+
+    /// What a command says that takes so many bytes, and the code that it failed with.
+    fn feed(command: &str, bytes: usize) -> (Result<(), String>, Option<u8>) {
+        let state = Arc::<CommandState>::default();
+        let mut input = CommandInput::start(command, "image", Arc::clone(&state)).expect("a shell");
+        let ended = input.write_all(&vec![7; bytes]).and_then(|()| input.finish());
+        (ended.map_err(|error| error.to_string()), state.failed_with())
+    }
+
+    #[test]
+    fn a_command_has_taken_all_or_has_failed_also_when_it_says_that_it_succeeded() {
+        assert_eq!(feed("test $(wc -c) = 1000000 && test $ETHBCAST_SOURCE = image", 1_000_000), (Ok(()), None));
+        for (command, bytes, words, code) in [
+            ("cat > /dev/null; exit 7", 1_000_000, "failed (exit status: 7)", Some(7)),
+            ("exit 9", 1_000_000, "failed (exit status: 9)", Some(9)),
+            ("kill -USR1 $$", 10, "signal: 10", Some(138)),
+            ("head -c 10 > /dev/null", 1_000_000, "before it had taken all", None),
+            ("true", 10, "before it had taken all", None),
+            ("no-such-command-anywhere", 10, "failed (exit status: 127)", Some(127)),
+        ] {
+            let (ended, failed_with) = feed(command, bytes);
+            assert!(ended.as_ref().is_err_and(|text| text.contains(words)), "{command}: {ended:?}");
+            assert_eq!(failed_with, code, "{command}");
+        }
+    }
+
+    #[test]
+    fn what_gets_half_of_it_is_ended_with_all_that_it_has_started_and_sees_no_end() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let note = directory.path().join("note");
+        for deafness in ["", "trap '' TERM; "] {
+            let command = format!("{deafness}cat | cat > /dev/null; echo ended > {}", note.display());
+            let state = Arc::<CommandState>::default();
+            let mut input = CommandInput::start(&command, "", Arc::clone(&state)).expect("a shell");
+            input.write_all(&[7; 100_000]).expect("it reads");
+            drop(input);
+            assert!(!note.exists() && !state.end(Signal::KILL) && state.failed_with().is_none());
+        }
+    }
+
+    #[test]
+    fn a_command_that_stands_still_is_ended_by_who_has_waited_long_enough() {
+        let state = Arc::<CommandState>::default();
+        let mut input = CommandInput::start("sleep 1000", "", Arc::clone(&state)).expect("a shell");
+        let writer = thread::spawn(move || input.write_all(&[7; 1_000_000]));
+        thread::sleep(Duration::from_millis(20));
+        assert!(state.end(Signal::TERM));
+        assert!(writer.join().expect("no panic").is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! What comes, at DEST: bytes as a file, on a device, on stdout or in a command, a directory as a directory.
+
+use super::disk::{Disk, too_small};
+use super::unpacking::{Unpacked, Unpacking};
+use super::{Dest, Handling};
+use crate::command::CommandState;
+use crate::storage::{Arrived, Target, TreeStorage};
+use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
+use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packing, Trailer};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// DEST, whatever comes.
+pub struct Arrival {
+    dest: Arc<Dest>,
+    /// With the thread that unpacks into it, if there is one.
+    disk: Option<Disk>,
+    unpacking: Option<Unpacking>,
+    tree: TreeStorage,
+    is_tree: bool,
+}
+
+/// What a user learns of DEST.
+pub struct Landed {
+    file: Arc<OnceLock<PathBuf>>,
+    tree: Arc<Arrived>,
+    command: Arc<CommandState>,
+}
+
+impl Landed {
+    /// Where it is, when it is in place.
+    pub fn path(&self) -> Option<&PathBuf> {
+        self.file.get().or_else(|| self.tree.path())
+    }
+
+    /// Whether a directory is there that takes time to remove.
+    pub fn is_building(&self) -> bool {
+        self.tree.is_building()
+    }
+
+    /// The command that takes what comes, if there is one.
+    pub fn command(&self) -> &CommandState {
+        &self.command
+    }
+
+    /// The files of a directory that were left out, and why.
+    pub fn left_out(&self) -> Vec<String> {
+        self.tree.left_out()
+    }
+}
+
+impl Arrival {
+    /// A storage for DEST; a directory is put there as `target` says.
+    pub fn new(dest: Dest, target: Target, handling: Handling) -> (Arrival, Landed) {
+        let (dest, command) = (Arc::new(dest), Arc::<CommandState>::default());
+        let (disk, file) = Disk::new(Arc::clone(&dest), handling, Arc::clone(&command));
+        let (tree, arrived) = TreeStorage::new(target, handling.read_back);
+        let arrival = Arrival { dest, disk: Some(disk), unpacking: None, tree, is_tree: false };
+        (arrival, Landed { file, tree: arrived, command })
+    }
+
+    fn storage(&mut self) -> &mut dyn Storage {
+        if self.is_tree { &mut self.tree } else { self.disk.as_mut().expect("nothing unpacks into it") }
+    }
+
+    /// What comes is unpacked on its way.
+    fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
+        let mut disk = self.disk.take().expect("nothing unpacks into it");
+        disk.begin(&Offered { size: None, content: ContentKind::File(attributes), source: offered.source.clone() })?;
+        let unpacking = Unpacking::start(packing, disk).map_err(|error| crate::trouble("unpack it", error))?;
+        self.unpacking = Some(unpacking);
+        Ok(())
+    }
+
+    /// Why a directory cannot go to DEST, if it cannot.
+    fn refusal(&self) -> Option<&'static str> {
+        match &*self.dest {
+            Dest::Stdout => Some(
+                "a directory comes, which cannot go to stdout: give DEST the name of a directory, or have an archive \
+                 sent, `tar c DIR | ethbcast send -`",
+            ),
+            Dest::Command(_) => Some(
+                "a directory comes, which no command takes: give DEST the name of a directory, or have an archive \
+                 sent, `tar c DIR | ethbcast send -`",
+            ),
+            Dest::Device { .. } => Some("a directory comes, which cannot go to a device: choose a directory as DEST"),
+            Dest::File { .. } | Dest::Directory { .. } => None,
+        }
+    }
+}
+
+impl Storage for Arrival {
+    fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
+        self.is_tree = offered.content == ContentKind::Tree;
+        if let Some(text) = self.refusal().filter(|_| self.is_tree) {
+            return Err(StorageError::new(Outcome::WriteFailed, text));
+        }
+        let free = self.dest.free_bytes();
+        if let Some(size) = offered.size.filter(|&size| size > free) {
+            if let Dest::Device { .. } = &*self.dest {
+                return Err(too_small(free, size));
+            }
+            let text = format!("no space: {size} bytes to come, {free} free where DEST is");
+            return Err(StorageError::new(Outcome::NoSpace, text));
+        }
+        match offered.content {
+            ContentKind::Packed(packing, attributes) => self.unpack(packing, attributes, offered),
+            _ => self.storage().begin(offered),
+        }
+    }
+
+    fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
+        if self.unpacking.is_some() { None } else { self.storage().kept() }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        match &mut self.unpacking {
+            Some(unpacking) => unpacking.write(bytes),
+            None => self.storage().write(bytes),
+        }
+    }
+
+    fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {
+        let Some(mut unpacking) = self.unpacking.take() else { return self.storage().settle(trailer) };
+        let Unpacked { disk, content } = unpacking.finish()?;
+        self.disk.insert(disk).settle(content)
+    }
+
+    fn syncs(&self) -> bool {
+        // What unpacks has a disk behind it.
+        if self.is_tree { self.tree.syncs() } else { self.disk.as_ref().is_none_or(Storage::syncs) }
+    }
+
+    fn publish(&mut self) -> Result<(), StorageError> {
+        self.storage().publish()
+    }
+}

@@ -1,0 +1,140 @@
+//! Who uses a block device: nobody else's disk is written over.
+
+use rustix::fs::{major, makedev, minor};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Where the kernel tells of block devices by number.
+const BY_NUMBER: &str = "/sys/dev/block";
+const BY_NAME: &str = "/sys/block";
+
+/// All that uses a device or a partition of it, each with what ends that, to be read after "is".
+pub(super) fn users(device: &Path) -> Vec<String> {
+    let Ok(metadata) = device.metadata() else { return Vec::new() };
+    let parts = parts(metadata.rdev());
+    let mut users = mounts(Path::new("/proc/self/mountinfo"), &parts);
+    users.extend(swaps(&parts));
+    users.extend(parts.iter().flat_map(|part| holders(part.number)));
+    users.extend(loops(device));
+    if users.is_empty() {
+        users.extend(elsewhere(&parts));
+    }
+    users
+}
+
+/// A device or a partition of it.
+struct Part {
+    number: u64,
+    name: String,
+}
+
+/// The device and its partitions.
+fn parts(number: u64) -> Vec<Part> {
+    let at = sys(number);
+    let own = at.canonicalize().ok().and_then(|at| Some(at.file_name()?.to_string_lossy().into_owned()));
+    let mut parts = vec![Part { number, name: own.unwrap_or_default() }];
+    for entry in fs::read_dir(&at).into_iter().flatten().flatten() {
+        let number = fs::read_to_string(entry.path().join("dev")).ok().and_then(|text| read_number(text.trim()));
+        if let Some(number) = number.filter(|_| entry.path().join("partition").exists()) {
+            parts.push(Part { number, name: entry.file_name().to_string_lossy().into_owned() });
+        }
+    }
+    parts
+}
+
+fn sys(number: u64) -> PathBuf {
+    Path::new(BY_NUMBER).join(format!("{}:{}", major(number), minor(number)))
+}
+
+fn read_number(text: &str) -> Option<u64> {
+    let (major, minor) = text.split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Where parts of it are mounted (proc_pid_mountinfo(5)).
+fn mounts(table: &Path, parts: &[Part]) -> Vec<String> {
+    let text = fs::read_to_string(table).unwrap_or_default();
+    let mounted = |line: &str| {
+        let (own, of_file_system) = line.split_once(" - ")?;
+        let mut fields = own.split(' ');
+        let (number, at) = (fields.nth(2)?, fields.nth(1)?);
+        // Some file systems have a number of their own; then it is the source that names the device.
+        let source = Path::new(of_file_system.split(' ').nth(1)?);
+        let of_source = source.metadata().ok().filter(|_| source.is_absolute()).map(|source| source.rdev());
+        let part = parts.iter().find(|part| [read_number(number), of_source].contains(&Some(part.number)))?;
+        let at = unescaped(at);
+        Some(format!("mounted at {at} ({}): unmount it, `umount {at}`", part.name))
+    };
+    text.lines().filter_map(mounted).collect()
+}
+
+/// The kernel writes spaces and the like in octal.
+fn unescaped(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .into_iter()
+        .fold(text.to_owned(), |text, (escaped, letter)| text.replace(escaped, letter))
+}
+
+fn swaps(parts: &[Part]) -> Vec<String> {
+    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let swap = |line: &str| {
+        let path = unescaped(line.split_whitespace().next()?);
+        let number = Path::new(&path).metadata().ok()?.rdev();
+        parts.iter().any(|part| part.number == number).then(|| format!("swap: end that, `swapoff {path}`"))
+    };
+    text.lines().skip(1).filter_map(swap).collect()
+}
+
+/// Devices that are made of it: of the device mapper (LVM, encryption, multipath) or of md.
+fn holders(number: u64) -> Vec<String> {
+    let holder = |entry: fs::DirEntry| {
+        let own = entry.file_name().to_string_lossy().into_owned();
+        let mapped = fs::read_to_string(Path::new(BY_NAME).join(&own).join("dm/name"));
+        match mapped {
+            Ok(name) => format!("a part of {own}, {}: close it, `dmsetup remove {0}`", name.trim()),
+            Err(_) if own.starts_with("md") => format!("a part of {own}: stop it, `mdadm --stop /dev/{own}`"),
+            Err(_) => format!("a part of {own}: close that"),
+        }
+    };
+    fs::read_dir(sys(number).join("holders")).into_iter().flatten().flatten().map(holder).collect()
+}
+
+/// Loop devices behind which it stands.
+fn loops(device: &Path) -> Vec<String> {
+    let Ok(own) = device.canonicalize() else { return Vec::new() };
+    let looped = |entry: fs::DirEntry| {
+        let file = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (Path::new(file.trim_end()) == own).then(|| format!("behind {name}: end that, `losetup -d /dev/{name}`"))
+    };
+    fs::read_dir(BY_NAME).into_iter().flatten().flatten().filter_map(looped).collect()
+}
+
+/// Where other processes see it mounted, if this one does not.
+fn elsewhere(parts: &[Part]) -> Option<String> {
+    fs::read_dir("/proc").into_iter().flatten().flatten().find_map(|entry| {
+        let process = entry.file_name().to_str()?.parse::<u32>().ok()?;
+        let mounted = mounts(&entry.path().join("mountinfo"), parts).into_iter().next()?;
+        Some(format!("{mounted} where process {process} is (`nsenter -m -t {process}`)"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mounted_disk_is_found_by_its_partition_by_its_source_and_with_a_space_in_its_path() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let part = |number, name: &str| Part { number, name: name.to_owned() };
+        let parts = [part(makedev(8, 16), "sdb"), part(makedev(8, 17), "sdb1")];
+        let table = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                     40 22 8:17 / /mnt/my\\040disk rw,relatime shared:1 - ext4 /dev/sdb1 rw\n\
+                     41 22 0:30 / /proc rw - proc proc rw\nnonsense\n";
+        fs::write(file.path(), table).expect("room");
+        let found = mounts(file.path(), &parts);
+        assert_eq!(found, ["mounted at /mnt/my disk (sdb1): unmount it, `umount /mnt/my disk`"]);
+        assert!(users(Path::new("/nowhere")).is_empty());
+    }
+}

@@ -1,0 +1,128 @@
+//! What gzip, xz and zstd have packed. Nothing is held but the decoder's window.
+
+use ethbcast_collectives::session::Packing;
+use flate2::read::MultiGzDecoder;
+use lzma_rust2::XzReader;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use std::fmt::Display;
+use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read};
+
+/// Read from what is packed at once, in bytes.
+const READ_BYTES: usize = 1 << 16;
+/// What a decoder may take for its window: enough for `xz -9`, in KiB.
+const MOST_XZ_KIB: u32 = 96 << 10;
+
+/// What was packed, and in what; an end of it in the middle is an error.
+pub fn unpack<'a>(packing: Packing, packed: impl Read + Send + 'a) -> Box<dyn Read + Send + 'a> {
+    let packed = BufReader::with_capacity(READ_BYTES, packed);
+    match packing {
+        Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
+        Packing::Xz => Box::new(XzReader::new_mem_limit(packed, true, MOST_XZ_KIB)),
+        Packing::Zstd => Box::new(ZstdReader { packed, decoder: FrameDecoder::new(), is_open: false }),
+    }
+}
+
+/// The frames of a zstd file, one after the other.
+struct ZstdReader<R> {
+    packed: BufReader<R>,
+    decoder: FrameDecoder,
+    /// Within a frame, not between two.
+    is_open: bool,
+}
+
+impl<R: Read> ZstdReader<R> {
+    /// Begins with the next frame; whether there is one.
+    fn begin(&mut self) -> io::Result<bool> {
+        while !self.packed.fill_buf()?.is_empty() {
+            match self.decoder.init(&mut self.packed) {
+                Ok(()) => {
+                    self.is_open = true;
+                    return Ok(true);
+                }
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                    io::copy(&mut self.packed.by_ref().take(length.into()), &mut io::sink())?;
+                }
+                Err(error) => return Err(damaged(error)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// The frame is over: what it says of itself has to be true.
+    fn end(&mut self) -> io::Result<()> {
+        self.is_open = false;
+        let told = self.decoder.get_checksum_from_data();
+        if told.is_some() && told != self.decoder.get_calculated_checksum() {
+            return Err(damaged("the checksum of a zstd frame is another"));
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for ZstdReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !buffer.is_empty() {
+            if !self.is_open && !self.begin()? {
+                break;
+            }
+            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                let one = BlockDecodingStrategy::UptoBlocks(1);
+                self.decoder.decode_blocks(&mut self.packed, one).map_err(damaged)?;
+            }
+            match self.decoder.read(buffer)? {
+                0 => self.end()?,
+                count => return Ok(count),
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn damaged(what: impl Display) -> Error {
+    Error::new(ErrorKind::InvalidData, what.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::ImageFormat;
+    use std::process::{Command, Stdio};
+
+    /// What a program makes of bytes on its stdin.
+    fn packed(program: &str, bytes: &[u8]) -> Vec<u8> {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), bytes).expect("room");
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{program} < {}", file.path().display())).stdin(Stdio::null());
+        let output = command.output().expect("a shell");
+        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    #[test]
+    fn what_was_packed_comes_out_and_half_of_it_or_a_changed_bit_is_an_error() {
+        let bytes: Vec<u8> =
+            (0..3_000_000_u32).flat_map(|at| (at / 7).wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        for (program, packing) in
+            [("gzip -c", Packing::Gzip), ("xz -c -T1 -1", Packing::Xz), ("zstd -c --check", Packing::Zstd)]
+        {
+            let one = packed(program, &bytes);
+            assert_eq!(ImageFormat::of(&one), Some(ImageFormat::Packed(packing)));
+            let read = |packed: &[u8]| {
+                let mut all = Vec::new();
+                unpack(packing, packed).read_to_end(&mut all).map(|_| all)
+            };
+            assert!(read(&one).is_ok_and(|all| all == bytes), "{program}");
+            // Two of them, one after the other, are the two contents.
+            let two = [&one[..], &packed(program, b"and more")].concat();
+            assert!(read(&two).is_ok_and(|all| all[bytes.len()..] == *b"and more"), "{program}");
+            assert!(read(&one[..one.len() - 3]).is_err(), "{program}: the end is missing");
+            let mut changed = one.clone();
+            let middle = one.len() / 2;
+            changed[middle] ^= 4;
+            assert!(!read(&changed).is_ok_and(|all| all == bytes), "{program}: a bit has changed");
+            assert!(read(&changed).is_err(), "{program}: a bit has changed");
+        }
+    }
+}

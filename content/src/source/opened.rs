@@ -1,0 +1,308 @@
+//! What is sent, opened: a file, a device, stdin, a command's output, directories.
+
+use super::listing::extents_of;
+use super::{Selection, SourceError, Tree};
+use crate::command::CommandOutput;
+use crate::image::{ImageFormat, MAGIC_BYTES, Qcow2, unpack};
+use crate::page_cache::Passing;
+use crate::sparse::{Map, SparseStream};
+use crate::unchanged::{Unchanged, WholeFile};
+use ethbcast_collectives::session::live::{Content, ReadAt, RestOfFile};
+use ethbcast_collectives::session::{ContentKind, FileAttributes, Packing};
+use std::fs::{File, Metadata};
+use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file is sent with its holes if they are at least one part in so many of it; with fewer it goes as it is read, and
+/// the digest is that of its bytes.
+const HOLES_COUNT_FROM: u64 = 16;
+
+/// Who unpacks an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unpack {
+    /// The sender, once.
+    Root,
+    /// Each receiver.
+    Receivers,
+}
+
+/// How a SOURCE is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opening {
+    /// Whether it may be written to meanwhile; if not, that is an error.
+    pub allow_changing: bool,
+    /// Whether it is unpacked, and by whom.
+    pub unpack: Option<Unpack>,
+}
+
+/// What is sent, opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its bytes.
+    pub content: Content<'static>,
+    /// The directory, if it is one.
+    pub tree: Option<Tree>,
+}
+
+/// A file as it was opened.
+struct Source<'a> {
+    path: &'a Path,
+    file: File,
+    metadata: Metadata,
+    what: String,
+    name: String,
+    opening: Opening,
+}
+
+impl Opened {
+    /// Opens a file or a block device. A file that changes while it is read is an error, unless that is allowed.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not packed in a known way and should be unpacked.
+    pub fn file(path: &Path, opening: Opening) -> Result<Opened, SourceError> {
+        let what = format!("SOURCE {}", path.display());
+        let unreadable = |cause| SourceError::Unreadable { what: what.clone(), cause };
+        let file = File::open(path).map_err(unreadable)?;
+        let metadata = file.metadata().map_err(unreadable)?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let content = Source { path, file, metadata, what: what.clone(), name, opening }.content();
+        content.map(|content| Opened { content, tree: None })
+    }
+
+    /// Opens stdin, which has so many bytes if that is known.
+    ///
+    /// # Errors
+    /// As for a file.
+    pub fn stdin(size: Option<u64>, opening: Opening) -> Result<Opened, SourceError> {
+        let what = "SOURCE -";
+        let unreadable = |cause| SourceError::Unreadable { what: what.to_owned(), cause };
+        // Not through the standard library's buffer, so that the position is the true one where there is one.
+        let file = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(unreadable)?);
+        let rest = boxed(RestOfFile::of(&file));
+        let content = stream(file, rest, opening, "stdin", what)?;
+        Ok(Opened { content: content.sized(size), tree: None })
+    }
+
+    /// Starts a command, whose output has so many bytes if that is known.
+    ///
+    /// # Errors
+    /// If it cannot be started, or as for a file.
+    pub fn command(command: &str, size: Option<u64>, opening: Opening) -> Result<Opened, SourceError> {
+        let what = format!("the output of `{command}`");
+        let unreadable = |cause| SourceError::Unreadable { what: what.clone(), cause };
+        let output = CommandOutput::start(command).map_err(unreadable)?;
+        // A pipe has no positions.
+        let content = stream(output, Err(ErrorKind::NotSeekable.into()), opening, "stdout", &what)?;
+        Ok(Opened { content: content.sized(size), tree: None })
+    }
+
+    /// Lists a directory, or several files and directories.
+    ///
+    /// # Errors
+    /// As for [`Tree::list`].
+    pub fn tree(sources: &[PathBuf], selection: &Selection) -> Result<Opened, SourceError> {
+        let tree = Tree::list(sources, selection)?;
+        let names: Vec<String> = sources.iter().map(|source| source.display().to_string()).collect();
+        let what = format!("SOURCE {}", names.join(" "));
+        log::info!("{what}: {} entries, {} bytes", tree.entries(), tree.bytes());
+        let name = Some(tree.name()).filter(|name| !name.is_empty()).unwrap_or_else(|| "files".to_owned());
+        let content = Content::of(tree.reader()).again_from(Ok(Box::new(tree.again())));
+        let content = content.named(&name, &what).sized(Some(tree.bytes())).kind(ContentKind::Tree);
+        Ok(Opened { content, tree: Some(tree) })
+    }
+}
+
+impl Source<'_> {
+    fn content(self) -> Result<Content<'static>, SourceError> {
+        let Some(by) = self.opening.unpack else { return self.plain() };
+        match (by, self.format()?) {
+            (Unpack::Root, ImageFormat::Qcow2) => self.qcow2(),
+            (Unpack::Receivers, ImageFormat::Qcow2) => Err(SourceError::Refused(format!(
+                "{} is a qcow2 image, whose parts stand in any order: it is unpacked where it is read, --decompress \
+                 root",
+                self.what
+            ))),
+            (by, ImageFormat::Packed(packing)) => self.packed(by, packing),
+        }
+    }
+
+    fn unreadable(&self, cause: io::Error) -> SourceError {
+        SourceError::Unreadable { what: self.what.clone(), cause }
+    }
+
+    fn format(&self) -> Result<ImageFormat, SourceError> {
+        let mut magic = [0; MAGIC_BYTES];
+        let count = FileExt::read_at(&self.file, &mut magic, 0).map_err(|cause| self.unreadable(cause))?;
+        ImageFormat::of(&magic[..count]).ok_or_else(|| not_packed(&self.what))
+    }
+
+    /// How many bytes it has, if that can be known before it is read.
+    fn size(&self) -> io::Result<Option<u64>> {
+        if self.metadata.file_type().is_block_device() {
+            let size = (&self.file).seek(SeekFrom::End(0))?;
+            (&self.file).rewind()?;
+            return Ok(Some(size));
+        }
+        // A pipe says 0.
+        Ok(self.metadata.is_file().then_some(self.metadata.len()))
+    }
+
+    /// What a file keeps at the receivers; what is none has no mode and time that say anything of its content.
+    fn attributes(&self) -> Option<FileAttributes> {
+        let file = &self.metadata;
+        file.is_file().then(|| FileAttributes {
+            mode: (file.mode() & 0o7777) as u16,
+            modified_seconds: file.mtime(),
+            modified_nanoseconds: file.mtime_nsec() as u32,
+        })
+    }
+
+    /// What must not have changed when all of it has been read.
+    fn unchanged(&self) -> Option<Unchanged> {
+        let is_watched = self.metadata.is_file() && !self.opening.allow_changing;
+        is_watched.then(|| Unchanged::new(self.path, &self.metadata))
+    }
+
+    /// All its bytes as they are read, so many if they are to be no more.
+    fn reader(self, size: Option<u64>) -> Box<dyn Read + Send> {
+        match (size, self.unchanged()) {
+            (Some(size), Some(unchanged)) => Box::new(WholeFile::new(Passing::new(self.file, 0, size), unchanged)),
+            (Some(size), None) => Box::new(Passing::new(self.file, 0, size).take(size)),
+            (None, _) => Box::new(self.file),
+        }
+    }
+
+    fn plain(self) -> Result<Content<'static>, SourceError> {
+        let size = self.size().map_err(|cause| self.unreadable(cause))?;
+        let attributes = self.attributes();
+        if let (Some(attributes), Some(size)) = (attributes, size)
+            && let Some(extents) = extents_of(&self.file, size)
+            && size - extents.iter().map(|extent| extent.bytes).sum::<u64>() > size / HOLES_COUNT_FROM
+            && let Ok(map) = Map::new(size, extents)
+        {
+            let file = self.file.try_clone().map_err(|cause| self.unreadable(cause))?;
+            return Ok(self.sparse(map, file, attributes));
+        }
+        (&self.file).rewind().ok();
+        let rest = boxed(RestOfFile::of(&self.file));
+        let (name, what) = (self.name.clone(), self.what.clone());
+        let kind = attributes.map_or(ContentKind::Stream, ContentKind::File);
+        Ok(Content::of(self.reader(size)).again_from(rest).named(&name, &what).sized(size).kind(kind))
+    }
+
+    /// Only what is data of it.
+    fn sparse(self, map: Map, file: impl ReadAt + Sync, attributes: FileAttributes) -> Content<'static> {
+        let (map, unchanged) = (Arc::new(map), self.unchanged());
+        let size = map.stream_bytes();
+        let stream = Arc::new(SparseStream::new(map, file));
+        let again = Box::new(Shared(Arc::clone(&stream)));
+        let reader = SparseReader { stream, at: 0, unchanged: unchanged.map(|unchanged| (self.file, unchanged)) };
+        let content = Content::of(reader).again_from(Ok(again)).named(&self.name, &self.what);
+        content.sized(Some(size)).kind(ContentKind::Sparse(attributes))
+    }
+
+    fn qcow2(mut self) -> Result<Content<'static>, SourceError> {
+        let file = self.file.try_clone().map_err(|cause| self.unreadable(cause))?;
+        let refused = |error| SourceError::Refused(format!("cannot unpack {}: {error}", self.what));
+        let image = Qcow2::open(file).map_err(refused)?;
+        let extents = image.extents().map_err(|cause| self.unreadable(cause))?;
+        let map = Map::new(image.bytes(), extents).map_err(|fault| SourceError::Refused(fault.to_string()))?;
+        let nothing = FileAttributes { mode: 0o644, modified_seconds: 0, modified_nanoseconds: 0 };
+        let attributes = self.attributes().unwrap_or(nothing);
+        self.name = ImageFormat::Qcow2.unpacked_name(&self.name).to_owned();
+        Ok(self.sparse(map, image, attributes))
+    }
+
+    fn packed(self, by: Unpack, packing: Packing) -> Result<Content<'static>, SourceError> {
+        let size = self.size().map_err(|cause| self.unreadable(cause))?;
+        let (rest, attributes) = (boxed(RestOfFile::of(&self.file)), self.attributes());
+        let (name, what) = (self.name.clone(), self.what.clone());
+        let reader = self.reader(size);
+        let content = packed(by, packing, reader, rest, attributes).sized(size.filter(|_| by == Unpack::Receivers));
+        Ok(content.named(ImageFormat::Packed(packing).unpacked_name(&name), &what))
+    }
+}
+
+/// Bytes that are unpacked, by whomever.
+fn packed(
+    by: Unpack,
+    packing: Packing,
+    reader: impl Read + Send + 'static,
+    rest: io::Result<Box<dyn ReadAt>>,
+    attributes: Option<FileAttributes>,
+) -> Content<'static> {
+    match by {
+        // What comes out of it has no positions.
+        Unpack::Root => {
+            let kind = attributes.map_or(ContentKind::Stream, ContentKind::File);
+            Content::of(unpack(packing, reader)).again_from(Err(ErrorKind::NotSeekable.into())).kind(kind)
+        }
+        Unpack::Receivers => {
+            let ours = FileAttributes { mode: 0o644, modified_seconds: 0, modified_nanoseconds: 0 };
+            let kind = ContentKind::Packed(packing, attributes.unwrap_or(ours));
+            Content::of(reader).again_from(rest).kind(kind)
+        }
+    }
+}
+
+/// Bytes that come from somewhere.
+fn stream(
+    mut reader: impl Read + Send + 'static,
+    rest: io::Result<Box<dyn ReadAt>>,
+    opening: Opening,
+    name: &str,
+    what: &str,
+) -> Result<Content<'static>, SourceError> {
+    let Some(by) = opening.unpack else { return Ok(Content::of(reader).again_from(rest).named(name, what)) };
+    let mut magic = Vec::new();
+    let unreadable = |cause| SourceError::Unreadable { what: what.to_owned(), cause };
+    (&mut reader).take(MAGIC_BYTES as u64).read_to_end(&mut magic).map_err(unreadable)?;
+    match ImageFormat::of(&magic) {
+        Some(ImageFormat::Packed(packing)) => {
+            let all = Cursor::new(magic).chain(reader);
+            Ok(packed(by, packing, all, rest, None).named(name, what))
+        }
+        Some(ImageFormat::Qcow2) => Err(SourceError::Refused(format!(
+            "{what} is a qcow2 image, whose parts stand in any order: give the name of its file"
+        ))),
+        None => Err(not_packed(what)),
+    }
+}
+
+fn not_packed(what: &str) -> SourceError {
+    SourceError::Refused(format!("{what} is packed by none of gzip, xz, zstd and qcow2: leave out --decompress"))
+}
+
+fn boxed(rest: io::Result<RestOfFile>) -> io::Result<Box<dyn ReadAt>> {
+    rest.map(|rest| Box::new(rest) as Box<dyn ReadAt>)
+}
+
+/// One stream for two readers.
+struct Shared<F>(Arc<SparseStream<F>>);
+
+impl<F: ReadAt + Sync> ReadAt for Shared<F> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+}
+
+/// The stream of a file with holes from its beginning to its end, which is told only if the file has not changed.
+struct SparseReader<F> {
+    stream: Arc<SparseStream<F>>,
+    at: u64,
+    unchanged: Option<(File, Unchanged)>,
+}
+
+impl<F: ReadAt + Sync> Read for SparseReader<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read_at(buffer, self.at)?;
+        self.at += count as u64;
+        if let (0, false, Some((file, unchanged))) = (count, buffer.is_empty(), &self.unchanged) {
+            unchanged.check(file)?;
+        }
+        Ok(count)
+    }
+}

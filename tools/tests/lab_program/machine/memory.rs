@@ -1,0 +1,56 @@
+//! What a transfer takes of a host's memory: as much for a tebibyte as for a mebibyte.
+
+use super::one_switch;
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// What either end may take at most, in KiB.
+const MOST_KIB: u64 = 64 << 10;
+/// What a long transfer may take beyond a short one, in KiB: what the allocator does not give back.
+const DRIFT_KIB: u64 = 4 << 10;
+
+/// Has the program, which is the shell's parent, write down what it has taken at most so far.
+fn note(path: &Path) -> String {
+    format!("grep VmHWM /proc/$PPID/status > {}", path.display())
+}
+
+/// What it has noted, in KiB.
+fn noted(path: &Path) -> u64 {
+    let text = fs::read_to_string(path).expect("it was noted");
+    text.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("VmHWM: number kB")
+}
+
+/// What sender and receiver take at most for such a transfer, in KiB.
+fn peaks(site: &Site, source: &[&str], dest: &[&str]) -> [u64; 2] {
+    let notes = [site.path("root"), site.path("receiver")];
+    let receive = ["recv", "-i", "eth0", "--max-wait", "20", "--force", "--exec", &note(&notes[1])];
+    let receiver = Run::start("n1", site.ethbcast("n1", [&receive, dest].concat()));
+    let send = ["send", "-i", "eth0", "-n", "1", "--max-wait", "20", "--exec-after", &note(&notes[0])];
+    Run::start("n0", site.ethbcast("n0", [&send, source].concat())).end(LIMIT * 4).assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+    notes.map(|note| noted(&note))
+}
+
+#[test]
+fn a_long_transfer_takes_no_more_memory_than_a_short_one_and_none_takes_more_than_64_mib() {
+    let site = Site::alone("memory", one_switch(2));
+    let short = site.file("short", content(1, MEBIBYTE));
+    let dest = site.path("dest");
+    let [short, dest] = [&short, &dest].map(|path| path.to_str().expect("UTF-8"));
+    let first = peaks(&site, &[short], &[dest]);
+    // A file of a tebibyte with data in many places: offsets are what they would be of one that is full.
+    let large = site.path("large");
+    let file = fs::File::create(&large).and_then(|file| file.set_len(1 << 40).map(|()| file)).expect("holes");
+    for at in 0..2000 {
+        file.write_all_at(&content(at, 20_000), (at << 29) + 12_345).expect("room");
+    }
+    let sparse = peaks(&site, &[large.to_str().expect("UTF-8")], &[dest]);
+    let generated = peaks(&site, &["--pipe", "head -c 768M /dev/zero"], &["--pipe", "cat > /dev/null"]);
+    println!("KiB at root and receiver: 1 MiB {first:?}, 1 TiB with holes {sparse:?}, 768 MiB {generated:?}");
+    for (peak, first) in [sparse, generated].into_iter().flat_map(|peaks| peaks.into_iter().zip(first)) {
+        assert!(peak <= MOST_KIB, "{peak} KiB");
+        assert!(peak <= first.max(32 << 10) + DRIFT_KIB, "{peak} KiB, {first} for 1 MiB");
+    }
+}
