@@ -372,7 +372,7 @@ mod tests {
         frame[CHECKSUM].fill(0);
         let checksum = crc32fast::hash(&frame);
         frame[CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
-        let other = OtherVersion { version: VERSION - 1, kind: Kind(17), source: ethernet().source };
+        let other = OtherVersion { version: VERSION - 1, kind: Kind(17), source: ethernet().source.with_seat(0) };
         assert_eq!(parse(&frame).err(), Some(Reject::Version(other)));
         assert_eq!(parse_version(VERSION - 1, &frame).map(|frame| frame.payload), Ok(&b"old"[..]));
         frame[15] ^= 1;
