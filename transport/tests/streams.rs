@@ -21,6 +21,8 @@ mod orphans;
 mod paper;
 #[path = "streams/push_pull.rs"]
 mod push_pull;
+#[path = "streams/readers.rs"]
+mod readers;
 #[path = "streams/relays.rs"]
 mod relays;
 #[path = "streams/returns.rs"]

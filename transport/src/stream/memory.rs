@@ -180,8 +180,41 @@ mod tests {
     }
 
     #[test]
+    fn each_slot_and_each_child_takes_the_same_and_nothing_else_does() {
+        let lanes = |slots: u64, children: usize| {
+            let outlet = Outlet::Lanes((1..=children).map(peer).collect());
+            Stream::origin(identity(0), 64, &outlet, Tuning::default().with_feed_frames(slots)).memory()
+        };
+        let [four, eight, sixteen] = [4, 8, 16].map(|children| lanes(64, children).added_bytes());
+        assert_eq!((eight, sixteen), (2 * four, 4 * four));
+        assert_eq!(lanes(128, 4).slots_bytes, 2 * lanes(64, 4).slots_bytes);
+        assert_eq!(lanes(128, 4).payload_bytes, 2 * 64 * 64);
+        let messages = |count: usize| {
+            let mut stream = Stream::origin(identity(0), 64, &Outlet::Lanes(vec![peer(1)]), Tuning::default());
+            (0..count).for_each(|_| assert!(stream.push(b"message", Ending::Message), "there is room"));
+            stream.memory().stream_bytes
+        };
+        assert_eq!(messages(0), size_of::<Stream>());
+        assert_eq!(messages(40), size_of::<Stream>() + tree_bytes(40, 8));
+    }
+
+    #[test]
+    fn all_is_what_is_there_once_and_what_the_readers_add() {
+        let memory = Memory {
+            payload_bytes: 2,
+            slots_bytes: 3,
+            stamps_bytes: 5,
+            readers_bytes: 7,
+            repairs_bytes: 11,
+            stream_bytes: 13,
+        };
+        assert_eq!((memory.buffer_bytes(), memory.added_bytes(), memory.total_bytes()), (23, 18, 41));
+    }
+
+    #[test]
     fn a_tree_of_many_entries_takes_at_least_its_entries_and_at_most_a_few_times_that() {
         assert_eq!((tree_bytes(0, 12), tree_bytes(1, 12)), (0, 148));
+        assert_eq!([5, 11, 31].map(|entries| tree_bytes(entries, 8)), [104, 3 * 104 + 96, 7 * 104 + 2 * 96]);
         for entries in [12, 100, 4096] {
             let bytes = tree_bytes(entries, 12);
             assert!((entries * 12..entries * 60).contains(&bytes), "{entries} entries: {bytes} bytes");

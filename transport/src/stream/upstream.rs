@@ -47,3 +47,17 @@ impl Upstream {
 fn is_from(frame: &Frame<'_>, peer: Peer) -> bool {
     peer.rank == frame.header.rank && peer.mac == frame.source
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{MacAddr, Rank};
+
+    #[test]
+    fn a_parent_is_another_once() {
+        let [one, other] = [1, 2].map(|last| Peer { rank: Rank(7), mac: MacAddr::new(2, 0, 0, 0, 0, last) });
+        let mut upstream = Upstream::new(Some(one));
+        assert!(!upstream.set_parent(one) && upstream.set_parent(other) && !upstream.set_parent(other));
+        assert_eq!(upstream.parent(), Some(other));
+    }
+}

@@ -82,6 +82,8 @@ mod tests {
     #[test]
     fn an_ether_type_is_hexadecimal_and_not_a_length() {
         assert_eq!(EtherType::DEFAULT.to_string(), "0x88B5");
+        assert_eq!((EtherType::DEFAULT.number(), EtherType::DEFAULT.octets()), (0x88B5, [0x88, 0xB5]));
+        assert_eq!(format!("{:?}", EtherType::DEFAULT), "0x88B5");
         for text in ["88b5", "88B5", "0x88B5"] {
             assert_eq!(text.parse(), Ok(EtherType::DEFAULT), "{text}");
         }

@@ -57,3 +57,16 @@ impl From<u16> for StreamId {
         StreamId(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_counted_around_the_ring_and_numbers_are_places() {
+        assert_eq!([0, 1, 2, 4].map(|steps| Rank(3).ahead(steps, 5)), [3, 4, 0, 2].map(Rank));
+        assert_eq!((Rank(7).index(), StreamId(9).index()), (7, 9));
+        assert_eq!((Rank::from(7), StreamId::from(9)), (Rank(7), StreamId(9)));
+        assert_eq!(format!("{} {}", Rank(7), StreamId(9)), "7 9");
+    }
+}

@@ -8,9 +8,9 @@ use ethbcast_transport::wire::{AckBody, Flags, Header, Kind, MacAddr, OVERHEAD_B
 use ethbcast_transport::{Instant, Part, Tuning};
 use std::time::Duration;
 
-const PAYLOAD: [u8; 100] = [5; 100];
+pub const PAYLOAD: [u8; 100] = [5; 100];
 
-fn origin(outlet: &Outlet, frames: usize) -> Stream {
+pub fn origin(outlet: &Outlet, frames: usize) -> Stream {
     let mut stream = Stream::origin(identity(0), PAYLOAD.len(), outlet, Tuning::default().with_feed_frames(64));
     (0..frames).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
     stream
@@ -21,7 +21,7 @@ fn two_lanes() -> Outlet {
 }
 
 /// The next frame that a stream sends: its header, and to whom.
-fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
+pub fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
     let mut buffer = [0; 2000];
     let length = stream.poll_transmit(now, &mut buffer)?;
     let to = MacAddr::new(buffer[0], buffer[1], buffer[2], buffer[3], buffer[4], buffer[5]);
@@ -29,14 +29,14 @@ fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
 }
 
 /// Tells a stream a frame of another host.
-fn tell(stream: &mut Stream, now: Instant, from: usize, header: Header, body: &[u8]) {
+pub fn tell(stream: &mut Stream, now: Instant, from: usize, header: Header, body: &[u8]) {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     let length = identity(from).write(&mut frame, host_mac(0), &header, body);
     stream.handle_frame(now, &parse(&frame[..length]).expect("it is one"));
 }
 
 /// A host has everything below `cursor`, and beyond it what the bits of a byte say.
-fn acknowledge(stream: &mut Stream, now: Instant, from: usize, cursor: u64, echo: u32, beyond: u8) {
+pub fn acknowledge(stream: &mut Stream, now: Instant, from: usize, cursor: u64, echo: u32, beyond: u8) {
     let mut body = [0; AckBody::BYTES + 1];
     let ack = AckBody { limit: cursor + 64, below: cursor, consumed: cursor, held_us: 0 };
     let length = ack.write(cursor, &mut body, 1);

@@ -156,3 +156,95 @@ impl Pace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUND: u64 = 100;
+
+    /// A cast that tolerates 5 % of loss, and a listener that acknowledges every tenth frame after a millisecond.
+    struct Listening {
+        pace: Pace,
+        round: PacedRound,
+        known: u64,
+        arrived: u64,
+    }
+
+    impl Listening {
+        fn begin() -> Listening {
+            let mut tuning = Tuning::default();
+            (tuning.cast.round_frames, tuning.window.loss_tolerated_percent) = (ROUND, 5);
+            Listening { pace: Pace::new(&tuning), round: PacedRound::default(), known: 0, arrived: 0 }
+        }
+
+        fn ten(&mut self, lost: u64) {
+            (self.known, self.arrived) = (self.known + 10, self.arrived + 10 - lost);
+            let since_last = Duration::from_millis(1);
+            let report = LossReport { known: self.known, arrived: self.arrived, lost, since_last };
+            self.pace.on_ack(&mut self.round, report, self.known);
+        }
+
+        /// So many of every ten frames of a round are lost.
+        fn round(&mut self, lost: u64) {
+            (0..10).for_each(|_| self.ten(lost));
+        }
+
+        /// Sends so many new frames at one moment; by how much the next is put off.
+        fn send(&mut self, frames: u64) -> Option<Duration> {
+            (0..frames).for_each(|_| self.pace.on_sent(LATER, true));
+            self.pace.ready_at(LATER).map(|at| at.since(LATER))
+        }
+    }
+
+    const LATER: Instant = Instant::from_nanos(1_000_000_000);
+
+    #[test]
+    fn who_loses_too_much_is_sent_what_arrived_there_after_a_burst_and_then_ever_more() {
+        let mut listening = Listening::begin();
+        assert_eq!(listening.send(1000), None, "nothing binds");
+        listening.round(2);
+        // 80 frames arrived in ten milliseconds.
+        let gap = Duration::from_micros(125);
+        assert_eq!(listening.pace.from(), ROUND);
+        assert_eq!(listening.send(u64::from(BURST_FRAMES)), None);
+        assert_eq!(listening.send(1), Some(gap));
+        assert_eq!(listening.send(ROUND - u64::from(BURST_FRAMES) - 1), Some(gap * (ROUND as u32 - BURST_FRAMES)));
+        let (all, faster) = (listening.send(0).unwrap_or_default(), gap * 8 / 9);
+        assert_eq!(listening.send(1), Some(all + faster));
+        listening.pace.on_sent(LATER, false);
+        assert_eq!(listening.send(0), Some(all + faster * 2), "a repair takes its time, too");
+        // An eighth faster each round, until it is eight times as fast: by then nothing binds.
+        assert!(listening.send(16 * ROUND).is_some());
+        assert_eq!(listening.send(ROUND), None);
+    }
+
+    #[test]
+    fn what_is_tolerated_slows_nobody_and_what_pacing_does_not_help_against_is_tolerated() {
+        let mut listening = Listening::begin();
+        (0..10).for_each(|part| listening.ten(u64::from(part % 2 == 0)));
+        assert_eq!((listening.send(1000), listening.pace.from()), (None, 0), "5 % of a round");
+        listening.round(2);
+        assert!(listening.send(1000).is_some());
+        // What was under way before does not count: the round begins anew.
+        listening.ten(9);
+        listening.round(2);
+        assert_eq!(listening.send(1000), None, "given up");
+        listening.round(3);
+        assert_eq!(listening.send(1000), None, "half as much again is tolerated");
+        listening.round(4);
+        assert!(listening.send(1000).is_some());
+    }
+
+    #[test]
+    fn pacing_that_helps_stays_and_when_a_listener_goes_it_ends() {
+        let mut listening = Listening::begin();
+        listening.round(4);
+        let paced = listening.send(100).expect("it binds");
+        listening.ten(0);
+        listening.round(2);
+        assert!(listening.send(0).is_some_and(|after| after == paced), "half the loss: it goes on at this pace");
+        listening.pace.release(777);
+        assert_eq!((listening.send(1000), listening.pace.from()), (None, 777));
+    }
+}
