@@ -78,8 +78,8 @@ fn a_broadcast_and_a_barrier_of_4_hosts_with_4_ranks_take_fewer_frames_than_ther
     play.run(Duration::from_secs(2));
     assert!(play.ends().iter().all(|end| *end == Some(Ok(()))), "{:?}", play.ends());
     let frames = play.wire_frames() - play.signs();
-    // One for the broadcast, an arrival of each of three hosts, one for the release. What acknowledges them is shared by
-    // many.
+    // One for the broadcast, an arrival of each of three hosts, one for the release. What acknowledges them is shared
+    // by many.
     assert!((5 * TIMES..6 * TIMES).contains(&frames), "{frames} frames in {TIMES} rounds");
 }
 

@@ -265,16 +265,6 @@ impl Member {
         self.group.as_ref().map_or(0, |group| group.progress())
     }
 
-    /// What has been sent and received so far.
-    pub fn stats(&self) -> MemberStats {
-        self.group.as_ref().map_or(self.stats, |group| group.stats(self.stats))
-    }
-
-    /// What memory the streams and messages take.
-    pub fn memory(&self) -> MemberMemory {
-        self.group.as_ref().map(|group| group.memory()).unwrap_or_default()
-    }
-
     /// Recomputes every count; a sentence that names the first disagreement.
     ///
     /// # Errors

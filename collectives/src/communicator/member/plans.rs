@@ -56,7 +56,8 @@ pub(in crate::communicator) struct Decision {
 }
 
 impl Plans {
-    /// Those of `size` ranks on these hosts, whose frames carry `payload_bytes`, where a feed keeps segments of `segment_frames`.
+    /// Those of `size` ranks on these hosts, whose frames carry `payload_bytes`, where a feed keeps segments of
+    /// `segment_frames`.
     pub(super) fn new(
         network: Arc<Network>,
         nodes: &Nodes,

@@ -8,8 +8,8 @@
 //! Whoever holds the ear's lock hears the wire; if it ends, however it does, another takes the lock and goes on within
 //! 50 ms. What was under way in between is sent again, like anything that is lost.
 //!
-//! `board` is the memory, over `memory`; `producer` hands out; `place` is where processes meet, `locks` how they know of
-//! each other, `doorbell` and `waiter` how they sleep; `port` is the [`Link`](crate::Link).
+//! `board` is the memory, over `memory`; `producer` hands out; `place` is where processes meet, `locks` how they know
+//! of each other, `doorbell` and `waiter` how they sleep; `port` is the [`Link`](crate::Link).
 
 mod board;
 mod doorbell;
