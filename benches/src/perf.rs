@@ -22,6 +22,9 @@ const SLOWEST: f64 = 10.0;
 /// How long the other ranks may take to end after the root.
 const AFTERWARDS: Duration = Duration::from_secs(5);
 
+/// How long a process takes at most to be the first of its host.
+const SEATED_WITHIN: Duration = Duration::from_millis(300);
+
 /// A broadcast that is predicted to take longer than this is measured once.
 pub const LONG_SECONDS: f64 = 3.0;
 /// Of any other, this many are measured at least: a median needs them.
@@ -107,12 +110,25 @@ pub fn iterations(predicted_seconds: f64, budget_seconds: f64, most: u32) -> u32
 /// # Errors
 /// If a program cannot be started, prints what is no report, or the user interrupts.
 pub fn measure(site: &Site, job: &Job) -> anyhow::Result<Result<Measured, String>> {
+    measure_ranks(site, job, 1)
+}
+
+/// The same with so many ranks on each host.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_ranks(site: &Site, job: &Job, per_host: usize) -> anyhow::Result<Result<Measured, String>> {
     let hosts = site.bed.hosts();
+    let ranks = (hosts.len() * per_host).to_string();
     let mut members = Vec::new();
-    for host in &hosts[1..] {
-        members.push(site.start(host, "perf", &["-n", &hosts.len().to_string()])?);
+    // The root's is the first of its host's, which is the first host: rank 0.
+    let mut root = start_root(site, &hosts, job, &ranks)?;
+    if per_host > 1 {
+        std::thread::sleep(SEATED_WITHIN);
     }
-    let mut root = start_root(site, &hosts, job)?;
+    for host in hosts.iter().flat_map(|host| std::iter::repeat_n(host, per_host)).skip(1) {
+        members.push(site.start(host, "perf", &["-n", &ranks])?);
+    }
     let limit = PATIENCE + Duration::from_secs_f64(job.predicted_seconds * f64::from(job.iterations) * SLOWEST);
     let ended = root.wait(limit, site.interrupt)?;
     if ended.is_ok() {
@@ -122,11 +138,10 @@ pub fn measure(site: &Site, job: &Job) -> anyhow::Result<Result<Measured, String
     ended.map(|report| read(&report, job.iterations)).map_or_else(|words| Ok(Err(words)), |measured| measured.map(Ok))
 }
 
-fn start_root(site: &Site, hosts: &[String], job: &Job) -> anyhow::Result<Running> {
-    let count = hosts.len().to_string();
+fn start_root(site: &Site, hosts: &[String], job: &Job, ranks: &str) -> anyhow::Result<Running> {
     let (size, iterations) = (job.size_bytes.to_string(), job.iterations.to_string());
     let mut arguments =
-        vec!["--root", "--json", "-n", &count, "--via", job.via, "--sizes", &size, "--iterations", &iterations];
+        vec!["--root", "--json", "-n", ranks, "--via", job.via, "--sizes", &size, "--iterations", &iterations];
     if let Some(name) = &site.bed.name {
         arguments.extend(["--topology", name]);
     }

@@ -25,6 +25,8 @@ use ethbcast_benches::units::{parse_size, size};
 
 /// How many times faster a broadcast with its barrier is to be, by size in bytes.
 const BOUNDS: [(u64, f64); 2] = [(256, 3.0), (4096, 6.0)];
+/// The same where ranks share hosts.
+const SHARED_BOUNDS: [(u64, f64); 2] = [(256, 2.0), (64 << 10, 2.0)];
 /// The exit code for what the system lacks, as the tool has it.
 const SYSTEM: u8 = 4;
 /// The longest message `ethbcast perf` takes, and well within what MPI counts with.
@@ -39,9 +41,13 @@ struct Arguments {
     /// Sizes of the messages.
     #[arg(long, value_delimiter = ',', default_value = "256,4K", value_name = "SIZES", value_parser = measured_size)]
     sizes: Vec<u64>,
-    /// Ranks, each on a host of its own.
+    /// Hosts.
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=64))]
     hosts: u8,
+    /// Ranks on each host; with several, Open MPI also uses its shared memory, and the results are called
+    /// `mpi-ranks`.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    ranks_per_host: u8,
     /// Rounds in which both take their turn.
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
@@ -82,7 +88,7 @@ fn main() -> anyhow::Result<ExitCode> {
     if arguments.cut {
         cut_segments(&bed.lab)?;
     }
-    let cluster = Cluster::prepare(&bed.lab)?;
+    let cluster = Cluster::prepare(&bed.lab, arguments.ranks_per_host.into())?;
     let site = Site { bed: &bed, program: &program, calibration: None, interrupt: &interrupt };
     let mut points: Vec<Point> = arguments.sizes.iter().map(|&size_bytes| Point::new(size_bytes)).collect();
     for round in 1..=arguments.runs {
@@ -128,7 +134,8 @@ fn take_turns(arguments: &Arguments, cluster: &Cluster, site: &Site, points: &mu
             iterations: *iterations,
             predicted_seconds: SLOWEST_ITERATION_SECONDS,
         };
-        let ours = perf::measure(site, &job)?.map_err(|words| anyhow!("ethbcast failed: {words}"))?;
+        let ours = perf::measure_ranks(site, &job, arguments.ranks_per_host.into())?
+            .map_err(|words| anyhow!("ethbcast failed: {words}"))?;
         if !point.vias.contains(&ours.via) {
             point.vias.push(ours.via);
         }
@@ -154,8 +161,8 @@ impl Point {
     }
 
     /// How many times as long as ours their broadcasts take, if there is a bound for it: the bound, and the ratio.
-    fn bound(&self) -> Option<(f64, f64)> {
-        let (_, bound) = BOUNDS.into_iter().find(|(size_bytes, _)| *size_bytes == self.size_bytes)?;
+    fn bound(&self, bounds: &[(u64, f64)]) -> Option<(f64, f64)> {
+        let &(_, bound) = bounds.iter().find(|(size_bytes, _)| *size_bytes == self.size_bytes)?;
         let (theirs, ours) = self.times(|round| round.broadcast);
         Some((bound, theirs.middle80 / ours.middle80))
     }
@@ -205,26 +212,30 @@ fn csv(points: &[Point]) -> Table {
 
 /// Writes and prints everything; a failure if a bound was missed.
 fn report(arguments: &Arguments, load: &str, points: &[Point]) -> anyhow::Result<ExitCode> {
+    let is_shared = arguments.ranks_per_host > 1;
+    let (name, bounds) = if is_shared { ("mpi-ranks", SHARED_BOUNDS) } else { ("mpi", BOUNDS) };
     let cores = std::thread::available_parallelism()?;
     let pieces =
         if arguments.cut { "frames of 1500 bytes" } else { "pieces of up to 64 KiB, which veth carries whole" };
     let mut text = format!(
-        "Broadcast with a barrier behind it, and barriers alone, {} ranks on hosts of one unshaped lab, {cores} cores \
-         for all. First\n\
-         {} over TCP, sent in {pieces}; then ethbcast perf --via {}, in frames\n\
+        "Broadcast with a barrier behind it, and barriers alone, {} hosts of one unshaped lab with {} on each, \
+         {cores} cores for all. First\n\
+         {} over TCP{}, sent in {pieces}; then ethbcast perf --via {}, in frames\n\
          of 1500 bytes. {} iterations of each, medians of {} rounds, in µs; ratios of the means of the middle 80 %.\n\
          Open MPI yields when idle (mpi_yield_when_idle 1): a rank that spins keeps its core from the one it waits \
          for.\n\
          The machine's load was {load} before; what else runs slows Open MPI more than ethbcast.\n\n{}\n",
         arguments.hosts,
+        if is_shared { format!("{} ranks", arguments.ranks_per_host) } else { "one rank".to_owned() },
         mpi::version()?,
+        if is_shared { " and its shared memory" } else { "" },
         arguments.via,
         arguments.iterations,
         arguments.runs,
         table(points).aligned(),
     );
     let mut all_met = true;
-    for (point, (bound, ratio)) in points.iter().filter_map(|point| Some((point, point.bound()?))) {
+    for (point, (bound, ratio)) in points.iter().filter_map(|point| Some((point, point.bound(&bounds)?))) {
         all_met &= ratio >= bound;
         let size = size(point.size_bytes);
         text += &format!(
@@ -232,6 +243,6 @@ fn report(arguments: &Arguments, load: &str, points: &[Point]) -> anyhow::Result
             verdict(ratio >= bound)
         );
     }
-    results::publish(&arguments.out, "mpi", &text, &csv(points), [])?;
+    results::publish(&arguments.out, name, &text, &csv(points), [])?;
     Ok(results::exit_code(all_met))
 }

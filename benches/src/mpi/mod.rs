@@ -60,25 +60,26 @@ pub struct Measured {
 #[derive(Debug)]
 pub struct Cluster<'a> {
     lab: &'a Lab,
+    ranks_per_host: usize,
     /// The program, the script, the list of hosts, and a folder for each host's temporary files.
     directory: TempDir,
 }
 
 impl<'a> Cluster<'a> {
-    /// Compiles the program and writes what `mpirun` needs.
+    /// Compiles the program and writes what `mpirun` needs for so many ranks on each host.
     ///
     /// # Errors
     /// If the compiler fails, or there is no place for files.
-    pub fn prepare(lab: &'a Lab) -> anyhow::Result<Self> {
+    pub fn prepare(lab: &'a Lab, ranks_per_host: usize) -> anyhow::Result<Self> {
         // Not in memory with the other benches' files: nothing may be run from there on many machines.
         let directory = tempfile::Builder::new().prefix("ethbcast-mpi-").tempdir()?;
-        let cluster = Self { lab, directory };
+        let cluster = Self { lab, ranks_per_host, directory };
         compile(&cluster.path("broadcast.c")?, &cluster.path("broadcast")?)?;
         let hosts = lab.hosts();
         let mut list = String::new();
         for (number, host) in hosts.iter().enumerate() {
             fs::create_dir(cluster.path(host)?)?;
-            list += &format!("{} slots=1\n", address(number));
+            list += &format!("{} slots={ranks_per_host}\n", address(number));
         }
         fs::write(cluster.path("hosts")?, list)?;
         fs::write(cluster.path("agent.sh")?, cluster.agent(&hosts)?)?;
@@ -107,18 +108,21 @@ impl<'a> Cluster<'a> {
         let hosts = self.lab.hosts();
         let mut command = self.lab.command(&hosts[0], "unshare")?;
         command.args(["-u", "sh", "-c", r#"hostname "$0" && exec "$@""#, &own_name(0), MPIRUN, "--allow-run-as-root"]);
+        let ranks = (hosts.len() * self.ranks_per_host).to_string();
+        // Beside TCP its own shared memory, where ranks share a host.
+        let ways = if self.ranks_per_host > 1 { "tcp,vader,self" } else { "tcp,self" };
         let agent = format!("sh {}", self.path("agent.sh")?);
         for (name, value) in [
             ("plm_rsh_agent", agent.as_str()),
             ("pml", "ob1"),
-            ("btl", "tcp,self"),
+            ("btl", ways),
             ("btl_tcp_if_include", NETWORK),
             ("oob_tcp_if_include", NETWORK),
             ("mpi_yield_when_idle", "1"),
         ] {
             command.args(["--mca", name, value]);
         }
-        command.args(["--bind-to", "none", "-np", &hosts.len().to_string(), "--hostfile", &self.path("hosts")?]);
+        command.args(["--bind-to", "none", "-np", &ranks, "--hostfile", &self.path("hosts")?]);
         command.args([self.path("broadcast")?, WARM_UPS.to_string(), iterations.to_string()]);
         command.args(sizes.iter().map(u64::to_string)).env("TMPDIR", self.path(&hosts[0])?);
         Ok(command)

@@ -6,7 +6,7 @@ use super::error::CommunicatorError;
 use super::kind;
 use super::network::{Network, Spread, SpreadWord, Teller, contradiction};
 use super::roster::{Roster, RosterDigest, RosterEntry};
-use crate::membership::{LEAST_MTU_BYTES, OtherBuild};
+use crate::membership::{LEAST_MTU_BYTES, OtherBuild, Station};
 use ethbcast_transport::wire::{self, HEADER_BYTES, OtherVersion, Rank, VERSION};
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
@@ -277,11 +277,8 @@ impl Assembly {
         if let Some(caller) = self.callers.values().find(twin) {
             return Err(CommunicatorError::TwoProcesses { host: caller.host.clone() });
         }
-        let mut hosts: Vec<&str> = fresh().map(|caller| caller.host.as_str()).collect();
-        hosts.push(&self.config.station.host);
-        hosts.sort_unstable();
-        if let Some(twins) = hosts.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(CommunicatorError::Namesakes { host: twins[0].to_owned() });
+        if let Some(host) = self.namesake(is_fresh) {
+            return Err(CommunicatorError::Namesakes { host });
         }
         // A group that is running ends some time; only those who want to be in this one count.
         let rivals = fresh().filter(|caller| !caller.joined).count() + 1;
@@ -289,6 +286,19 @@ impl Assembly {
             return Err(CommunicatorError::TooMany { size: self.config.size, hosts: self.hosts() });
         }
         Ok(())
+    }
+
+    /// A name that two hosts have; ranks behind one interface are on one host.
+    fn namesake(&self, is_fresh: impl Fn(&&Caller) -> bool) -> Option<String> {
+        let Station { host, mac, .. } = &self.config.station;
+        let fresh = self.callers.iter().filter(|(_, caller)| is_fresh(caller));
+        let mut hosts: Vec<(&str, [u8; 6])> = fresh
+            .map(|(mac, caller)| (caller.host.as_str(), mac.octets()))
+            .chain([(host.as_str(), mac.octets())])
+            .collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0.to_owned())
     }
 
     /// Looks for two that were told different things of the network.

@@ -121,8 +121,11 @@ pub enum CommunicatorError {
         /// The name.
         host: String,
     },
-    /// Two processes call from the same interface.
-    #[error("two processes of this group run on {host}: end one, or give them groups of their own")]
+    /// Two processes call from the same interface and do not know of each other.
+    #[error(
+        "two processes of this group run on {host} and do not see each other: let both have the same /dev/shm (in \
+         containers, too), end one, or give them groups of their own"
+    )]
     TwoProcesses {
         /// The host.
         host: String,

@@ -27,6 +27,7 @@ pub mod kind;
 mod live;
 mod member;
 mod network;
+mod node;
 mod roster;
 mod signature;
 

@@ -1,5 +1,6 @@
 //! The list of all ranks: who is there, in which order, and the digest by which all know that they have the same.
 
+use super::node::Nodes;
 use crate::Preset;
 use ethbcast_planning::natural_order;
 use ethbcast_transport::MacAddr;
@@ -20,16 +21,18 @@ pub(super) struct RosterEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Roster {
     entries: Vec<RosterEntry>,
+    nodes: Nodes,
     mtu_bytes: u16,
     digest: RosterDigest,
 }
 
 impl Roster {
-    /// Orders the processes of `group` by host name, then address. `mtu_bytes` is the smallest of all.
+    /// Orders the processes of `group` by host name, then address and seat. `mtu_bytes` is the smallest of all.
     pub(super) fn new(group: &str, mut entries: Vec<RosterEntry>, mtu_bytes: u16, preset: Preset) -> Roster {
         entries.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
         let digest = digest(group, &entries, mtu_bytes, preset);
-        Roster { entries, mtu_bytes, digest }
+        let nodes = Nodes::new(entries.iter().map(|entry| entry.mac));
+        Roster { entries, nodes, mtu_bytes, digest }
     }
 
     /// The same list, of processes that also know the same of their network: the description of this number.
@@ -40,6 +43,11 @@ impl Roster {
     }
     pub(super) fn entries(&self) -> &[RosterEntry] {
         &self.entries
+    }
+
+    /// Which of them share a host.
+    pub(super) fn nodes(&self) -> &Nodes {
+        &self.nodes
     }
 
     pub(super) fn size(&self) -> u16 {
@@ -91,6 +99,7 @@ fn digest(group: &str, entries: &[RosterEntry], mtu_bytes: u16, preset: Preset) 
     entries.iter().for_each(|entry| text(&entry.host));
     for RosterEntry { mac, nonce, .. } in entries {
         hasher.update(&mac.octets());
+        hasher.update(&[mac.seat()]);
         hasher.update(&nonce.to_be_bytes());
     }
     hasher.update(&mtu_bytes.to_be_bytes());

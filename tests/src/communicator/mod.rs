@@ -1,8 +1,10 @@
 //! Programs that ranks of a communicator run together, under the simulator: described, run, checked and priced.
 
+mod cohort;
 mod play;
 mod process;
 
+pub use cohort::NodePlay;
 pub use play::{Play, play};
 pub use process::{Process, content};
 

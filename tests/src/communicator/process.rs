@@ -6,7 +6,7 @@ use ethbcast_collectives::communicator::{
 };
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::wire::Rank;
-use ethbcast_transport::{Deadline, Instant, Machine};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use std::time::Duration;
 
 /// The bytes that a rank contributes to step number `step`.
@@ -69,8 +69,19 @@ pub struct Process {
 
 impl Process {
     pub(crate) fn new(case: &Case, host: usize, seed: u64) -> Process {
+        Process::with_config(case, host, case.config(host, seed))
+    }
+
+    /// The process number `number` of a case, at this address on a host of this name.
+    pub(super) fn at(case: &Case, number: usize, (mac, host): (MacAddr, String), seed: u64) -> Process {
+        let mut config = case.config(number, seed);
+        (config.station.mac, config.station.host) = (mac, host);
+        Process::with_config(case, number, config)
+    }
+
+    fn with_config(case: &Case, host: usize, config: Config) -> Process {
         Process {
-            config: case.config(host, seed),
+            config,
             starts_at: Instant::START + case.starts[host],
             patience: case.patience,
             leave: case.leave,

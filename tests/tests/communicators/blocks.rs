@@ -152,8 +152,8 @@ fn a_rank_that_dies_is_named_by_all_whatever_the_call() {
                 let long = [Step::Compute(Duration::from_millis(300)), step, Step::Barrier];
                 let mut case = Case { patience: Duration::from_secs(8), leave: false, ..star(ranks, &long) };
                 case.told[0].casts = casts;
-                // It dies before the call, or in the middle of a long one.
-                let at = if bytes > 1000 { 310 } else { 290 };
+                // It dies in the middle of the call: before its own block is gone, and its word that it is there.
+                let at = if ranks == 8 { 310 } else { 303 };
                 case.crashes = vec![(dead, Duration::from_millis(at))];
                 let replay = format!("{ranks} ranks, {step:?}, host {dead} dies");
                 let mut play = Play::new(&case, 1, NoFaults, &replay);

@@ -10,6 +10,7 @@ mod joining;
 mod links;
 mod messages;
 mod mismatches;
+mod nodes;
 mod presence;
 mod price;
 mod seeded;

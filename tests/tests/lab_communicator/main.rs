@@ -4,6 +4,7 @@ mod calls;
 mod examples;
 mod links;
 mod mistakes;
+mod nodes;
 
 use ethbcast_collectives::communicator::{Communicator, Options};
 use ethbcast_tests::lab::Site;

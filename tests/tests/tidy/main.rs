@@ -141,13 +141,13 @@ fn fields_are_their_types_own() {
 }
 
 #[test]
-fn unsafe_code_stands_in_two_files() {
-    let allowed = ["transport/src/packet/ring.rs", "transport/src/packet/syscall.rs"];
+fn unsafe_code_stands_in_three_files() {
+    // Memory shared with the kernel, system calls, memory shared with other processes.
+    let allowed = ["ring.rs", "syscall.rs", "node/memory.rs"].map(|file| format!("transport/src/packet/{file}"));
     let mut violations = Vec::new();
-    for source in files(&[".rs"]).iter().filter(|source| !allowed.contains(&source.path.as_str())) {
+    for source in files(&[".rs"]).iter().filter(|source| !allowed.contains(&source.path)) {
         let allows = source.code().filter(|(_, line)| line.contains("allow(unsafe_code)"));
-        violations
-            .extend(allows.map(|(place, _)| place.says("unsafe code stands in packet/ring.rs and packet/syscall.rs")));
+        violations.extend(allows.map(|(place, _)| place.says("unsafe code stands in three files of packet/")));
     }
     assert_none(violations);
 }

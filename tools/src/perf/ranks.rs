@@ -12,6 +12,7 @@ use crate::signals::Interrupt;
 use anyhow::bail;
 use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error, Options};
 use ethbcast_collectives::membership::live::StationError;
+use ethbcast_transport::packet::NodeError;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -215,6 +216,9 @@ fn failure(error: Error) -> anyhow::Error {
     let code = match &error {
         Error::Station(StationError::Interface(_) | StationError::Open(_)) => Code::System,
         Error::Station(_) => Code::Usage,
+        Error::Node(NodeError::System { .. } | NodeError::OtherUser { .. }) => Code::System,
+        Error::Node(_) => Code::Usage,
+        Error::OtherGroups { .. } => Code::Nobody,
         Error::Drive(_) | Error::Thread(_) | Error::Random(_) => Code::System,
         Error::Call(CommunicatorError::Missing { .. } | CommunicatorError::Unconfirmed { .. }) => Code::Nobody,
         Error::Call(

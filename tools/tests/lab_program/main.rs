@@ -7,6 +7,7 @@ mod faults;
 mod harness;
 mod lab;
 mod machine;
+mod nodes;
 mod operations;
 mod perf;
 mod presets;

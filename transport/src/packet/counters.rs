@@ -28,6 +28,10 @@ pub struct Counters {
     pub outages: u64,
     /// `sendmmsg` calls that took at least one frame.
     pub send_batches: u64,
+    /// Frames that came from other processes of the same node, in shared memory.
+    pub node_received: u64,
+    /// Frames that such a process did not get, because it had too many waiting.
+    pub node_lost: u64,
     /// Times the driver came back from waiting, whatever for.
     pub poll_wakeups: u64,
 }

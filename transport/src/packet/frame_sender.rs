@@ -19,7 +19,7 @@ impl FrameSender {
     pub fn open(interface: &Interface) -> Result<FrameSender, OpenError> {
         let failed = |step| move |errno| OpenError::new(&interface.name, step, errno);
         let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
-        syscall::bind_to_send(socket.as_fd(), interface.index).map_err(failed("bind the packet socket"))?;
+        syscall::bind(socket.as_fd(), interface.index, None).map_err(failed("bind the packet socket"))?;
         Ok(FrameSender { socket })
     }
 

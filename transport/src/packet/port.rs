@@ -67,6 +67,8 @@ with_defaults! {
         ///
         /// Default 30 s: a switch that starts again, a virtual machine that moves.
         pub outage_limit: Duration = Duration::from_secs(30),
+        /// Whether it hears anything; one that does not only sends, and its ring is as small as can be.
+        pub hears: bool = true,
     }
 }
 
@@ -131,15 +133,17 @@ impl Port {
         if config.qdisc_bypass {
             syscall::bypass_qdisc(fd).map_err(failed("bypass the queueing discipline"))?;
         }
-        let geometry = Geometry::new(interface.mtu_bytes, config.receive_ring_bytes);
+        let ring_bytes = if config.hears { config.receive_ring_bytes } else { 0 };
+        let geometry = Geometry::new(interface.mtu_bytes, ring_bytes);
         let ring = Ring::create(fd, geometry).map_err(|errno| match errno {
             SystemErrno::ENOMEM => OpenError::Memory { interface: name.to_owned(), ring_bytes: geometry.bytes() },
             errno => OpenError::new(name, "make a receive ring", errno),
         })?;
-        if let Some(group) = config.group {
+        if let Some(group) = config.group.filter(|_| config.hears) {
             syscall::join_multicast(fd, interface.index, group).map_err(failed("join the group address"))?;
         }
-        syscall::bind(fd, interface.index, config.ether_type).map_err(failed("bind the packet socket"))?;
+        let heard = config.hears.then_some(config.ether_type);
+        syscall::bind(fd, interface.index, heard).map_err(failed("bind the packet socket"))?;
         // Binding to an interface that is down succeeds, and leaves this behind.
         pending_error(&socket).map_err(failed("bind the packet socket"))?;
         log::debug!("{name}: {} receive slots of {} bytes", geometry.slots(), geometry.slot_bytes());
@@ -167,11 +171,16 @@ impl Port {
     }
 
     /// Hands a bounded batch of arrived frames to `take`, and says how many slots of the ring that emptied.
-    pub fn receive(&mut self, mut take: impl FnMut(&[u8])) -> usize {
+    pub fn receive(&mut self, take: impl FnMut(&[u8])) -> usize {
+        self.receive_up_to(RECEIVE_BATCH_FRAMES, take)
+    }
+
+    /// The same for so many frames at most.
+    pub(super) fn receive_up_to(&mut self, most_frames: usize, mut take: impl FnMut(&[u8])) -> usize {
         let (counters, largest) = (&mut self.counters, &mut self.largest_arrival_bytes);
         let mut slots = 0;
         let mut bytes = 0;
-        while slots < RECEIVE_BATCH_FRAMES && bytes < RECEIVE_BATCH_BYTES {
+        while slots < most_frames.min(RECEIVE_BATCH_FRAMES) && bytes < RECEIVE_BATCH_BYTES {
             let arrival = self.ring.receive(|arrival| match arrival {
                 SlotContent::Frame(frame) => {
                     take(frame);
@@ -284,6 +293,15 @@ impl Port {
             return Err(DriveError::MtuLowered { interface: name.clone(), was: *mtu_bytes, is: state.mtu_bytes });
         }
         Ok(())
+    }
+
+    /// Hears from now on; false if that cannot be done yet.
+    pub(super) fn hear(&mut self) -> bool {
+        let index = self.interface.index;
+        self.config.hears = true;
+        let hears = self.reopen(index);
+        self.config.hears = hears;
+        hears
     }
 
     /// Binds to the interface that has taken the place of the old one; what the kernel held for that is gone, as on a

@@ -1,6 +1,7 @@
 //! Waiting in `poll(2)` for a socket, a waker, a moment. It does not borrow the port, so that another thread may use
 //! that meanwhile.
 
+use super::node::Doorbell;
 use crate::Instant;
 use crate::link::{Interest, Waiter};
 use nix::errno::Errno;
@@ -131,19 +132,36 @@ impl Sleeper {
 
     /// Sleeps until one of `events` (or an error) is true of the socket, the waker is used, or `end`; sometimes it
     /// wakes for nothing.
-    fn sleep(&self, events: PollFlags, now: Instant, end: Option<Instant>) -> nix::Result<PollFlags> {
+    fn sleep(
+        &self,
+        events: PollFlags,
+        now: Instant,
+        end: Option<Instant>,
+        bell: Option<&Doorbell>,
+    ) -> nix::Result<PollFlags> {
         if let Some(end) = end {
             self.alarm.set(now, end)?;
         }
         let alarm = PollFd::new(self.alarm.timer.as_fd(), PollFlags::POLLIN);
-        let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events), alarm];
-        let woken = poll(&mut entries, None)?;
-        let [waker, socket, alarm] = entries.map(|entry| revents(&entry, woken));
+        let rung = bell.map_or(alarm.clone(), |bell| PollFd::new(bell.as_fd(), PollFlags::POLLIN));
+        let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events), alarm, rung];
+        let count = if bell.is_some() { 4 } else { 3 };
+        let woken = poll(&mut entries[..count], None)?;
+        let [waker, socket, alarm, rung] = entries.map(|entry| revents(&entry, woken));
         self.acknowledge(waker);
+        if let Some(bell) = bell.filter(|_| !rung.is_empty()) {
+            bell.acknowledge();
+        }
         if !alarm.is_empty() {
             self.alarm.acknowledge()?;
         }
         Ok(socket)
+    }
+
+    /// Waits for arrivals as [`wait`](Waiter::wait) does, or until `bell` is rung.
+    pub(super) fn wait_or_ring(&self, now: Instant, wanted: Interest, bell: &Doorbell) -> SocketEvents {
+        let room = if wanted.room { PollFlags::POLLOUT } else { PollFlags::empty() };
+        SocketEvents(self.sleep(room | PollFlags::POLLIN, now, wanted.until, Some(bell)))
     }
 
     /// The same for a time that will pass in full if nothing is wanted of the socket: it is left out then, because
@@ -183,8 +201,8 @@ impl Waiter for Sleeper {
         SocketEvents(match (wanted.arrivals, wanted.until) {
             (false, Some(until)) if until <= now => self.look(room),
             (false, Some(until)) => self.nap(room, until.since(now)),
-            (true, until) => self.sleep(room | PollFlags::POLLIN, now, until),
-            (false, None) => self.sleep(room, now, None),
+            (true, until) => self.sleep(room | PollFlags::POLLIN, now, until, None),
+            (false, None) => self.sleep(room, now, None, None),
         })
     }
 

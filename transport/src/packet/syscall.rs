@@ -18,17 +18,10 @@ pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
     socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)
 }
 
-/// Begins receiving frames of `ether_type` on the interface.
-pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: EtherType) -> nix::Result<()> {
-    bind_to_protocol(fd, interface_index, ether_type.number())
-}
-
-/// The same for a socket that goes on receiving nothing.
-pub(super) fn bind_to_send(fd: BorrowedFd, interface_index: u32) -> nix::Result<()> {
-    bind_to_protocol(fd, interface_index, 0)
-}
-
-fn bind_to_protocol(fd: BorrowedFd, interface_index: u32, protocol: u16) -> nix::Result<()> {
+/// Binds to the interface, and begins receiving frames of `ether_type`; without one, the socket goes on receiving
+/// nothing.
+pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: Option<EtherType>) -> nix::Result<()> {
+    let protocol = ether_type.map_or(0, EtherType::number);
     // SAFETY: all bytes zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

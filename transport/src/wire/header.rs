@@ -1,7 +1,7 @@
 //! The 14-byte Ethernet header and the 32-byte ethbcast header behind it.
 
 use super::{EtherType, Kind, MacAddr, Rank, StreamId};
-use zerocopy::byteorder::big_endian::{U16, U32, U64};
+use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of the Ethernet header.
@@ -19,6 +19,8 @@ pub const VERSION: u8 = 5;
 const DESTINATION: std::ops::Range<usize> = 0..6;
 const SOURCE: std::ops::Range<usize> = 6..12;
 const ETHER_TYPE: std::ops::Range<usize> = 12..ETHERNET_BYTES;
+/// Where the seats of receiver and sender lie in a frame.
+const SEATS: std::ops::Range<usize> = ETHERNET_BYTES + 16..ETHERNET_BYTES + 18;
 /// Where the checksum lies in a frame.
 const CHECKSUM: std::ops::Range<usize> = ETHERNET_BYTES + 28..OVERHEAD_BYTES;
 
@@ -35,7 +37,10 @@ struct RawHeader {
     epoch: u8,
     flags: u8,
     payload_bytes: U16,
-    sequence: U64,
+    /// The receiver's and the sender's.
+    seats: [u8; 2],
+    /// The low 48 bits.
+    sequence: [u8; 6],
     stamp: U32,
     checksum: U32,
 }
@@ -83,12 +88,16 @@ pub struct Header {
     pub epoch: u8,
     /// See [`Flags`].
     pub flags: Flags,
-    /// Data: the frame's number in its stream. Ack: the cursor. Heartbeat: one past the last number sent.
+    /// Data: the frame's number in its stream. Ack: the cursor. Heartbeat: one past the last number sent. At most
+    /// [`MAX_SEQUENCE`].
     pub sequence: u64,
     /// Data, heartbeat: the sender's transmission stamp (microseconds, strictly increasing). Ack: the newest stamp
     /// received.
     pub stamp: u32,
 }
+
+/// The highest number a frame can have in its stream, 48 bits: at a hundred million frames a second for a month.
+pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
 
 /// The Ethernet header (IEEE 802.3 §3): from whom a frame is, to whom, and of which protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,13 +167,27 @@ pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payloa
         epoch: header.epoch,
         flags: header.flags.0,
         payload_bytes: U16::new(u16::try_from(payload_bytes).expect("a payload fits in 16 bits")),
-        sequence: U64::new(header.sequence),
+        seats: [ethernet.destination.seat(), ethernet.source.seat()],
+        sequence: low_bytes(header.sequence),
         stamp: U32::new(header.stamp),
         checksum: U32::new(0),
     };
     buffer[ETHERNET_BYTES..OVERHEAD_BYTES].copy_from_slice(raw.as_bytes());
     write_checksum(buffer);
     length
+}
+
+fn low_bytes(sequence: u64) -> [u8; 6] {
+    let [_, _, low @ ..] = sequence.to_be_bytes();
+    low
+}
+
+/// For whom a frame of this protocol is, seat included; `None` if it is shorter than its headers.
+#[inline]
+pub fn destination(frame: &[u8]) -> Option<MacAddr> {
+    let (headers, _) = frame.split_first_chunk::<OVERHEAD_BYTES>()?;
+    let [a, b, c, d, e, f, ..] = *headers;
+    Some(MacAddr::new(a, b, c, d, e, f).with_seat(headers[SEATS.start]))
 }
 
 /// Writes the checksum of a frame, without padding, in which it is zero.
@@ -218,10 +241,10 @@ pub fn parse_version(version: u8, frame: &[u8]) -> Result<Frame<'_>, Reject> {
         rank: Rank(raw.rank.get()),
         epoch: raw.epoch,
         flags: Flags(raw.flags),
-        sequence: raw.sequence.get(),
+        sequence: raw.sequence.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)),
         stamp: raw.stamp.get(),
     };
-    Ok(Frame { source: source_of(ethernet), header, payload })
+    Ok(Frame { source: source_of(ethernet).with_seat(raw.seats[1]), header, payload })
 }
 
 fn source_of(ethernet: &[u8; ETHERNET_BYTES]) -> MacAddr {
@@ -236,16 +259,16 @@ mod tests {
 
     fn ethernet() -> EthernetHeader {
         EthernetHeader {
-            source: MacAddr::new(2, 0, 0, 0, 0, 1),
-            destination: MacAddr::new(2, 0, 0, 0, 0, 2),
+            source: MacAddr::new(2, 0, 0, 0, 0, 1).with_seat(3),
+            destination: MacAddr::new(2, 0, 0, 0, 0, 2).with_seat(4),
             ether_type: EtherType::DEFAULT,
         }
     }
 
     fn header() -> impl Strategy<Value = Header> {
         let kind = prop::sample::select(vec![Kind::DATA, Kind::ACK, Kind::HEARTBEAT, Kind(19), Kind(24)]);
-        (kind, any::<u32>(), any::<u16>(), any::<u16>(), any::<u8>(), any::<u8>(), any::<u64>(), any::<u32>()).prop_map(
-            |(kind, session, stream, rank, epoch, flags, sequence, stamp)| Header {
+        (kind, any::<u32>(), any::<u16>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..=MAX_SEQUENCE, any::<u32>())
+            .prop_map(|(kind, session, stream, rank, epoch, flags, sequence, stamp)| Header {
                 kind,
                 session,
                 stream: StreamId(stream),
@@ -254,8 +277,7 @@ mod tests {
                 flags: Flags(flags),
                 sequence,
                 stamp,
-            },
-        )
+            })
     }
 
     fn sealed(header: &Header, payload: &[u8]) -> Vec<u8> {
@@ -277,6 +299,7 @@ mod tests {
             prop_assert_eq!(parsed.header, header);
             prop_assert_eq!(parsed.payload, &payload[..]);
             prop_assert_eq!(parsed.source, ethernet().source);
+            prop_assert_eq!(destination(&frame), Some(ethernet().destination));
         }
 
         #[test]
@@ -317,7 +340,7 @@ mod tests {
             rank: Rank(0x0708),
             epoch: 9,
             flags: Flags::LAST,
-            sequence: 0x0A0B0C0D0E0F1011,
+            sequence: 0x0C0D0E0F1011,
             stamp: 0x12131415,
         };
         let frame = sealed(&header, b"x");
@@ -325,8 +348,8 @@ mod tests {
         assert_eq!(
             frame[14..42],
             [
-                0x45, 0x42, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0, 1, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11,
-                0x12, 0x13, 0x14, 0x15
+                0x45, 0x42, 5, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0, 1, 4, 3, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12,
+                0x13, 0x14, 0x15
             ]
         );
         assert_eq!(frame[46..], *b"x");
@@ -349,7 +372,7 @@ mod tests {
         frame[CHECKSUM].fill(0);
         let checksum = crc32fast::hash(&frame);
         frame[CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
-        let other = OtherVersion { version: VERSION - 1, kind: Kind(17), source: ethernet().source };
+        let other = OtherVersion { version: VERSION - 1, kind: Kind(17), source: ethernet().source.with_seat(0) };
         assert_eq!(parse(&frame).err(), Some(Reject::Version(other)));
         assert_eq!(parse_version(VERSION - 1, &frame).map(|frame| frame.payload), Ok(&b"old"[..]));
         frame[15] ^= 1;

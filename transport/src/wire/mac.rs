@@ -3,9 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A 48-bit MAC address (IEEE Std 802 §8), in the order in which its bytes are sent.
+/// A 48-bit MAC address (IEEE Std 802 §8), in the order in which its bytes are sent, and which of the processes behind
+/// it is meant: its *seat*, 0 where there is only one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MacAddr([u8; 6]);
+pub struct MacAddr {
+    octets: [u8; 6],
+    seat: u8,
+}
 
 /// The text is no MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,41 +18,57 @@ pub struct ParseMacError;
 
 impl MacAddr {
     /// The address of nobody.
-    pub const ZERO: MacAddr = MacAddr([0; 6]);
+    pub const ZERO: MacAddr = MacAddr { octets: [0; 6], seat: 0 };
     /// All stations of the network.
-    pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
+    pub const BROADCAST: MacAddr = MacAddr { octets: [0xff; 6], seat: 0 };
 
     /// An address from its six bytes.
     pub const fn new(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) -> MacAddr {
-        MacAddr([a, b, c, d, e, f])
+        MacAddr { octets: [a, b, c, d, e, f], seat: 0 }
+    }
+
+    /// The process in this seat behind the same interface.
+    pub const fn with_seat(self, seat: u8) -> MacAddr {
+        MacAddr { seat, ..self }
+    }
+
+    /// Which of the processes behind the interface.
+    pub const fn seat(self) -> u8 {
+        self.seat
+    }
+
+    /// Whether both are behind one interface.
+    pub fn shares_interface_with(self, other: MacAddr) -> bool {
+        self.octets == other.octets
     }
 
     /// Its six bytes.
     pub const fn octets(self) -> [u8; 6] {
-        self.0
+        self.octets
     }
 
     /// Whether it is a group's, the broadcast address among them: the lowest bit of the first byte.
     pub const fn is_multicast(self) -> bool {
-        self.0[0] & 1 == 1
+        self.octets[0] & 1 == 1
     }
 
     /// Whether it was given out locally, not by a maker of interfaces: the second bit of the first byte.
     pub const fn is_local(self) -> bool {
-        self.0[0] & 2 == 2
+        self.octets[0] & 2 == 2
     }
 }
 
 impl From<[u8; 6]> for MacAddr {
     fn from(octets: [u8; 6]) -> MacAddr {
-        MacAddr(octets)
+        MacAddr { octets, seat: 0 }
     }
 }
 
 impl fmt::Display for MacAddr {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, f] = self.0;
-        write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+        let [a, b, c, d, e, f] = self.octets;
+        write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")?;
+        if self.seat == 0 { Ok(()) } else { write!(formatter, "/{}", self.seat) }
     }
 }
 
@@ -68,7 +88,7 @@ impl FromStr for MacAddr {
             let pair = pairs.next().filter(|pair| pair.len() == 2 && !pair.starts_with('+')).ok_or(ParseMacError)?;
             *octet = u8::from_str_radix(pair, 16).map_err(|_| ParseMacError)?;
         }
-        if pairs.next().is_some() { Err(ParseMacError) } else { Ok(MacAddr(octets)) }
+        if pairs.next().is_some() { Err(ParseMacError) } else { Ok(MacAddr::from(octets)) }
     }
 }
 
@@ -86,6 +106,15 @@ mod tests {
         {
             assert_eq!(wrong.parse::<MacAddr>(), Err(ParseMacError), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn processes_behind_one_interface_are_told_apart_and_ordered_by_their_seats() {
+        let first = MacAddr::new(2, 0, 0, 0, 0, 1);
+        let (second, other) = (first.with_seat(1), MacAddr::new(2, 0, 0, 0, 0, 2));
+        assert!(first < second && second < other && first.shares_interface_with(second));
+        assert_eq!((first.to_string(), second.to_string()), ("02:00:00:00:00:01".into(), "02:00:00:00:00:01/1".into()));
+        assert!(!first.shares_interface_with(other) && first.octets() == second.octets());
     }
 
     #[test]

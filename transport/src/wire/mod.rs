@@ -36,8 +36,8 @@ pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use ether_type::{EtherType, ParseEtherTypeError};
 pub(crate) use header::damage;
 pub use header::{
-    ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, OVERHEAD_BYTES, OtherVersion, Reject, VERSION,
-    parse, parse_version, seal,
+    ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, MAX_SEQUENCE, OVERHEAD_BYTES, OtherVersion,
+    Reject, VERSION, destination, parse, parse_version, seal,
 };
 pub use host::{Identity, Peer};
 pub use kind::Kind;

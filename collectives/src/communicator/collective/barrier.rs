@@ -6,11 +6,12 @@ use super::{Call, Progress, Work};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, Member};
+use crate::communicator::node::Nodes;
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 
-/// How many arrivals a rank waits for: up to 17 ranks come straight to rank 0.
+/// How many hosts' arrivals a rank waits for: those of up to 17 hosts come straight to rank 0.
 const FAN_OUT: u16 = 16;
 
 /// A barrier in progress.
@@ -42,10 +43,11 @@ impl Barrier {
         let signature = group.calls().begin(now, Operation::Barrier, Rank(0), 0)?;
         let rank = group.rank();
         let mut arrivals = AwaitedBlocks::default();
-        children(rank, group.size()).for_each(|child| arrivals.add(group, child, 0));
-        let (own, release) = match rank {
-            Rank(0) => (None, Release::Given(Writing::cast(rank))),
-            _ => (Some(BlockToSend::new(parent(rank))), Release::Awaited(Reading::cast(Rank(0)))),
+        let (parent, children) = (parent(group.nodes(), rank), children(group.nodes(), rank));
+        children.into_iter().for_each(|child| arrivals.add(group, child, 0));
+        let (own, release) = match parent {
+            None => (None, Release::Given(Writing::cast(rank))),
+            Some(parent) => (Some(BlockToSend::new(parent)), Release::Awaited(Reading::cast(Rank(0)))),
         };
         Ok(Call::new(signature, Meeting { arrivals, own, release }))
     }
@@ -91,17 +93,17 @@ impl Work for Meeting {
     }
 }
 
-/// Whom a rank waits for.
-fn children(rank: Rank, size: u16) -> impl Iterator<Item = Rank> {
-    let first = u32::from(rank.0) * u32::from(FAN_OUT) + 1;
-    (first..first + u32::from(FAN_OUT))
-        .take_while(move |child| *child < u32::from(size))
-        .map(|child| Rank(child as u16))
+/// Whom a rank waits for: the others of its host, and the first ranks of the hosts behind it.
+fn children(nodes: &Nodes, rank: Rank) -> Vec<Rank> {
+    nodes.below(rank, |node| {
+        let first = node.saturating_mul(FAN_OUT).saturating_add(1).min(nodes.count());
+        first..first.saturating_add(FAN_OUT).min(nodes.count())
+    })
 }
 
-/// Whom a rank tells that it and all behind it are there.
-fn parent(rank: Rank) -> Rank {
-    Rank((rank.0 - 1) / FAN_OUT)
+/// Whom a rank tells that it and all behind it are there; rank 0 tells nobody.
+fn parent(nodes: &Nodes, rank: Rank) -> Option<Rank> {
+    nodes.above(rank, |node| node.checked_sub(1).map(|node| node / FAN_OUT))
 }
 
 #[cfg(test)]
@@ -111,15 +113,16 @@ mod tests {
     #[test]
     fn everybody_but_rank_0_is_waited_for_by_its_parent_and_nobody_else() {
         for size in [1, 2, 17, 18, 64, 273, 274, 4096] {
+            let nodes = Nodes::apart(size);
             let mut waited_for = vec![0; usize::from(size)];
-            for rank in 0..size {
-                for child in children(Rank(rank), size) {
-                    assert_eq!(parent(child), Rank(rank));
+            for rank in (0..size).map(Rank) {
+                for child in children(&nodes, rank) {
+                    assert_eq!(parent(&nodes, child), Some(rank));
                     waited_for[child.index()] += 1;
                 }
             }
             assert!(waited_for[1..].iter().all(|&count| count == 1) && waited_for[0] == 0, "{size} ranks");
         }
-        assert_eq!(children(Rank(0), 17).count(), 16, "up to 17 ranks all tell rank 0");
+        assert_eq!(children(&Nodes::apart(17), Rank(0)).len(), 16, "up to 17 hosts all tell rank 0");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::communicator::{CommunicatorError, Named};
 use crate::membership::live::StationError;
-use ethbcast_transport::packet::DriveError;
+use ethbcast_transport::packet::{DriveError, NodeError};
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
@@ -14,6 +14,17 @@ pub enum Error {
     /// There is no interface that will do, the group cannot be called so, or the socket cannot be opened.
     #[error(transparent)]
     Station(#[from] StationError),
+    /// This process cannot take part in what the ranks of its host share.
+    #[error(transparent)]
+    Node(NodeError),
+    /// Not everybody came, and other processes of this host wait for other groups.
+    #[error("{missing}; on this host others wait for {}: give all ranks the same group", groups.join(", "))]
+    OtherGroups {
+        /// Who was missing.
+        missing: Box<CommunicatorError>,
+        /// The groups.
+        groups: Vec<String>,
+    },
     /// The socket failed later.
     #[error(transparent)]
     Drive(#[from] DriveError),

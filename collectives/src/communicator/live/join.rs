@@ -2,11 +2,12 @@
 
 use super::{Communicator, Error, Options};
 use crate::Route;
-use crate::communicator::{Config, Member};
+use crate::communicator::{CommunicatorError, Config, Member};
 use crate::membership::Station;
 use crate::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_planning::plan::file::SavedPlan;
-use ethbcast_transport::packet::{Clock, Port, PortConfig, Shared};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::packet::{Clock, Interface, NodeConfig, NodeError, NodePort, PortConfig, Shared, Waker};
 use ethbcast_transport::wire::group_mac;
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
@@ -41,8 +42,8 @@ impl Communicator {
     /// # Errors
     /// As [`join`](Communicator::join).
     pub fn join_with(group: &str, size: u16, options: &Options) -> Result<Communicator, Error> {
-        let (port, station) = open(group, options)?;
         let nonce = getrandom::u64().map_err(|error| Error::Random(std::io::Error::other(error)))?;
+        let (port, station, interface) = open(group, options, nonce)?;
         let clock = Clock::start();
         let now = clock.now();
         let config = Config {
@@ -54,22 +55,40 @@ impl Communicator {
             casts: options.casts,
             probe: options.probe,
             join_by: Some(now + options.join_within),
-            ..Config::new(station, size, nonce)
+            ..Config::new(station.clone(), size, nonce)
         };
-        let shared = Shared::start(port, Member::begin(now, config)?, clock).map_err(Error::Thread)?;
+        let waiter = |thread| port.waiter(Waker::new()?, thread).map_err(std::io::Error::from);
+        let waiters = waiter(0).and_then(|first| Ok([first, waiter(1)?])).map_err(Error::Thread)?;
+        let shared = Shared::start_on(port, Member::begin(now, config)?, clock, waiters).map_err(Error::Thread)?;
         let joined = |member: &mut Member, _| match member.joined() {
             Ok(false) => ControlFlow::Continue(()),
-            Ok(true) => ControlFlow::Break(Ok((member.rank(), member.hosts().map(str::to_owned).collect::<Vec<_>>()))),
+            Ok(true) => {
+                let hosts: Vec<String> = member.hosts().map(str::to_owned).collect();
+                ControlFlow::Break(Ok((member.rank(), hosts, member.is_on_one_host())))
+            }
             Err(refusal) => ControlFlow::Break(Err(refusal)),
         };
-        let (rank, hosts) = shared.wait(None, joined)?.expect("a wait without a deadline ends with its turn")?;
+        let joined = shared.wait(None, joined)?.expect("a wait without a deadline ends with its turn");
+        let (rank, hosts, is_alone) = joined.map_err(|refusal| refused(refusal, &interface, station.group_mac))?;
         let rank = rank.expect("who has joined has a rank");
+        shared.with_link(|port| port.complete(is_alone));
         log::info!("rank {rank} of {size} in group {group}");
         Ok(Communicator { shared, collective: Mutex::new(()), rank: rank.0, hosts, call_within: options.call_within })
     }
 }
 
-fn open(group: &str, options: &Options) -> Result<(Port, Station), StationError> {
+/// Why there is no group; if not everybody has come, those of this host who wait for another group may be missing.
+fn refused(refusal: CommunicatorError, interface: &Interface, group_mac: MacAddr) -> Error {
+    if let CommunicatorError::Missing { .. } = refusal {
+        let groups = NodePort::waiting_groups(interface, group_mac);
+        if !groups.is_empty() {
+            return Error::OtherGroups { missing: Box::new(refusal), groups };
+        }
+    }
+    refusal.into()
+}
+
+fn open(group: &str, options: &Options, nonce: u64) -> Result<(NodePort, Station, Interface), Error> {
     let mut port = PortConfig::new(options.ether_type);
     port.busy_poll = options.spin;
     let opening = Opening {
@@ -79,5 +98,13 @@ fn open(group: &str, options: &Options) -> Result<(Port, Station), StationError>
         group_mac: group_mac(&format!("{group}/ranks")),
         ..Opening::new(group, port)
     };
-    opening.open(|_| RING_ROOM)
+    let (interface, port, station) = opening.prepare(|_| RING_ROOM)?;
+    let Station { host, group, group_mac, ether_type, .. } = station.clone();
+    let port = NodePort::open(&interface, port, &NodeConfig { group_mac, group, host, ether_type, nonce });
+    let port = port.map_err(|error| match error {
+        NodeError::Open(error) => Error::Station(StationError::Open(error)),
+        error => Error::Node(error),
+    })?;
+    let mac = port.mac();
+    Ok((port, Station { mac, ..station }, interface))
 }

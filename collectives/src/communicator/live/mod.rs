@@ -15,7 +15,7 @@ pub use options::Options;
 
 use super::{CommunicatorError, Member, MemberMemory, MemberStats, Named};
 use ethbcast_planning::model::Choice;
-use ethbcast_transport::packet::{Counters, Shared};
+use ethbcast_transport::packet::{Counters, NodePort, Shared};
 use ethbcast_transport::wire::Rank;
 use parking_lot::Mutex;
 use std::fmt;
@@ -38,7 +38,7 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// When it is dropped, what this rank still owes the others is sent, for a second at most, and they are told. So
 /// programs end with a barrier: who is later than a second would miss what was still under way.
 pub struct Communicator {
-    shared: Shared<Member>,
+    shared: Shared<Member, NodePort>,
     /// Held for a whole collective.
     collective: Mutex<()>,
     rank: u16,
@@ -100,7 +100,7 @@ impl Communicator {
 
     /// What the socket has done so far.
     pub fn counters(&self) -> Counters {
-        self.shared.counters()
+        self.shared.with_link(NodePort::counters)
     }
 
     /// Leaves the group now, from whatever thread: calls in progress, and all later ones, fail with

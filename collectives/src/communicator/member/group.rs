@@ -14,6 +14,7 @@ use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
 use crate::communicator::kind;
 use crate::communicator::network::Network;
+use crate::communicator::node::Nodes;
 use crate::communicator::roster::Roster;
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
@@ -67,6 +68,11 @@ impl Group {
 
     pub(super) fn roster(&self) -> &Roster {
         self.calls.roster()
+    }
+
+    /// Which ranks share a host.
+    pub(in crate::communicator) fn nodes(&self) -> &Nodes {
+        self.roster().nodes()
     }
 
     /// Whether calls can begin: all there is to measure has been.

@@ -4,6 +4,7 @@ mod agreement;
 mod asked;
 mod block_plans;
 mod calls;
+mod cast_tree;
 mod claims;
 mod group;
 mod keepalive;
@@ -140,6 +141,11 @@ impl Member {
         roster.into_iter().flat_map(Roster::entries).map(|entry| entry.host.as_str())
     }
 
+    /// Whether all ranks are on one host, once the group is complete.
+    pub fn is_on_one_host(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.nodes().count() == 1)
+    }
+
     /// The MTU of the group's frames, the smallest of all members', once the group is complete.
     pub fn mtu_bytes(&self) -> Option<u16> {
         self.group.as_ref().map(|group| group.roster().mtu_bytes())
@@ -257,16 +263,6 @@ impl Member {
     /// signs of life do not count.
     pub fn progress(&self) -> u64 {
         self.group.as_ref().map_or(0, |group| group.progress())
-    }
-
-    /// What has been sent and received so far.
-    pub fn stats(&self) -> MemberStats {
-        self.group.as_ref().map_or(self.stats, |group| group.stats(self.stats))
-    }
-
-    /// What memory the streams and messages take.
-    pub fn memory(&self) -> MemberMemory {
-        self.group.as_ref().map(|group| group.memory()).unwrap_or_default()
     }
 
     /// Recomputes every count; a sentence that names the first disagreement.

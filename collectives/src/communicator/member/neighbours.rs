@@ -1,9 +1,10 @@
 //! Where a member stands in the streams of its group: who sends and acknowledges what to whom.
 
+use super::cast_tree::CastTree;
 use super::plans::{Plans, TreePlace};
 use super::way::{StreamName, Way};
 use crate::communicator::network::Network;
-use crate::membership::ack_tree::AckTree;
+use crate::communicator::node::Nodes;
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::stream::{Outlet, Stream};
 use ethbcast_transport::wire::{Identity, Peer, Rank, StreamId};
@@ -28,6 +29,7 @@ pub(super) struct Neighbours {
     /// Ranks that are served no more.
     removed: Vec<bool>,
     plans: Plans,
+    casts: CastTree,
     /// Where this member stands in the trees that have been asked for.
     places: BTreeMap<StreamName, TreePlace>,
 }
@@ -44,8 +46,11 @@ impl Neighbours {
         let (removed, size) = (vec![false; peers.len()], peers.len() as u16);
         // There must be room for a segment that goes and for one that comes.
         let segment_frames = tuning.feed_frames_for(payload_bytes) / 4;
-        let plans = Plans::new(network, size, payload_bytes, segment_frames);
-        Neighbours { identity, group_mac, peers, payload_bytes, tuning, removed, plans, places: BTreeMap::new() }
+        let nodes = Nodes::new(peers.iter().map(|peer| peer.mac));
+        let plans = Plans::new(network, &nodes, size, payload_bytes, segment_frames);
+        let casts = CastTree::new(nodes, size, identity.rank, tuning.policy);
+        let places = BTreeMap::new();
+        Neighbours { identity, group_mac, peers, payload_bytes, tuning, removed, plans, casts, places }
     }
 
     /// The trees of the group, and which of them to take.
@@ -106,10 +111,7 @@ impl Neighbours {
     /// To whom this member acknowledges a stream; `None` for its own.
     pub(super) fn parent(&mut self, name: StreamName) -> Option<Peer> {
         let to = match name.way {
-            Way::Cast => self
-                .ack_tree()
-                .parent(self.position(name.origin)?)
-                .map_or(name.origin, |at| self.rank_at(name.origin, at)),
+            Way::Cast => self.casts.parent(name.origin)?,
             _ => self.place(name).parent?,
         };
         (name.origin != self.rank()).then(|| self.peers[to.index()])
@@ -127,12 +129,11 @@ impl Neighbours {
             let children = self.place(name).children.clone();
             return Outlet::Lanes(self.present(children.into_iter()));
         }
-        let position = self.position(name.origin);
-        let children = self.ack_tree().children(position);
-        let children = self.present(children.map(|at| self.rank_at(name.origin, at)));
-        match position {
-            None => Outlet::Cast { group: self.group_mac, listeners: children },
-            Some(_) => Outlet::RepairChildren(children),
+        let children = self.present(self.casts.children(name.origin).into_iter());
+        if name.origin == self.rank() {
+            Outlet::Cast { group: self.group_mac, listeners: children }
+        } else {
+            Outlet::RepairChildren(children)
         }
     }
 
@@ -141,27 +142,13 @@ impl Neighbours {
         ranks.filter(|rank| !self.removed[rank.index()]).map(|rank| self.peers[rank.index()]).collect()
     }
 
-    fn ack_tree(&self) -> AckTree {
-        AckTree::new(usize::from(self.size()) - 1, self.tuning.policy)
-    }
-
-    /// This member's position among the receivers of a cast; `None` at its origin.
-    fn position(&self, origin: Rank) -> Option<usize> {
-        let behind = (self.identity.rank.0 + self.size() - origin.0) % self.size();
-        usize::from(behind).checked_sub(1)
-    }
-
-    fn rank_at(&self, origin: Rank, position: usize) -> Rank {
-        origin.ahead(1 + position as u16, self.size())
-    }
-
     /// The numbers of a stream: a cast's depend on where this member stands among those who acknowledge.
     fn tuning_of(&self, name: StreamName) -> Tuning {
         // Rhythms are parts of the feed that there is, not of one that there could be.
         let feed_frames = self.tuning.feed_frames_for(self.payload_bytes);
         let tuning = self.tuning.clone().with_feed_frames(feed_frames);
         let mut tuning = match name.way {
-            Way::Cast => self.ack_tree().tuned(&tuning, self.position(name.origin)),
+            Way::Cast => self.casts.tuned(&tuning, name.origin),
             _ => {
                 // One relay is hardly ahead of the next: acknowledgements need not take a part of its cable.
                 let mut tuning = tuning;

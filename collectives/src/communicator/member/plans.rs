@@ -3,6 +3,7 @@
 use super::block_plans::{BlockTree, Passage, casts_are_best};
 use super::way::{KARY, StreamName, Way};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
+use crate::communicator::node::Nodes;
 use crate::communicator::signature::Operation;
 use ethbcast_planning::model::{Calibration, Choice, Situation, candidates, competing_seconds, given, price};
 use ethbcast_planning::plan::{self, MIN_SEGMENT_BYTES, Plan, Via};
@@ -31,6 +32,8 @@ pub(in crate::communicator) struct Plans {
     calibration: Calibration,
     /// Whether there is something to choose by.
     is_known: bool,
+    /// Whether any host has several ranks.
+    are_hosts_shared: bool,
     members: Vec<usize>,
     payload_bytes: u64,
     /// The longest segment that a stream's feed can keep, in bytes.
@@ -53,18 +56,26 @@ pub(in crate::communicator) struct Decision {
 }
 
 impl Plans {
-    /// Those of `size` ranks whose frames carry `payload_bytes`, where a feed keeps segments of `segment_frames`.
-    pub(super) fn new(network: Arc<Network>, size: u16, payload_bytes: usize, segment_frames: u64) -> Plans {
+    /// Those of `size` ranks on these hosts, whose frames carry `payload_bytes`, where a feed keeps segments of
+    /// `segment_frames`.
+    pub(super) fn new(
+        network: Arc<Network>,
+        nodes: &Nodes,
+        size: u16,
+        payload_bytes: usize,
+        segment_frames: u64,
+    ) -> Plans {
         let payload_bytes = payload_bytes as u64;
         let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, payload_bytes);
         let one_switch = || {
             let place = Place { switch: 0, rate: None, injection_ns: None };
-            Topology::of_places(&[], &vec![place; usize::from(size)]).expect("a group has ranks")
+            nodes.topology(Vec::new(), &vec![place; usize::from(nodes.count())]).expect("a group has ranks")
         };
         Plans {
             topology: network.topology().cloned().unwrap_or_else(one_switch),
             calibration: network.calibration().cloned().unwrap_or_else(assumed),
             is_known: network.is_known(),
+            are_hosts_shared: nodes.are_shared(),
             members: (0..usize::from(size)).collect(),
             payload_bytes,
             segment_bytes: segment_frames * payload_bytes,
@@ -282,7 +293,9 @@ impl Plans {
     /// The ways that are priced for a message of so many frames.
     fn candidates(&self, frames: u64) -> Vec<Way> {
         let casts = self.network.casts();
-        let vias = candidates(self.members.len()).filter(|&via| casts || via != Via::Cast);
+        // Blocks go from rank to rank by arithmetic, over the cable of a host with several again and again.
+        let is_wasteful = |via: Via| self.are_hosts_shared && via.is_in_blocks();
+        let vias = candidates(self.members.len()).filter(|&via| (casts || via != Via::Cast) && !is_wasteful(via));
         vias.map(|via| Way::of(via, frames)).collect()
     }
 

@@ -31,7 +31,7 @@ pub(super) struct Probing {
 
 #[derive(Clone, Debug)]
 enum Stage {
-    /// Rank 0 measures, the way to rank 1.
+    /// Rank 0 measures, the way to the first rank of another host.
     Measuring(Box<Prober>),
     /// It tries broadcast, with all.
     Trying(Box<Prober>, Calibration),
@@ -56,14 +56,14 @@ impl Probing {
         told_by: Option<Instant>,
     ) -> Probing {
         let mtu_bytes = usize::from(mtu_bytes);
-        let stage = match peers {
-            [_, next, ..] if identity.rank == Rank::ROOT => {
-                // One gets all of the time: in a share of it, a limiter's burst would be taken for the link's rate.
-                let settings = ProbeSettings::short(mtu_bytes);
-                Stage::Measuring(Box::new(Prober::new(now, identity, vec![*next], settings)))
+        // One gets all of the time: in a share of it, a limiter's burst would be taken for the link's rate.
+        let elsewhere = |peer: &&Peer| !peer.mac.shares_interface_with(peers[0].mac);
+        let stage = match peers.iter().find(elsewhere) {
+            Some(next) if identity.rank == Rank::ROOT => {
+                Stage::Measuring(Box::new(Prober::new(now, identity, vec![*next], ProbeSettings::short(mtu_bytes))))
             }
-            [_, _, ..] => Stage::Awaiting(None),
-            _ => Stage::Done,
+            Some(_) => Stage::Awaiting(None),
+            None => Stage::Done,
         };
         let others = peers.iter().skip(1).copied().collect();
         let responder = Responder::new(identity, mtu_bytes, None);

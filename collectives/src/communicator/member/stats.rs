@@ -1,5 +1,6 @@
 //! What a member has sent and received, and what memory it takes.
 
+use super::Member;
 use ethbcast_transport::messages::{MailboxMemory, MailboxStats};
 use ethbcast_transport::stream::{Memory, StreamStats};
 
@@ -29,4 +30,16 @@ pub struct MemberMemory {
     pub streams: Memory,
     /// Messages.
     pub mailbox: MailboxMemory,
+}
+
+impl Member {
+    /// What has been sent and received so far.
+    pub fn stats(&self) -> MemberStats {
+        self.group.as_ref().map_or(self.stats, |group| group.stats(self.stats))
+    }
+
+    /// What memory the streams and messages take.
+    pub fn memory(&self) -> MemberMemory {
+        self.group.as_ref().map(|group| group.memory()).unwrap_or_default()
+    }
 }

@@ -5,10 +5,13 @@ use super::{Chosen, MAX_NETWORK_BYTES, MAX_SWITCHES, Network, SavedTree, most_ra
 use crate::Route;
 use crate::communicator::config::Config;
 use crate::communicator::error::CommunicatorError;
+use crate::communicator::node::Nodes;
 use ethbcast_planning::model::{Calibration, HostCost};
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::{Contention, SAVED_EPOCH, SavedPlan};
 use ethbcast_planning::topology::Topology;
+use ethbcast_transport::MacAddr;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 
 /// What the group of these hosts, by rank, knows by `config`.
@@ -34,10 +37,11 @@ fn refuse<T>(why: impl Display) -> Result<T, CommunicatorError> {
     Err(CommunicatorError::Network { why: why.to_string() })
 }
 
-/// Where the ranks are in a topology.
+/// Where the ranks are in a topology; `hosts` are theirs.
 fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorError> {
+    let (nodes, hosts) = (nodes(hosts), distinct(hosts));
     let mut members: Vec<usize> = Vec::with_capacity(hosts.len());
-    for host in hosts {
+    for host in &hosts {
         let Some(member) = topology.host_named(host) else {
             return refuse(format!(
                 "the topology names no host {host}, which is in this group: add it there, or join on it under the name \
@@ -54,10 +58,26 @@ fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorE
         members.push(member);
     }
     let (uplinks, places) = topology.places_of(&members);
-    match Topology::of_places(&uplinks, &places) {
-        Some(topology) if uplinks.len() < MAX_SWITCHES => Ok(topology),
-        _ => refuse(format!("{} switches between the hosts of a group are too many", uplinks.len() + 1)),
+    let switches = uplinks.len() + 1;
+    match nodes.topology(uplinks, &places) {
+        Some(topology) if topology.switches().len() <= MAX_SWITCHES => Ok(topology),
+        _ => refuse(format!("{switches} switches between the hosts of a group are too many")),
     }
+}
+
+/// The names of hosts, each once, in the order of their first ranks: a name is that of one host.
+fn distinct<'a>(hosts: &[&'a str]) -> Vec<&'a str> {
+    let mut seen = HashSet::new();
+    hosts.iter().copied().filter(|host| seen.insert(*host)).collect()
+}
+
+/// Which ranks share a host.
+fn nodes(hosts: &[&str]) -> Nodes {
+    let numbers: HashMap<&str, u32> = distinct(hosts).into_iter().zip(0..).collect();
+    Nodes::new(hosts.iter().map(|host| {
+        let [a, b, c, d] = numbers[host].to_be_bytes();
+        MacAddr::new(2, 0, a, b, c, d)
+    }))
 }
 
 /// What was measured, of the ranks alone.
@@ -105,6 +125,12 @@ fn tree(
 ) -> Result<SavedTree, CommunicatorError> {
     if saved.via() == Via::Cast || saved.via().is_in_blocks() {
         return refuse(format!("a saved plan that goes by {} has no tree: ask for that way itself", saved.via()));
+    }
+    if distinct(hosts).len() < hosts.len() {
+        return refuse(
+            "a saved plan says which host sends to which, and hosts of this group have several ranks: ask for its way \
+             itself (Options::route), or run one rank on each host",
+        );
     }
     // The file speaks of its root first.
     let root = hosts.iter().position(|host| *host == saved.root()).unwrap_or(0);

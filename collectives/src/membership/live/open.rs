@@ -107,6 +107,18 @@ impl<'a> Opening<'a> {
     /// # Errors
     /// See [`StationError`].
     pub fn open(&self, ring: impl FnOnce(usize) -> RingRoom) -> Result<(Port, Station), StationError> {
+        let (interface, config, station) = self.prepare(ring)?;
+        Ok((Port::open(&interface, config)?, station))
+    }
+
+    /// The interface, how its port is to be opened, and this host's place on the wire.
+    ///
+    /// # Errors
+    /// See [`StationError`].
+    pub fn prepare(
+        &self,
+        ring: impl FnOnce(usize) -> RingRoom,
+    ) -> Result<(Interface, PortConfig, Station), StationError> {
         check_group(self.group)?;
         let host = host::name(self.host);
         check_host(&host)?;
@@ -116,7 +128,6 @@ impl<'a> Opening<'a> {
         let receive_ring_bytes = ring(interface.mtu_bytes - HEADER_BYTES).bytes(interface.mtu_bytes);
         let mut config = self.port;
         (config.group, config.receive_ring_bytes) = (Some(self.group_mac), receive_ring_bytes);
-        let port = Port::open(&interface, config)?;
         let station = Station {
             host,
             group: self.group.to_owned(),
@@ -127,7 +138,7 @@ impl<'a> Opening<'a> {
         };
         let Station { host, group, group_mac, .. } = &station;
         log::info!("{host} on {} ({}), MTU {mtu_bytes}, group {group} at {group_mac}", interface.name, interface.mac);
-        Ok((port, station))
+        Ok((interface, config, station))
     }
 }
 

@@ -68,6 +68,11 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
         Ok(Shared { core, thread })
     }
 
+    /// Calls `with` on the link.
+    pub fn with_link<T>(&self, with: impl FnOnce(&mut L) -> T) -> T {
+        with(self.core.lock().link_mut())
+    }
+
     /// The time, as the machine sees it.
     pub fn now(&self) -> Instant {
         self.core.now()

@@ -1,0 +1,162 @@
+//! Several processes on each host of a simulated network, as a node has them: one address, a seat for each.
+
+use super::{Case, Process};
+use ethbcast_collectives::communicator::{CommunicatorError, Member};
+use ethbcast_transport::sim::{Faults, Outcome, Simulation, host_mac};
+use ethbcast_transport::wire::destination;
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
+use std::time::Duration;
+
+/// The processes of one host. What is for another of them, or for all, it hands over itself.
+#[derive(Debug)]
+pub struct Cohort {
+    processes: Vec<Process>,
+    mac: MacAddr,
+    killed: Vec<bool>,
+    /// Something was handed over: it is for the applications to see.
+    stirred: bool,
+    /// Whose turn to send it is.
+    next: usize,
+}
+
+impl Cohort {
+    fn hand(&mut self, now: Instant, frame: &[u8], but: Option<usize>) {
+        let to = destination(frame).expect("a whole frame");
+        let is_for = |seat: usize| to.is_multicast() || usize::from(to.seat()) == seat;
+        for (seat, process) in self.processes.iter_mut().enumerate() {
+            if is_for(seat) && but != Some(seat) && !self.killed[seat] {
+                process.handle_frame(now, frame);
+                self.stirred = true;
+            }
+        }
+    }
+
+    fn living(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().zip(&self.killed).filter(|(_, killed)| !**killed).map(|(process, _)| process)
+    }
+
+    fn turn(&mut self, now: Instant) -> Option<Instant> {
+        self.stirred = false;
+        let living = self.processes.iter_mut().zip(&self.killed).filter(|(_, killed)| !**killed);
+        living.filter_map(|(process, _)| process.turn(now)).min()
+    }
+}
+
+impl Machine for Cohort {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.hand(now, frame, None);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        for (process, killed) in self.processes.iter_mut().zip(&self.killed) {
+            if !killed && process.poll_timeout(now).is_some_and(|deadline| deadline.at <= now) {
+                process.handle_timeout(now);
+            }
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let mut idle = 0;
+        while idle < self.processes.len() {
+            let seat = self.next % self.processes.len();
+            let length = if self.killed[seat] { None } else { self.processes[seat].poll_transmit(now, buffer) };
+            let Some(length) = length else {
+                (idle, self.next) = (idle + 1, seat + 1);
+                continue;
+            };
+            idle = 0;
+            let to = destination(&buffer[..length]).expect("a whole frame");
+            let frame = buffer[..length].to_vec();
+            if to.is_multicast() || to.shares_interface_with(self.mac) {
+                self.hand(now, &frame, Some(seat));
+            }
+            let is_confined = self.processes[seat].member.as_ref().is_some_and(Member::is_on_one_host);
+            if !to.shares_interface_with(self.mac) && !is_confined {
+                return Some(length);
+            }
+        }
+        None
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let stirred = self.stirred.then_some(Deadline { at: now, why: Timer("handed over") });
+        stirred
+            .into_iter()
+            .chain(self.living().filter_map(|process| process.poll_timeout(now)))
+            .min_by_key(|next| next.at)
+    }
+}
+
+/// A communicator of several ranks on each host, while it is being simulated.
+pub struct NodePlay<F> {
+    simulation: Simulation<Cohort, F>,
+    replay: String,
+}
+
+impl<F: Faults> NodePlay<F> {
+    /// The processes of `case`, the first `seats[0]` of them on host `n0`, and so on.
+    pub fn new(case: &Case, seats: &[usize], seed: u64, faults: F, replay: &str) -> NodePlay<F> {
+        let mut first = 0;
+        let mut cohort = |(host, &count): (usize, &usize)| {
+            let numbers = first..first + count;
+            first += count;
+            let process = |(seat, number): (u8, usize)| {
+                let mac = host_mac(host).with_seat(seat);
+                Process::at(case, number, (mac, format!("n{host}")), seed)
+            };
+            let processes: Vec<Process> = (0..).zip(numbers).map(process).collect();
+            Cohort { killed: vec![false; count], processes, mac: host_mac(host), stirred: false, next: 0 }
+        };
+        let cohorts: Vec<Cohort> = seats.iter().enumerate().map(&mut cohort).collect();
+        let hosts = Case { programs: vec![Vec::new(); seats.len()], ..case.clone() };
+        let mut simulation = Simulation::new(&hosts.network(), cohorts, faults);
+        simulation.set_event_limit(50_000_000);
+        NodePlay { simulation, replay: replay.to_owned() }
+    }
+
+    /// Runs for `span`, or until nothing is left to do; true if that is so.
+    pub fn run(&mut self, span: Duration) -> bool {
+        let until = self.simulation.now() + span;
+        let outcome = self.simulation.run(until, |_, cohort: &mut Cohort, now| cohort.turn(now));
+        for (rank, process) in self.processes().enumerate() {
+            let audit = process.member.as_ref().and_then(|member| member.audit().err()).map(|error| error.to_string());
+            if let Some(wrong) = process.wrong.as_ref().or(process.undelivered.as_ref()).or(audit.as_ref()) {
+                panic!("{}: process {rank}: {wrong}", self.replay);
+            }
+        }
+        let expected = matches!(outcome, Outcome::Quiet { .. } | Outcome::TimeLimit { .. });
+        assert!(expected, "{}: {outcome:?}", self.replay);
+        outcome.is_quiet()
+    }
+
+    /// Kills the process in a seat of a host.
+    pub fn kill(&mut self, host: usize, seat: usize) {
+        self.simulation.machine_mut(host).killed[seat] = true;
+    }
+
+    /// All processes, host by host.
+    pub fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.simulation.machines().iter().flat_map(|cohort| &cohort.processes)
+    }
+
+    /// How each program ended; `None` for one that has not.
+    pub fn ends(&self) -> Vec<Option<Result<(), CommunicatorError>>> {
+        self.processes().map(|process| process.ended.as_ref().map(|(how, _)| how.clone())).collect()
+    }
+
+    /// Frames that all hosts have put on the wire so far, calls and signs of life among them.
+    pub fn wire_frames(&self) -> u64 {
+        self.simulation.stats().sent_frames
+    }
+
+    /// Bytes of those frames.
+    pub fn wire_bytes(&self) -> u64 {
+        self.simulation.stats().sent_bytes
+    }
+
+    /// Calls and signs of life of all members so far: each goes to the wire once.
+    pub fn signs(&self) -> u64 {
+        let members = self.processes().filter_map(|process| process.member.as_ref());
+        members.map(|member| member.stats()).map(|stats| stats.calls_sent + stats.signs_sent).sum()
+    }
+}

@@ -1,0 +1,257 @@
+//! Where the processes of a node meet: a file in shared memory, which is there as long as one of them is.
+//!
+//! Its name says the network namespace, the interface and the group; it belongs to one user, and only that one may open
+//! it. Who is there shows in locks that the kernel gives back when a process ends, so what a crashed run has left is
+//! known as such: its seats are free, and a file where nobody sits is emptied by the next who comes, or removed.
+
+use super::board::{Board, SEATS, TEXT_BYTES};
+use super::doorbell::Doorbell;
+use super::error::NodeError;
+use super::locks::Lock;
+use super::memory::SharedMemory;
+use crate::MacAddr;
+use crate::packet::Interface;
+use crate::packet::error::Errno;
+use crate::wire::{ETHERNET_BYTES, EtherType};
+use nix::fcntl::{OFlag, open, posix_fallocate};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, lstat};
+use nix::unistd::{ftruncate, geteuid, unlink};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Where shared memory lies on Linux.
+pub(super) const DIRECTORY: &str = "/dev/shm";
+/// How long somebody else may be in the door: it takes him a millisecond.
+const DOOR_WITHIN: Duration = Duration::from_secs(5);
+const DOOR_LOOKS_EVERY: Duration = Duration::from_millis(2);
+
+/// What the processes of a node have in common.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// The group's multicast address.
+    pub group_mac: MacAddr,
+    /// The group's name, of 255 bytes at most.
+    pub group: String,
+    /// The host's name, of 255 bytes at most.
+    pub host: String,
+    /// The EtherType in use.
+    pub ether_type: EtherType,
+    /// Drawn at random by each process.
+    pub nonce: u64,
+}
+
+/// A process's seat in its node, given up when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub board: Board,
+    pub seat: u8,
+    pub bell: Doorbell,
+    path: PathBuf,
+    pub file: OwnedFd,
+}
+
+impl NodeConfig {
+    /// What each has to be told alike.
+    fn told(&self) -> [(&'static str, String); 3] {
+        [("group", self.group.clone()), ("host name", self.host.clone()), ("EtherType", self.ether_type.to_string())]
+    }
+
+    /// The same as the file has it.
+    fn text(&self) -> Vec<u8> {
+        let told = self.told().map(|(_, value)| value);
+        let mut text = told.join("\0").into_bytes();
+        text.truncate(TEXT_BYTES);
+        text
+    }
+}
+
+/// What processes of one interface and network namespace have in the names of their files.
+fn prefix(interface: &Interface) -> String {
+    let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |namespace| namespace.ino());
+    format!("ethbcast-{namespace:x}-{:x}-", interface.index)
+}
+
+fn file_name(interface: &Interface, group_mac: MacAddr) -> String {
+    let group: String = group_mac.octets().iter().map(|octet| format!("{octet:02x}")).collect();
+    prefix(interface) + &group
+}
+
+impl Place {
+    /// Takes a seat in the node of this group and interface, whose file lies in `directory`.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub(super) fn take(directory: &Path, interface: &Interface, config: &NodeConfig) -> Result<Place, NodeError> {
+        let path = directory.join(file_name(interface, config.group_mac));
+        let failed = |step| {
+            let path = path.clone();
+            move |errno| NodeError::System { path, step, errno: Errno::new(errno) }
+        };
+        let file = enter(&path, config)?;
+        let stride = Board::stride(ETHERNET_BYTES + interface.mtu_bytes);
+        let bytes = Board::file_bytes(stride);
+        let (found, others) = (stat(&file, &path)?, is_anybody_in(&file));
+        if found.st_size != 0 && !others {
+            log::info!("{} is what a run that has ended left: it is made anew", path.display());
+            ftruncate(&file, 0).map_err(failed("empty"))?;
+        }
+        if !others {
+            ftruncate(&file, bytes.get() as i64).map_err(failed("make"))?;
+            reserve(&file, Board::header()).map_err(failed("find memory for"))?;
+        } else if found.st_size != bytes.get() as i64 {
+            return Err(NodeError::OtherLayout { path });
+        }
+        let board = Board::new(SharedMemory::map(&file, bytes).map_err(failed("map"))?, stride);
+        if others {
+            agree(&board, &path, config)?;
+        } else {
+            board.make(&config.text());
+        }
+        let seat = (0..SEATS as u8).find(|&seat| Lock::Seat(seat).take(&file) == Ok(true));
+        let seat = seat.ok_or_else(|| NodeError::Full { group: config.group.clone(), most: SEATS })?;
+        reserve(&file, Board::area(stride, seat)).map_err(failed("find memory for"))?;
+        for from in 0..board.given() {
+            while board.take(from, seat, |_| {}) {}
+        }
+        let bell = Doorbell::new(config.nonce);
+        let bell = bell.map_err(|error| {
+            let errno = nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0));
+            failed("make a socket beside")(errno)
+        })?;
+        board.sit(seat, config.nonce);
+        Lock::Door.release(&file);
+        Ok(Place { board, seat, bell, path, file })
+    }
+
+    /// Groups that other processes of this interface wait for, and this one not.
+    pub(super) fn waiting_groups(directory: &Path, interface: &Interface, own: MacAddr) -> Vec<String> {
+        let (prefix, own) = (prefix(interface), file_name(interface, own));
+        let waits = |name: &String| name.starts_with(&prefix) && *name != own;
+        let mut groups: Vec<String> =
+            names(directory).filter(waits).filter_map(|name| waiting_group(&directory.join(name))).collect();
+        groups.sort();
+        groups
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.board.rise(self.seat);
+        Lock::Seat(self.seat).release(&self.file);
+        if matches!(Lock::Door.take(&self.file), Ok(true)) && !is_anybody_in(&self.file) {
+            let _ = unlink(&self.path);
+        }
+    }
+}
+
+/// Removes what crashed runs of this user have left in `directory`.
+pub(super) fn sweep(directory: &Path) {
+    for path in names(directory).filter(|name| name.starts_with("ethbcast-")).map(|name| directory.join(name)) {
+        let Ok(file) = open_file(&path, OFlag::empty()) else { continue };
+        let is_own = fstat(&file).is_ok_and(|found| found.st_uid == geteuid().as_raw());
+        if is_own && matches!(Lock::Door.take(&file), Ok(true)) && is_there(&file, &path) && !is_anybody_in(&file) {
+            log::info!("{} is what a run that has ended left: it is removed", path.display());
+            let _ = unlink(&path);
+        }
+    }
+}
+
+fn names(directory: &Path) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
+}
+
+fn open_file(path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+    let always = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+    open(path, flags | always, Mode::S_IRUSR | Mode::S_IWUSR)
+}
+
+/// Opens the file, made if it is not there, and takes the door; the file is still called so then.
+fn enter(path: &Path, config: &NodeConfig) -> Result<OwnedFd, NodeError> {
+    let end = Instant::now() + DOOR_WITHIN;
+    let failed = |step, errno| NodeError::System { path: path.to_owned(), step, errno: Errno::new(errno) };
+    loop {
+        let found = open_file(path, OFlag::O_CREAT);
+        let owner = match &found {
+            Ok(file) => fstat(file),
+            Err(_) => lstat(path),
+        };
+        let own = geteuid().as_raw();
+        let is_private = |found: &FileStat| {
+            let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
+            found.st_uid == own && found.st_mode & 0o077 == 0 && kind == SFlag::S_IFREG
+        };
+        if let Ok(owner) = &owner
+            && !is_private(owner)
+        {
+            let (group, path, uid) = (config.group.clone(), path.to_owned(), owner.st_uid);
+            return Err(NodeError::OtherUser { group, path, uid, own });
+        }
+        let file = found.map_err(|errno| failed("open", errno))?;
+        if Lock::Door.take(&file).map_err(|errno| failed("lock", errno))? && is_there(&file, path) {
+            return Ok(file);
+        }
+        if Instant::now() >= end {
+            return Err(failed("lock", nix::errno::Errno::ETIMEDOUT));
+        }
+        std::thread::sleep(DOOR_LOOKS_EVERY);
+    }
+}
+
+/// Whether the open file is the one called so.
+fn is_there(file: &OwnedFd, path: &Path) -> bool {
+    let same = |one: &FileStat, other: &FileStat| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
+    fstat(file).is_ok_and(|open| lstat(path).is_ok_and(|named| same(&open, &named)))
+}
+
+/// Whether any seat is taken, but for that which this file holds itself.
+fn is_anybody_in(file: &OwnedFd) -> bool {
+    (0..SEATS as u8).map(Lock::Seat).any(|lock| match lock.take(file) {
+        Ok(true) => {
+            lock.release(file);
+            false
+        }
+        Ok(false) => true,
+        Err(_) => false,
+    })
+}
+
+fn stat(file: &OwnedFd, path: &Path) -> Result<FileStat, NodeError> {
+    fstat(file).map_err(|errno| NodeError::System { path: path.to_owned(), step: "look at", errno: Errno::new(errno) })
+}
+
+/// Sees to it that there is memory for a part of the file: without it a write would end the process.
+fn reserve(file: &OwnedFd, range: Range<usize>) -> nix::Result<()> {
+    posix_fallocate(file, range.start as i64, range.len() as i64)
+}
+
+/// Compares what the others were told with what this process was.
+fn agree(board: &Board, path: &Path, config: &NodeConfig) -> Result<(), NodeError> {
+    if !board.is_made() {
+        return Err(NodeError::OtherLayout { path: path.to_owned() });
+    }
+    let text = board.text();
+    for ((what, ours), theirs) in config.told().into_iter().zip(lines(&text)) {
+        if ours != theirs {
+            return Err(NodeError::Differs { group: config.group.clone(), what, theirs, ours });
+        }
+    }
+    Ok(())
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = String> {
+    text.split(|&byte| byte == 0).map(|line| String::from_utf8_lossy(line).into_owned())
+}
+
+/// The group of a file whose processes are still waiting for others.
+fn waiting_group(path: &Path) -> Option<String> {
+    use std::io::Read;
+    let file = open_file(path, OFlag::empty()).ok().filter(is_anybody_in)?;
+    let mut header = Vec::new();
+    std::fs::File::from(file).take(Board::header().len() as u64).read_to_end(&mut header).ok()?;
+    let (text, is_complete) = Board::text_in(&header)?;
+    lines(text).next().filter(|group| !is_complete && !group.is_empty())
+}

@@ -1,0 +1,284 @@
+//! Nodes of a few seats, without processes: what each hands out, and what becomes of it when a seat is left in the
+//! middle of anything.
+
+use super::board::{Board, Entry, Occupant, QUEUE_FRAMES};
+use super::error::NodeError;
+use super::locks::Lock;
+use super::memory::SharedMemory;
+use super::place::{NodeConfig, Place, sweep};
+use super::producer::Producer;
+use crate::MacAddr;
+use crate::packet::Interface;
+use crate::sim::Random;
+use crate::wire::EtherType;
+use std::collections::VecDeque;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const STRIDE: usize = 1536;
+
+/// A directory of its own for each test, gone with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("ethbcast-node-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a directory of our own");
+        Directory(path)
+    }
+
+    fn files(&self) -> usize {
+        std::fs::read_dir(&self.0).expect("it is there").count()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn board(directory: &Directory) -> Board {
+    let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(directory.0.join("b"));
+    let file = file.expect("a file of our own");
+    let bytes = Board::file_bytes(STRIDE);
+    file.set_len(bytes.get() as u64).expect("there is room");
+    let board = Board::new(SharedMemory::map(&file, bytes).expect("it can be mapped"), STRIDE);
+    board.make(b"test");
+    board
+}
+
+/// A board where this many have sat down.
+fn seated(directory: &Directory, seats: u8) -> (Board, Vec<Producer>) {
+    let board = board(directory);
+    (0..seats).for_each(|seat| board.sit(seat, u64::from(seat)));
+    let producers = (0..seats).map(|seat| Producer::new(&board, seat)).collect();
+    (board, producers)
+}
+
+fn taken(board: &Board, from: u8, to: u8) -> Option<Vec<u8>> {
+    let mut frame = None;
+    board.take(from, to, |bytes| frame = Some(bytes.to_vec()));
+    frame
+}
+
+#[test]
+fn a_frame_for_all_is_stored_once_and_its_place_is_free_when_the_last_has_read_it() {
+    let directory = Directory::new("once");
+    let (board, mut producers) = seated(&directory, 4);
+    let room = producers[0].room(&board);
+    producers[0].give(&board, b"to all", [1, 2, 3].into_iter());
+    producers[0].give(&board, b"to one", [2].into_iter());
+    assert_eq!(board.readers(0, 0).load(Ordering::Relaxed) + board.readers(0, 1).load(Ordering::Relaxed), 4);
+    assert!((1..4).all(|to| board.has_arrival(to)) && !board.has_arrival(0));
+    for to in [1, 2, 3] {
+        assert!(producers[0].room(&board) < room, "before reader {to}");
+        assert_eq!(taken(&board, 0, to).as_deref(), Some(&b"to all"[..]));
+    }
+    assert_eq!((taken(&board, 0, 2).as_deref(), taken(&board, 0, 1)), (Some(&b"to one"[..]), None));
+    assert_eq!((producers[0].room(&board), producers[0].lost), (room, 0));
+}
+
+#[test]
+fn one_who_reads_nothing_loses_what_is_beyond_its_queue_and_nobody_else_does() {
+    let directory = Directory::new("slow");
+    let (board, mut producers) = seated(&directory, 3);
+    for number in 0..2 * QUEUE_FRAMES {
+        producers[0].give(&board, &number.to_be_bytes(), [1, 2].into_iter());
+        assert_eq!(taken(&board, 0, 2), Some(number.to_be_bytes().to_vec()), "the quick one gets all");
+        producers[0].room(&board);
+    }
+    assert_eq!((producers[0].room(&board), producers[0].lost), (0, u64::from(QUEUE_FRAMES)));
+    for number in 0..QUEUE_FRAMES {
+        assert_eq!(taken(&board, 0, 1), Some(number.to_be_bytes().to_vec()), "in order");
+    }
+    assert!(taken(&board, 0, 1).is_none() && producers[0].room(&board) > 0);
+}
+
+/// One seat as the model has it: what each other has handed it and it has not read.
+type Expected = Vec<Vec<VecDeque<u32>>>;
+
+#[test]
+fn whatever_the_order_of_steps_and_whoever_is_killed_between_them_the_others_get_all_in_order() {
+    for seed in 0..200 {
+        let directory = Directory::new(&format!("order-{seed}"));
+        let (board, mut producers) = seated(&directory, 4);
+        let (mut random, mut number) = (Random::new(seed), 0_u32);
+        let mut expected: Expected = vec![vec![VecDeque::new(); 4]; 4];
+        for _ in 0..600 {
+            let (from, to) = (random.below(4) as u8, random.below(4) as u8);
+            match random.below(10) {
+                0..=3 => {
+                    number += 1;
+                    let others: Vec<u8> = producers[usize::from(from)].others(&board).collect();
+                    let chosen: Vec<u8> = if number % 2 == 0 { others } else { others.into_iter().take(1).collect() };
+                    if producers[usize::from(from)].room(&board) == 0 {
+                        continue;
+                    }
+                    producers[usize::from(from)].give(&board, &number.to_be_bytes(), chosen.iter().copied());
+                    chosen.iter().for_each(|&to| expected[usize::from(from)][usize::from(to)].push_back(number));
+                }
+                4..=8 if from != to && board.occupant(to) == Occupant::Here => {
+                    let next = expected[usize::from(from)][usize::from(to)].pop_front();
+                    assert_eq!(taken(&board, from, to), next.map(|next| next.to_be_bytes().to_vec()), "seed {seed}");
+                }
+                // It is gone: each of the others takes back its own, and one may come in its place.
+                9 if random.below(4) == 0 => {
+                    board.rise(to);
+                    for other in (0..4).filter(|&other| other != to) {
+                        while board.take(other, to, |_| {}) {}
+                        expected[usize::from(other)][usize::from(to)].clear();
+                    }
+                    board.sit(to, u64::from(number));
+                    producers[usize::from(to)] = Producer::new(&board, to);
+                }
+                _ => {}
+            }
+        }
+        for (from, row) in expected.iter_mut().enumerate() {
+            for (to, waiting) in row.iter_mut().enumerate().filter(|&(to, _)| to != from) {
+                while let Some(frame) = taken(&board, from as u8, to as u8) {
+                    assert_eq!(Some(frame), waiting.pop_front().map(|next| next.to_be_bytes().to_vec()));
+                }
+                assert!(waiting.is_empty(), "seed {seed}: {from} to {to}");
+            }
+        }
+        let kept = (0..4).flat_map(|seat| (0..board.kept_frames()).map(move |frame| (seat, frame)));
+        let held: u32 = kept.map(|(seat, frame)| board.readers(seat, frame).load(Ordering::Relaxed)).sum();
+        assert_eq!(held, 0, "seed {seed}: every frame is free again");
+    }
+}
+
+#[test]
+fn words_of_a_process_that_has_gone_mad_end_no_other() {
+    let directory = Directory::new("mad");
+    let (board, _) = seated(&directory, 2);
+    let mad = Entry { frame: 1023, bytes: 1 << 20 };
+    assert!(board.put(0, 1, mad));
+    let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| taken(&board, 0, 1)));
+    assert!(read.map_or(cfg!(debug_assertions), |frame| frame.is_none()), "never a byte beyond a frame's place");
+}
+
+#[test]
+fn one_who_sleeps_is_woken_by_one_and_one_for_whom_a_frame_waits_does_not_fall_asleep() {
+    let directory = Directory::new("sleep");
+    let (board, mut producers) = seated(&directory, 3);
+    assert!(board.fall_asleep(1, 0) && board.fall_asleep(1, 1));
+    producers[0].give(&board, b"x", [1, 2].into_iter());
+    producers[2].give(&board, b"y", [1].into_iter());
+    assert_eq!(producers[0].sleepers(&board).collect::<Vec<_>>(), [1], "who is awake is not rung");
+    assert_eq!(producers[2].sleepers(&board).count(), 0, "it has been rung");
+    board.awake(1, 0);
+    assert!(!board.fall_asleep(1, 0) && board.asleep(1).load(Ordering::Relaxed) == 0);
+}
+
+#[test]
+fn threads_that_all_hand_out_to_all_get_everything_in_order() {
+    const FRAMES: u32 = 2000;
+    let directory = Directory::new("threads");
+    let (board, producers) = seated(&directory, 3);
+    let board = Arc::new(board);
+    let threads: Vec<_> = producers
+        .into_iter()
+        .zip(0_u8..)
+        .map(|(mut producer, own)| {
+            let board = Arc::clone(&board);
+            std::thread::spawn(move || {
+                let (mut given, mut read) = (0, [0; 3]);
+                while given < FRAMES || (0..3).any(|from| from != usize::from(own) && read[from] < FRAMES) {
+                    for _ in 0..producer.room(&board).min(64).min((FRAMES - given) as usize) {
+                        producer.give(&board, &[&given.to_be_bytes()[..], &[own; 1000]].concat(), others(own));
+                        given += 1;
+                    }
+                    for from in others(own) {
+                        let number = &mut read[usize::from(from)];
+                        while board.take(from, own, |frame| {
+                            assert_eq!(frame[..4], number.to_be_bytes());
+                            assert!(frame[4..].iter().all(|&byte| byte == from) && frame.len() == 1004);
+                            *number += 1;
+                        }) {}
+                    }
+                    std::thread::yield_now();
+                }
+                producer.lost
+            })
+        })
+        .collect();
+    assert!(threads.into_iter().all(|thread| thread.join().expect("no frame is damaged") == 0));
+}
+
+fn others(own: u8) -> impl Iterator<Item = u8> + Clone {
+    (0..3).filter(move |&seat| seat != own)
+}
+
+fn interface() -> Interface {
+    Interface { name: "eth0".to_owned(), index: 7, mac: MacAddr::new(2, 0, 0, 0, 0, 1), mtu_bytes: 1500 }
+}
+
+fn config(nonce: u64) -> NodeConfig {
+    let group_mac = MacAddr::new(3, 0, 0, 0, 0, 9);
+    let nonce = u64::from(std::process::id()) << 32 | nonce;
+    NodeConfig { group_mac, group: "g".to_owned(), host: "n0".to_owned(), ether_type: EtherType::DEFAULT, nonce }
+}
+
+fn come(directory: &Path, config: &NodeConfig) -> Result<Place, NodeError> {
+    Place::take(directory, &interface(), config)
+}
+
+#[test]
+fn processes_get_seats_in_the_order_in_which_they_come_and_the_last_removes_the_file() {
+    let directory = Directory::new("seats");
+    let seats: Vec<Place> = (10..13).map(|nonce| come(&directory.0, &config(nonce)).expect("there is room")).collect();
+    assert_eq!(seats.iter().map(|place| place.seat).collect::<Vec<_>>(), [0, 1, 2]);
+    let file = std::fs::read_dir(&directory.0).expect("it is there").next().expect("a file").expect("an entry");
+    let about = file.metadata().expect("it is there");
+    assert_eq!((directory.files(), about.permissions().mode() & 0o777), (1, 0o600));
+    assert!(about.blocks() * 512 < 3 * Board::area(STRIDE, 0).len() as u64 + 65_536, "no more than three take");
+    let [first, second, third] = <[Place; 3]>::try_from(seats).expect("three");
+    drop(second);
+    assert_eq!(come(&directory.0, &config(14)).expect("there is room").seat, 1, "it is free again");
+    drop((first, third));
+    assert_eq!(directory.files(), 0);
+}
+
+#[test]
+fn whoever_was_told_something_else_is_told_what_and_another_group_is_none_of_its_business() {
+    let directory = Directory::new("told");
+    let first = come(&directory.0, &config(20)).expect("there is room");
+    let refused = come(&directory.0, &NodeConfig { host: "n1".to_owned(), ..config(21) });
+    let text = refused.expect_err("one host has one name").to_string();
+    assert_eq!(text, "other ranks of group g on this host were told host name n0, this one n1: tell all the same");
+    let larger = Interface { mtu_bytes: 9000, ..interface() };
+    let refused = Place::take(&directory.0, &larger, &config(22));
+    assert!(matches!(refused, Err(NodeError::OtherLayout { .. })));
+    let (other, group) = (MacAddr::new(3, 0, 0, 0, 0, 8), "h".to_owned());
+    let second = NodeConfig { group_mac: other, group, ..config(23) };
+    let second = come(&directory.0, &second).expect("another group");
+    let waiting = || Place::waiting_groups(&directory.0, &interface(), other);
+    assert_eq!((second.seat, waiting()), (0, vec!["g".to_owned()]));
+    first.board.complete().store(1, Ordering::Relaxed);
+    assert_eq!(waiting(), [""; 0], "it is complete");
+}
+
+#[test]
+fn what_a_crashed_run_has_left_is_made_anew_or_swept_away_and_what_is_in_use_is_not() {
+    let directory = Directory::new("crash");
+    let crash = |nonce| {
+        // The kernel gives back the locks of a process that is killed, and nothing else happens.
+        let place = come(&directory.0, &config(nonce)).expect("there is room");
+        place.board.put(0, 1, Entry { frame: 5, bytes: 9 });
+        Lock::Seat(place.seat).release(&place.file);
+        std::mem::forget(place);
+    };
+    crash(30);
+    let place = come(&directory.0, &config(31)).expect("nobody is there");
+    assert_eq!((place.seat, place.board.given(), place.board.waiting(0, 1)), (0, 1, 0));
+    sweep(&directory.0);
+    assert_eq!(directory.files(), 1, "it is in use");
+    drop(place);
+    crash(32);
+    sweep(&directory.0);
+    assert_eq!(directory.files(), 0);
+}

@@ -1,0 +1,51 @@
+//! Waiting for frames of the wire and of the node.
+
+use super::place::Place;
+use crate::Instant;
+use crate::link::{Interest, Waiter};
+use crate::packet::sleep::{Sleeper, SocketEvents};
+use std::sync::Arc;
+
+/// What a thread waits with for a [`NodePort`](super::NodePort).
+#[derive(Debug)]
+pub struct NodeWaiter {
+    sleeper: Sleeper,
+    place: Option<Arc<Place>>,
+    /// The thread's number.
+    thread: u32,
+}
+
+impl NodeWaiter {
+    pub(super) fn new(sleeper: Sleeper, place: Option<Arc<Place>>, thread: u32) -> NodeWaiter {
+        NodeWaiter { sleeper, place, thread }
+    }
+}
+
+impl Waiter for NodeWaiter {
+    type Seen = SocketEvents;
+
+    fn wait(&self, now: Instant, wanted: Interest) -> SocketEvents {
+        let Some(place) = self.place.as_ref().filter(|_| wanted.arrivals) else {
+            return self.sleeper.wait(now, wanted);
+        };
+        if !place.board.fall_asleep(place.seat, self.thread) {
+            // A mere look.
+            return self.sleeper.wait(now, Interest { arrivals: false, until: Some(Instant::START), ..wanted });
+        }
+        let seen = self.sleeper.wait_or_ring(now, wanted, &place.bell);
+        place.board.awake(place.seat, self.thread);
+        seen
+    }
+
+    fn take_wake(&self) -> bool {
+        self.sleeper.take_wake()
+    }
+
+    fn yield_now(&self) {
+        self.sleeper.yield_now();
+    }
+
+    fn wake(&self) {
+        self.sleeper.wake();
+    }
+}
