@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 8 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct Probing {
     identity: Identity,
-    /// The others, and where frames for all of them go, if broadcast may be chosen.
+    /// Those behind other interfaces, and where frames for all of them go, if broadcast may be chosen.
     others: Vec<Peer>,
     group: Option<MacAddr>,
     mtu_bytes: usize,
@@ -34,7 +34,7 @@ enum Stage {
     /// Rank 0 measures, the way to the first rank of another host.
     Measuring(Box<Prober>),
     /// It tries broadcast, with all.
-    Trying(Box<Prober>, Calibration),
+    Trying(Box<Prober>, Box<Calibration>),
     /// Rank 0 tells the others, the next one last.
     Telling(Arc<[u8]>, Vec<Rank>),
     /// The others wait for that.
@@ -65,7 +65,7 @@ impl Probing {
             Some(_) => Stage::Awaiting(None),
             None => Stage::Done,
         };
-        let others = peers.iter().skip(1).copied().collect();
+        let others = peers.iter().filter(elsewhere).copied().collect();
         let responder = Responder::new(identity, mtu_bytes, None);
         Probing { identity, others, group, mtu_bytes, responder, stage, told_by }
     }
@@ -93,7 +93,7 @@ impl Probing {
             Stage::Trying(prober, calibration) if prober.is_done() => {
                 let found = prober.result().cast;
                 log::info!("broadcast: {found:?}");
-                let calibration = calibration.clone().with_broadcast(broadcast(found)).ok();
+                let calibration = (**calibration).clone().with_broadcast(broadcast(found)).ok();
                 self.tell(calibration, messages, peers)
             }
             Stage::Telling(told, left) => {
@@ -141,7 +141,7 @@ impl Probing {
             let unicast = Unicast { frame_gap, loss: calibration.loss() };
             let settings = ProbeSettings::ramp(self.mtu_bytes, group, unicast);
             let prober = Prober::new(now, self.identity, self.others.clone(), settings);
-            self.stage = Stage::Trying(Box::new(prober), calibration);
+            self.stage = Stage::Trying(Box::new(prober), Box::new(calibration));
         }
     }
 }
