@@ -112,9 +112,7 @@ impl Bar {
             Progress::Sender(RootEvent::Aside { host, text }) => {
                 self.line(format!("{host} {text}: it is served beside the others from now on"));
             }
-            Progress::Sender(RootEvent::Rerouted { via, text }) => {
-                self.line(format!("{text}: it goes on via {via}"));
-            }
+            Progress::Sender(RootEvent::Rerouted { via, text }) => self.line(format!("{text}: it goes on via {via}")),
             Progress::Receiver(ReceiverEvent::RootSilent { silence, left }) => {
                 let (silence, left) = (silence.as_secs(), left.as_secs());
                 self.line(format!("the sender has been silent for {silence} s; it is waited for, {left} s at most"));

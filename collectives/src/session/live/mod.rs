@@ -215,9 +215,7 @@ impl Session {
         })?;
         watcher.tell(|| None);
         log_counters(&self.port.counters());
-        if let Some(error) = given_up {
-            return Err(error);
-        }
+        given_up.map_or(Ok(()), Err)?;
         if let Some(text) = sending.failed() {
             return Err(Error::GaveUp(text.to_owned()));
         }

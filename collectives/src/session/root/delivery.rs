@@ -1,22 +1,23 @@
 //! What the root sends: the stream to all who are in place, streams of their own to those who are aside, and what is
 //! lacking since a relay died.
 
+mod lacking;
+
 use super::pause::Pause;
 use super::refill::Refills;
-use super::rereading::{Extent, Needy};
+use super::rereading::Extent;
 use super::side::Sides;
 use super::trial::Trials;
 use super::{RootConfig, RootEndpoint};
 use crate::membership::timers::Wait;
 use crate::session::blocks::{Blocks, Dealing, SIDE};
 use crate::session::fetch::Answering;
-use crate::session::message::{Fetch, Message, Piece, Trailer};
+use crate::session::message::{Message, Trailer};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Orphan, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
-use std::ops::Range;
 use std::time::Duration;
 
 /// Whether data may flow.
@@ -220,66 +221,6 @@ impl Delivery {
     /// Bytes that were pushed, and those of pieces that were sent.
     pub(super) fn sent_bytes(&self) -> u64 {
         self.pushed + self.answering.sent_bytes()
-    }
-
-    /// For whom bytes of the source are to be read again, and where they are; gaps first, for they hold up others.
-    pub(super) fn needy(&self) -> Option<(Needy, Range<u64>)> {
-        if self.sides.is_empty() && self.refills.is_empty() && self.answering.next().is_none() {
-            return None; // As at every turn of most sessions.
-        }
-        let gap = self.refills.wanted(&self.extent(self.blocks.dealing()));
-        let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
-        let fetch = || self.answering.next().map(|fetch| (Needy::Fetch(fetch.rank), fetch.bytes.clone()));
-        let aside = || self.sides.wanted(&self.extent(Dealing::single()));
-        let aside = || aside().map(|(rank, bytes)| (Needy::Aside(rank), bytes));
-        gap.or_else(fetch).or_else(aside).filter(|_| self.flow != Flow::Shut)
-    }
-
-    /// Takes the bytes that are needed.
-    ///
-    /// # Panics
-    /// If there are not as many.
-    pub(super) fn supply(&mut self, bytes: &[u8]) {
-        let Some((need, range)) = self.needy() else { return };
-        assert_eq!(bytes.len() as u64, range.end - range.start, "what was wanted is supplied");
-        self.supply_to(need, range.start, bytes);
-    }
-
-    /// Takes bytes that were needed when they were asked for; nothing if they are not any more.
-    pub(super) fn supply_to(&mut self, need: Needy, from: u64, bytes: &[u8]) {
-        let payload_bytes = self.blocks.payload_bytes();
-        let wanted = match need {
-            Needy::Gap(rank, at) => self.refills.wanted_by(rank, at, &self.extent(self.blocks.dealing())),
-            Needy::Aside(rank) => self.sides.wanted_by(rank, &self.extent(Dealing::single())),
-            Needy::Fetch(rank) => return self.answering.supply(rank, from, bytes, Piece::fitting(payload_bytes)),
-        };
-        let Some(wanted) = wanted.filter(|wanted| wanted.start == from) else { return };
-        let bytes = &bytes[..bytes.len().min((wanted.end - wanted.start) as usize)];
-        match need {
-            Needy::Gap(rank, at) => self.refills.supply(rank, at, bytes, payload_bytes),
-            _ => self.sides.supply(need.rank(), bytes),
-        }
-        self.end_streams();
-    }
-
-    /// A member asks for bytes that have been pushed.
-    pub(super) fn fetch(&mut self, fetch: &Fetch) {
-        self.answering.ask(fetch);
-    }
-
-    /// The question of a member that is the need, if it is one.
-    pub(super) fn question(&self, need: Needy) -> Option<&Fetch> {
-        self.answering.next().filter(|fetch| need == Needy::Fetch(fetch.rank))
-    }
-
-    /// Nobody has the bytes from here on that a member has asked for.
-    pub(super) fn deny(&mut self, rank: Rank, from: u64) {
-        self.answering.deny(rank, from);
-    }
-
-    /// Nobody has given them for now.
-    pub(super) fn skip(&mut self, rank: Rank, from: u64) {
-        self.answering.skip(rank, from);
     }
 
     /// One more member is here.
