@@ -68,6 +68,11 @@ impl<'a> Content<'a> {
         &self.name
     }
 
+    /// What has no name of its own has this one.
+    pub(super) fn or_named(self, name: &str) -> Content<'a> {
+        if self.name.is_empty() { Content { name: name.to_owned(), ..self } } else { self }
+    }
+
     /// Tells a session what there is to send; what the options say already stays.
     pub fn describe(&self, options: &mut Options) {
         if options.source.is_empty() {

@@ -93,6 +93,7 @@ impl Session {
     pub fn send<'a>(group: &str, content: impl Into<Content<'a>>, options: &Options) -> Result<SendReport, Error> {
         let (content, mut options) = (content.into(), options.clone());
         content.describe(&mut options);
+        let content = content.or_named(&options.source);
         let mut session = Session::open(group, &options)?;
         session.check_topology(&options)?;
         thread::scope(|scope| {

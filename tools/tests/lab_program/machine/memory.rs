@@ -25,7 +25,7 @@ fn noted(path: &Path) -> u64 {
 /// What sender and receiver take at most for such a transfer, in KiB.
 fn peaks(site: &Site, source: &[&str], dest: &[&str]) -> [u64; 2] {
     let notes = [site.path("root"), site.path("receiver")];
-    let receive = ["recv", "-i", "eth0", "--max-wait", "20", "--force", "--exec", &note(&notes[1])];
+    let receive = ["recv", "-i", "eth0", "--max-wait", "20", "--exec", &note(&notes[1])];
     let receiver = Run::start("n1", site.ethbcast("n1", [&receive, dest].concat()));
     let send = ["send", "-i", "eth0", "-n", "1", "--max-wait", "20", "--exec-after", &note(&notes[0])];
     Run::start("n0", site.ethbcast("n0", [&send, source].concat())).end(LIMIT * 4).assert_code(0);
@@ -39,14 +39,14 @@ fn a_long_transfer_takes_no_more_memory_than_a_short_one_and_none_takes_more_tha
     let short = site.file("short", content(1, MEBIBYTE));
     let dest = site.path("dest");
     let [short, dest] = [&short, &dest].map(|path| path.to_str().expect("UTF-8"));
-    let first = peaks(&site, &[short], &[dest]);
+    let first = peaks(&site, &[short], &["--force", dest]);
     // A file of a tebibyte with data in many places: offsets are what they would be of one that is full.
     let large = site.path("large");
     let file = fs::File::create(&large).and_then(|file| file.set_len(1 << 40).map(|()| file)).expect("holes");
     for at in 0..2000 {
         file.write_all_at(&content(at, 20_000), (at << 29) + 12_345).expect("room");
     }
-    let sparse = peaks(&site, &[large.to_str().expect("UTF-8")], &[dest]);
+    let sparse = peaks(&site, &[large.to_str().expect("UTF-8")], &["--force", dest]);
     let generated = peaks(&site, &["--pipe", "head -c 768M /dev/zero"], &["--pipe", "cat > /dev/null"]);
     println!("KiB at root and receiver: 1 MiB {first:?}, 1 TiB with holes {sparse:?}, 768 MiB {generated:?}");
     for (peak, first) in [sparse, generated].into_iter().flat_map(|peaks| peaks.into_iter().zip(first)) {
