@@ -54,7 +54,7 @@ fn a_limit_on_the_size_of_files_is_a_reason_and_not_a_death() {
     let (source, directory) = (site.file("source.bin", content(3, 4 * MEBIBYTE)), site.directory("dest"));
     let root = site.start("n0", &["send", "-i", "eth0", "-n", "1"], &source);
     let mut limited: Command = site.command("n1", "sh");
-    limited.args(["-c", "ulimit -f 1024; exec \"$0\" recv -i eth0 --max-wait 10 \"$1\"", PROGRAM]);
+    limited.args(["-c", "ulimit -f 1024; exec \"$0\" recv --no-resume -i eth0 --max-wait 10 \"$1\"", PROGRAM]);
     limited.arg(directory.join("file"));
     let receiver = crate::harness::Run::start("n1", limited).end(LIMIT);
     receiver.assert_refusal(4, &["cannot write", "ulimit -f"]);

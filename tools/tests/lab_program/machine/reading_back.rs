@@ -15,7 +15,7 @@ fn a_file_that_somebody_else_writes_to_is_found_when_it_is_read_back() {
     let (trusting, checking) = (site.directory("trusting"), site.directory("checking"));
     let receivers = [
         site.start("n1", &RECEIVE, trusting.join("file")),
-        site.start("n2", &[&RECEIVE[..], &["--verify", "read"]].concat(), checking.join("file")),
+        site.start("n2", &[&RECEIVE[..], &["--no-resume", "--verify", "read"]].concat(), checking.join("file")),
     ];
     let root = site.start("n0", &["send", "-i", "eth0", "-n", "2", "--via", "cast"], &source);
     for (receiver, directory) in receivers.iter().zip([&trusting, &checking]) {
@@ -38,7 +38,7 @@ fn what_is_undisturbed_is_read_back_as_it_was_sent() {
     let site = Site::alone("intact", slow(2));
     let bytes = content(2, 3 * MEBIBYTE + 1);
     let (source, dest) = (site.file("source.bin", &bytes), site.path("dest"));
-    let receiver = site.start("n1", &[&RECEIVE[..], &["--verify", "read"]].concat(), &dest);
+    let receiver = site.start("n1", &[&RECEIVE[..], &["--no-resume", "--verify", "read"]].concat(), &dest);
     site.run("n0", &["send", "-i", "eth0", "-n", "1"], &source).assert_code(0);
     receiver.end(LIMIT).assert_code(0);
     assert!(fs::read(dest).is_ok_and(|file| file == bytes));

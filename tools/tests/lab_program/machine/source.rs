@@ -13,7 +13,8 @@ fn a_source_that_is_written_to_while_it_is_sent_reaches_nobody_unless_that_is_al
     let source = site.file("source.bin", &old);
     for allowed in [false, true] {
         let directory = site.directory(if allowed { "allowed" } else { "refused" });
-        let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], directory.join("file"));
+        let receiver =
+            site.start("n1", &["recv", "--no-resume", "-i", "eth0", "--max-wait", "10"], directory.join("file"));
         let options = ["send", "-i", "eth0", "-n", "1", "--via", "chain", "--allow-changing"];
         let options = &options[..options.len() - usize::from(!allowed)];
         let root = site.start("n0", options, &source);
