@@ -28,7 +28,7 @@ const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
+/// A [`Failure`] whose code is the exit code.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let dest = Arc::new(dest(&args)?);
     let (mut options, bar) = Bar::show(options(&args.wire), args.wire.quiet);
