@@ -269,6 +269,24 @@ pub fn strike<M: Machine, F: Faults>(case: &Case, network: &Network, simulation:
     }
 }
 
+/// Runs a session until nothing is left to do, auditing every feed after every turn; when that was. Panics with
+/// `replay` in front of what is wrong: an audit, or that it does not go quiet within `within`.
+pub fn run<S: Source, K: Sink, F: Faults>(
+    simulation: &mut Simulation<Participant<S, K>, F>,
+    within: Duration,
+    replay: &str,
+    turn: impl Fn(&mut Participant<S, K>, Instant) -> Option<Instant>,
+) -> Instant {
+    let outcome = simulation.run(Instant::START + within, |number, host, now| {
+        let again = turn(host, now);
+        let sound = host.streams().map_or(Ok(()), Blocks::audit);
+        sound.unwrap_or_else(|why| panic!("{replay}: host {number}: {why}"));
+        again
+    });
+    let Outcome::Quiet { at } = outcome else { panic!("{replay}: {outcome:?}, next {:?}", simulation.next_deadline()) };
+    at
+}
+
 /// Plays `case` on `network` under `faults`, auditing every feed after every step; panics with `replay` in front of
 /// what is wrong: not quiet in two minutes, an audit, or bytes that differ from the root's at a receiver that claims
 /// them.
@@ -276,13 +294,7 @@ pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, repl
     let mut simulation = Simulation::new(network, hosts(case, seed), faults);
     simulation.set_event_limit(20_000_000);
     strike(case, network, &mut simulation);
-    let outcome = simulation.run(Instant::START + Duration::from_secs(120), |number, host: &mut Host, now| {
-        let again = turn(host, now);
-        let sound = host.streams().map_or(Ok(()), Blocks::audit);
-        sound.unwrap_or_else(|why| panic!("{replay}: host {number}: {why}"));
-        again
-    });
-    let Outcome::Quiet { at } = outcome else { panic!("{replay}: {outcome:?}, next {:?}", simulation.next_deadline()) };
+    let at = run(&mut simulation, Duration::from_secs(120), replay, turn);
     let (hosts, network) = (simulation.machines(), simulation.stats());
     let Participant::Root(root, sending) = &hosts[0] else { unreachable!("host 0 is the root") };
     assert!(root.is_over(), "{replay}: the root is not over");

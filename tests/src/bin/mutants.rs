@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A bug that survives so many schedules is not found.
 const MOST_SCHEDULES: u64 = 10_000;
 
-/// A schedule that takes longer, by the wall clock, goes on for ever.
+/// A schedule for which a processor is busy for longer goes on for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is asked for.

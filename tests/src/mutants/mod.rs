@@ -11,10 +11,14 @@ mod side_streams;
 pub use bugs::{BUGS, Bug};
 pub use schedules::play;
 
+use nix::time::{ClockId, clock_gettime};
 use std::panic::catch_unwind;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+/// How often it is looked how long a schedule takes.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How a bug was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,19 +30,30 @@ pub struct Found {
 }
 
 /// Plays schedules from `first` on until one finds something wrong, `most` of them at most. A panic is something wrong,
-/// and so is a schedule that takes longer than `patience`, by the wall clock.
+/// and so is a schedule that has this process busy for longer than `patience`: by its own time on a processor, so that a
+/// machine full of other work finds nothing.
 pub fn hunt(first: u64, most: u64, patience: Duration) -> Option<Found> {
     let (say, heard) = mpsc::channel();
     thread::spawn(move || (first..first + most).try_for_each(|seed| say.send(judge(seed)).ok()));
     for schedules in 1..=most {
-        let what = match heard.recv_timeout(patience) {
-            Ok(None) => continue,
-            Ok(Some(what)) => what,
-            Err(_) => format!("no end within {patience:?}"),
+        let begun = busy_for();
+        let what = loop {
+            match heard.recv_timeout(LOOK_EVERY) {
+                Ok(what) => break what,
+                Err(_) if busy_for() - begun < patience => {}
+                Err(_) => break Some(format!("no end within {patience:?} of a processor")),
+            }
         };
-        return Some(Found { schedules, what });
+        if let Some(what) = what {
+            return Some(Found { schedules, what });
+        }
     }
     None
+}
+
+/// How much time this process has had on processors.
+fn busy_for() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("every process has this clock").into()
 }
 
 /// What is wrong with a schedule.

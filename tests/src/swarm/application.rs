@@ -1,10 +1,12 @@
 //! What uses a session in a schedule: a source that may be slow or a pipe, and a disk that may be slow, lazy or broken.
 
 use ethbcast_collectives::session::application::{Again, Next, Sink, Source, Tally};
-use ethbcast_collectives::session::{Done, Outcome, ReceiverEvent, Trailer};
+use ethbcast_collectives::session::{Done, Outcome, Trailer};
 use ethbcast_transport::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// How an application works with what it is given.
@@ -23,6 +25,8 @@ pub struct Origin {
     trailer: Trailer,
     pushed: usize,
     pipe: bool,
+    /// Any part of it can be read at any time, and not only what has been given.
+    whole: bool,
     pace: Pace,
     rests_until: Instant,
     /// What has been given since the last rest.
@@ -46,11 +50,24 @@ impl Origin {
             bytes,
             pushed: 0,
             pipe,
+            whole: false,
             pace,
             rests_until: Instant::START,
             given: 0,
             rests: 0,
         }
+    }
+}
+
+impl Origin {
+    /// The same, any part of which can be read at any time.
+    pub fn whole(self) -> Origin {
+        Origin { whole: true, ..self }
+    }
+
+    /// Bytes of all of it.
+    pub fn content_bytes(&self) -> u64 {
+        self.bytes.len() as u64
     }
 }
 
@@ -84,7 +101,8 @@ impl Source for Origin {
         if self.pipe {
             return Again::Impossible("a pipe cannot be read again".to_owned());
         }
-        let asked = usize::try_from(offset).ok().and_then(|begin| self.bytes[..self.pushed].get(begin..begin + bytes));
+        let given = if self.whole { &self.bytes } else { &self.bytes[..self.pushed] };
+        let asked = usize::try_from(offset).ok().and_then(|begin| given.get(begin..begin + bytes));
         asked.map_or_else(|| Again::Impossible("there are no such bytes".to_owned()), Again::Bytes)
     }
 }
@@ -134,12 +152,14 @@ pub struct Shelf {
     pub wrong: RefCell<Option<String>>,
     /// A trouble of the disk has come true.
     pub failed: Cell<bool>,
-    /// Whose bytes it holds: the number of the root's host.
+    /// Whose bytes come to it: the number of the root's host.
     pub root: Cell<usize>,
     /// How often it has rested.
     pub rests: Cell<u64>,
     /// How often settling or publishing has taken time.
     pub waits: Cell<u64>,
+    /// Reads of what it had that gave something else than it had said.
+    pub untrue: Arc<AtomicU64>,
 }
 
 impl Shelf {
@@ -204,6 +224,11 @@ impl Disk {
             Work::Publishing => self.has(DiskTrouble::DiesPublishing),
             _ => false,
         }
+    }
+
+    /// What comes is this root's.
+    pub fn set_root(&self, host: usize) {
+        self.shelf.root.set(host);
     }
 
     /// Looks at the clock, before anything else in a turn.
@@ -340,13 +365,5 @@ impl Sink for Disk {
         let root = &self.sent[self.shelf.root.get()];
         kept.and_then(|end| root.get(end - bytes..end))
             .map_or_else(|| Again::Impossible("they are not here".to_owned()), Again::Bytes)
-    }
-
-    fn on_event(&mut self, _now: Instant, event: &ReceiverEvent) {
-        if let ReceiverEvent::Invited { source, .. } = event
-            && let Some(number) = source.strip_prefix("file").and_then(|number| number.parse().ok())
-        {
-            self.shelf.root.set(number);
-        }
     }
 }

@@ -133,6 +133,10 @@ impl<'a> Watch<'a> {
             }
             Participant::Receiver(receiver, receiving) => {
                 receiving.sink_mut().disk_mut().tick(now);
+                if let Some(view) = receiver.view().filter(|view| view.epoch != self.epochs[number]) {
+                    let root = (0..self.schedule.hosts()).find(|&host| host_mac(host) == view.members[0].mac);
+                    root.into_iter().for_each(|root| receiving.sink().disk().set_root(root));
+                }
                 while let Some(event) = receiver.poll_event() {
                     self.tell(now, number, &event);
                     receiving.handle_event(now, event);
@@ -176,6 +180,9 @@ impl<'a> Watch<'a> {
     }
 
     fn on_event(&mut self, number: usize, event: &RootEvent, view: Option<&View>) {
+        if let RootEvent::Started { selective: true, .. } = event {
+            self.report.mark("selective");
+        }
         let RootEvent::Reported(report) = event else { return };
         self.report.mark(format!("outcome: {:?}", report.outcome));
         if report.outcome != Outcome::Delivered && report.text.is_empty() {
@@ -246,6 +253,9 @@ impl<'a> Watch<'a> {
                     for _ in 0..receiving.sink().damages() {
                         self.report.mark("damage: found");
                     }
+                    if receiving.sink().own_bytes() > 0 && shelves[number].iter().any(|shelf| shelf.visible.get()) {
+                        self.report.mark("holdings: used");
+                    }
                     if receiving.sink().damages() > 0 && shelves[number].iter().any(|shelf| shelf.visible.get()) {
                         self.report.mark("damage: mended");
                     }
@@ -292,6 +302,9 @@ impl<'a> Watch<'a> {
         }
         for away in root.turned_away() {
             self.report.mark(format!("refused: {:?}", away.why));
+        }
+        if root.rerouted().is_some() {
+            self.report.mark("rerouted");
         }
         let members = root.view().map_or(0, |view| view.members.len() - 1);
         let known = root.reports().count();

@@ -57,7 +57,8 @@ impl Named {
     /// # Errors
     /// As [`explore`](Named::explore).
     pub fn to_the_end(self, faults: usize) -> Result<Explored, Violation> {
-        self.explore(Bounds { depth: usize::MAX, faults, deaths: 1, ends_within: self.ends_within(), follow_one_in: 1 })
+        let (depth, early, ends_within) = (usize::MAX, usize::MAX, self.ends_within());
+        self.explore(Bounds { depth, faults, early, deaths: 1, ends_within, follow_one_in: 1 })
     }
 
     /// Explored to a depth, with a fault at each step and at most one death.
@@ -66,7 +67,8 @@ impl Named {
     /// As [`explore`](Named::explore).
     pub fn to_depth(self, depth: usize) -> Result<Explored, Violation> {
         let ends_within = self.ends_within();
-        self.explore(Bounds { depth, faults: usize::MAX, deaths: 1, ends_within, follow_one_in: 1000 })
+        let (faults, early) = (usize::MAX, usize::MAX);
+        self.explore(Bounds { depth, faults, early, deaths: 1, ends_within, follow_one_in: 1000 })
     }
 
     /// The same within any bounds.

@@ -16,12 +16,21 @@ pub struct Bounds {
     pub depth: usize,
     /// Frames lost, frames repeated, and timers that fall due while frames are on their way, in all.
     pub faults: usize,
+    /// Of these so many timers at most.
+    pub early: usize,
     /// Hosts that die.
     pub deaths: u32,
     /// From any state on, once nothing goes wrong any more, all is over by then.
     pub ends_within: Duration,
     /// Of the states at the last depth, one in so many is followed to its end; of all others each.
     pub follow_one_in: u64,
+}
+
+/// What has gone wrong on the way to a state, where that is bounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Spent {
+    faults: u32,
+    early: u32,
 }
 
 /// What has been explored.
@@ -98,8 +107,8 @@ pub fn explore<H: Host>(world: &mut World<H>, bounds: Bounds) -> Result<Explored
         depth: 0,
         events: 0,
     };
-    search.seen.insert(start.print(0_usize), ());
-    search.keep(&start, 0, (0, Event::Time));
+    search.seen.insert(start.print(Spent::default()), ());
+    search.keep(&start, Spent::default(), (0, Event::Time));
     while !search.next.is_empty() && search.depth < bounds.depth {
         search.level()?;
     }
@@ -114,7 +123,7 @@ struct Search<'w, H> {
     /// By the order in which states were found: from which one, and by what.
     from: Vec<(u32, Event)>,
     ends: Ends,
-    /// The states at this depth, packed, each behind its number and the faults on the way to it.
+    /// The states at this depth, packed, each behind its number and what has gone wrong on the way to it.
     next: Vec<u32>,
     depth: usize,
     events: usize,
@@ -125,30 +134,30 @@ impl<H: Host> Search<'_, H> {
     fn level(&mut self) -> Result<(), Violation> {
         self.depth += 1;
         let mut words = std::mem::take(&mut self.next).into_iter();
-        while let (Some(number), Some(faults)) = (words.next(), words.next()) {
+        while let (Some(number), Some(faults), Some(early)) = (words.next(), words.next(), words.next()) {
             let state = State::unpack(&mut words).expect("what was packed");
             self.follow(&state, number, None)?;
-            self.go_on(&state, number, faults as usize)?;
+            self.go_on(&state, number, Spent { faults, early })?;
         }
         Ok(())
     }
 
     /// A state has been reached. One at the last depth is not gone on from, and need not be kept.
-    fn find(&mut self, state: &State, faults: usize, from: (u32, Event)) -> Result<(), Violation> {
-        let print = state.print(faults);
+    fn find(&mut self, state: &State, spent: Spent, from: (u32, Event)) -> Result<(), Violation> {
+        let print = state.print(spent);
         if self.seen.insert(print, ()).is_some() {
             return Ok(());
         }
         if self.depth < self.bounds.depth {
-            self.keep(state, faults, from);
+            self.keep(state, spent, from);
         } else if print.is_multiple_of(self.bounds.follow_one_in) {
             self.follow(state, from.0, Some(from.1))?;
         }
         Ok(())
     }
 
-    fn keep(&mut self, state: &State, faults: usize, from: (u32, Event)) {
-        self.next.extend([self.from.len() as u32, faults as u32]);
+    fn keep(&mut self, state: &State, Spent { faults, early }: Spent, from: (u32, Event)) {
+        self.next.extend([self.from.len() as u32, faults, early]);
         state.pack(&mut self.next);
         self.from.push(from);
     }
@@ -165,12 +174,12 @@ impl<H: Host> Search<'_, H> {
     }
 
     /// Tries everything that can happen in a state.
-    fn go_on(&mut self, state: &State, number: u32, faults: usize) -> Result<(), Violation> {
-        for event in self.choices(state, faults) {
-            let faults = faults + usize::from(self.is_fault(state, event));
+    fn go_on(&mut self, state: &State, number: u32, spent: Spent) -> Result<(), Violation> {
+        for event in self.choices(state, spent) {
+            let spent = self.spend(state, event, spent);
             self.events += 1;
             match self.world.apply(state, event) {
-                Ok(next) => self.find(&next, faults, (number, event))?,
+                Ok(next) => self.find(&next, spent, (number, event))?,
                 Err(what) => {
                     let mut events = self.way_to(number);
                     events.push(event);
@@ -181,26 +190,27 @@ impl<H: Host> Search<'_, H> {
         Ok(())
     }
 
-    /// Whether an event counts as a fault; none does if there may be one at each step.
-    fn is_fault(&self, state: &State, event: Event) -> bool {
-        let is_fault = match event {
-            Event::Lose(..) | Event::Repeat(..) => true,
-            Event::Time => !state.is_empty(),
-            Event::Deliver(..) | Event::Kill(_) => false,
-        };
-        is_fault && self.bounds.faults < usize::MAX
+    /// What has gone wrong after an event; where there may be a fault at each step, none counts.
+    fn spend(&self, state: &State, event: Event, spent: Spent) -> Spent {
+        let early = event == Event::Time && !state.is_empty();
+        let is_fault = early || matches!(event, Event::Lose(..) | Event::Repeat(..));
+        Spent {
+            faults: spent.faults + u32::from(is_fault && self.bounds.faults < usize::MAX),
+            early: spent.early + u32::from(early && self.bounds.early < usize::MAX),
+        }
     }
 
-    fn choices(&self, state: &State, faults: usize) -> Vec<Event> {
+    fn choices(&self, state: &State, spent: Spent) -> Vec<Event> {
         let mut choices = Vec::new();
-        let may_fail = faults < self.bounds.faults;
+        let may_fail = (spent.faults as usize) < self.bounds.faults;
+        let may_be_early = may_fail && (spent.early as usize) < self.bounds.early;
         for (from, to) in state.ways() {
             choices.push(Event::Deliver(from, to));
             if may_fail && self.world.is_losable(state, from, to) {
                 choices.extend([Event::Lose(from, to), Event::Repeat(from, to)]);
             }
         }
-        if self.world.has_timer(state) && (may_fail || state.is_empty()) {
+        if self.world.has_timer(state) && (may_be_early || state.is_empty()) {
             choices.push(Event::Time);
         }
         if u32::from(state.deaths) < self.bounds.deaths {

@@ -2,8 +2,8 @@
 
 use ethbcast_collectives::session::application::{Again, Participant, Sink, Source, Tally};
 use ethbcast_collectives::session::ledger::{Checked, Ledgered};
-use ethbcast_collectives::session::{Blocks, Damage, Done, End, Outcome, RootEvent, Trailer, kind};
-use ethbcast_tests::session::{Case, Disk, Sent, data, hosts_of, star, strike};
+use ethbcast_collectives::session::{Damage, Done, End, Outcome, RootEvent, Trailer, kind};
+use ethbcast_tests::session::{Case, Disk, Sent, data, hosts_of, run, star, strike};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
 use ethbcast_transport::wire::{Flags, Kind, parse};
@@ -253,13 +253,7 @@ impl Scene {
         let mut simulation = Simulation::new(&network, hosts, faults);
         simulation.set_event_limit(20_000_000);
         strike(case, &network, &mut simulation);
-        let end = simulation.run(Instant::START + Duration::from_secs(120), |number, host, now| {
-            let again = Participant::turn(host, now);
-            let sound = host.streams().map_or(Ok(()), Blocks::audit);
-            sound.unwrap_or_else(|why| panic!("{replay}: host {number}: {why}"));
-            again
-        });
-        assert!(end.is_quiet(), "{replay}: {end:?}, next {:?}", simulation.next_deadline());
+        run(&mut simulation, Duration::from_secs(120), replay, Participant::turn);
         let hosts = simulation.machines();
         let Participant::Root(root, sending) = &hosts[0] else { unreachable!("host 0 is the root") };
         for (host, receiving) in hosts.iter().enumerate().filter_map(|(host, one)| Some((host, one.receiving()?))) {

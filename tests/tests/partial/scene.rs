@@ -4,8 +4,8 @@ use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::ledger::{
     Checked, ChunkSet, Cut, Cutter, Form, Holdings, Ledgered, Origin, StretchLedger,
 };
-use ethbcast_collectives::session::{Blocks, Damage, Done, End, Message, Needs, Outcome, Trailer, kind};
-use ethbcast_tests::session::{Case, Sent, hosts_of, session, star, strike};
+use ethbcast_collectives::session::{Damage, Done, End, Message, Needs, Outcome, Trailer, kind};
+use ethbcast_tests::session::{Case, Sent, hosts_of, run, session, star, strike};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{EtherType, Identity, Kind, Rank, StreamId, parse};
@@ -253,13 +253,7 @@ impl Scene {
             let frame = forged(session(seed), *rank, needs);
             simulation.inject(Instant::START + *at, 0, &frame);
         }
-        let end = simulation.run(Instant::START + Duration::from_secs(300), |number, host, now| {
-            let again = Participant::turn(host, now);
-            let sound = host.streams().map_or(Ok(()), Blocks::audit);
-            sound.unwrap_or_else(|why| panic!("{replay}: host {number}: {why}"));
-            again
-        });
-        assert!(end.is_quiet(), "{replay}: {end:?}, next {:?}", simulation.next_deadline());
+        run(&mut simulation, Duration::from_secs(300), replay, Participant::turn);
         let hosts = simulation.machines();
         let Participant::Root(root, _) = &hosts[0] else { unreachable!("host 0 is the root") };
         let digest = *blake3::hash(&content).as_bytes();
