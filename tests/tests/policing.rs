@@ -79,6 +79,20 @@ fn where_broadcast_arrives_it_is_chosen_after_a_tenth_of_a_second() {
     assert!(longer < Duration::from_millis(150) && played.took < known.took.mul_f64(1.02), "{longer:?}");
 }
 
+/// As in `small:252:v5`: the next frame of a ramp at the full rate is due while the card still sends the one before. A
+/// timer that had rung already was set again at once, without end.
+#[test]
+fn a_ramp_waits_for_room_in_a_card_that_holds_one_frame() {
+    let groups = vec![group_mac(GROUP)];
+    let settings = HostSettings { groups, nic_transmit_frames: 1, ..HostSettings::default() };
+    for rate in [3_638_334, 5_000_000, 10_000_000] {
+        let case = Case { mtu_bytes: 300, ..auto(MIB / 8) };
+        let cable = Cable::new(rate, Duration::from_micros(5));
+        let network = Network::star(RECEIVERS + 1, cable, &settings).with_mtu_bytes(300);
+        play_clean(&case, &network, 1, "one slot");
+    }
+}
+
 #[test]
 fn a_broadcast_that_is_policed_from_the_start_is_not_bet_on() {
     let chain = asked(Via::Chain, MIB);

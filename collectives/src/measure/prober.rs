@@ -9,7 +9,7 @@ use super::settings::{ProbeSettings, full_payload};
 use super::step::{CastStep, EchoFrame, Largest, Ping, Report, RollCall, Step, Train};
 use crate::membership::timers::Wait;
 use ethbcast_transport::wire::{Flags, Frame, Identity, Peer};
-use ethbcast_transport::{Deadline, Instant, Part};
+use ethbcast_transport::{Deadline, Instant, Part, Timer};
 use std::collections::VecDeque;
 
 /// Measures the network between this host and its targets, one target at a time, so that nothing disturbs anything.
@@ -181,9 +181,11 @@ impl Part for Prober {
         self.step.as_mut()?.poll(now, &mut self.writer, buffer)
     }
 
-    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let end = Wait::Silence.at(self.ends_at);
         let step = self.step.as_ref()?;
-        Some(step.deadline().map_or(end, |deadline| deadline.min(end)))
+        // What is to be sent by now waits for room, and for no timer.
+        let deadline = step.deadline().filter(|deadline| deadline.why != Timer::PACE || deadline.at > now);
+        Some(deadline.map_or(end, |deadline| deadline.min(end)))
     }
 }
