@@ -91,7 +91,7 @@ impl Schedule {
         }
         (self.selects, self.form, self.pipe, self.sized, self.mtu_bytes) = (true, Form::Ledgered, false, true, 1500);
         let most = self.cluster.slowest() as usize / 8 / self.hosts().min(8);
-        self.bytes = (draw.log(1, 6 * CHUNK_BYTES as u64) as usize).min(most);
+        self.set_bytes((draw.log(1, 6 * CHUNK_BYTES as u64) as usize).min(most));
         let share = draw.pick(&[0.3, 0.7, 1.0]);
         let bytes = self.bytes;
         let mut holds = |host: usize| (host > 0 && draw.chance(share)).then(|| HoldingTerms::draw(draw, bytes));

@@ -284,6 +284,14 @@ impl Schedule {
         }
     }
 
+    /// There are so many bytes instead, of which whoever is lazy takes or gives as many at a time as keep its rests few.
+    pub fn set_bytes(&mut self, bytes: usize) {
+        self.bytes = bytes;
+        let least = bytes / 500 + 1;
+        let paces = self.disks.iter_mut().map(|disk| &mut disk.pace).chain([&mut self.gives]);
+        paces.filter(|pace| pace.bytes > 0).for_each(|pace| pace.bytes = pace.bytes.max(least));
+    }
+
     /// Hosts, the root included.
     pub fn hosts(&self) -> usize {
         self.disks.len()

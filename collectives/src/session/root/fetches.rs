@@ -76,10 +76,12 @@ impl Fetches {
         endpoint: &mut RootEndpoint,
     ) {
         let bytes = view.size.filter(|_| view.selective).map(|size| endpoint.config().form.content_bytes(size));
-        if !bytes.is_some_and(|bytes| self.needs.on_word(rank, word, bytes)) {
-            return endpoint.count_malformed();
+        let said = bytes.and_then(|bytes| self.needs.on_word(rank, word, bytes));
+        let Some(is_first) = said else { return endpoint.count_malformed() };
+        // What is only said again is no progress: it is said for as long as nothing comes.
+        if is_first {
+            members.entry_mut(rank).into_iter().for_each(|entry| entry.moved(now));
         }
-        members.entry_mut(rank).into_iter().for_each(|entry| entry.moved(now));
     }
 
     /// What is sent to all of a stretch, once that is known; members that say nothing of it are waited for so long.

@@ -21,20 +21,23 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// Takes a member's word; whether it can be one. What it has said before holds, too: a word in its name costs bytes
-    /// and nothing else.
-    pub(super) fn on_word(&mut self, rank: Rank, word: &Word, content_bytes: u64) -> bool {
+    /// Takes a member's word, if it can be one: whether it is its first of a stretch that is to be decided. What it has
+    /// said before holds, too: a word in its name costs bytes and nothing else.
+    pub(super) fn on_word(&mut self, rank: Rank, word: &Word, content_bytes: u64) -> Option<bool> {
         let Word { stretch, set } = word;
         let place = StretchPlace::of(*stretch, content_bytes);
-        let Some(set) = place.and_then(|place| ChunkSet::read(place.chunks(), set)) else { return false };
+        let set = ChunkSet::read(place?.chunks(), set)?;
         if *stretch >= self.decided + MOST_AHEAD {
-            return false;
+            return None;
         }
-        if *stretch >= self.decided {
-            let said = self.said.entry(*stretch).or_default().entry(rank).or_default();
-            *said = said.or(&set);
+        if *stretch < self.decided {
+            return Some(false);
         }
-        true
+        let said = self.said.entry(*stretch).or_default();
+        let is_first = !said.contains_key(&rank);
+        let said = said.entry(rank).or_default();
+        *said = said.or(&set);
+        Some(is_first)
     }
 
     /// What is sent to all of a stretch, once all who are waited for have spoken, or it has been waited for so long
@@ -89,14 +92,14 @@ mod tests {
         let ranks = [1, 2, 3].map(Rank);
         let at = |seconds: u64| Instant::START + Duration::from_secs(seconds);
         let tell = |needs: &mut Needs, rank: u16, stretch, chunks: &[usize]| {
-            needs.on_word(Rank(rank), &word(stretch, chunks), CONTENT)
+            needs.on_word(Rank(rank), &word(stretch, chunks), CONTENT).expect("it can be a word")
         };
-        assert!(tell(&mut needs, 1, 0, &[1, 2]) && tell(&mut needs, 1, 0, &[1, 2]) && tell(&mut needs, 2, 0, &[2, 3]));
+        assert!(tell(&mut needs, 1, 0, &[1, 2]) && !tell(&mut needs, 1, 0, &[1, 2]) && tell(&mut needs, 2, 0, &[2, 3]));
         assert_eq!(needs.decide(at(0), 0, &ranks, 3, limit), None, "rank 3 has not spoken");
         assert!(tell(&mut needs, 3, 0, &[3]) && tell(&mut needs, 3, 1, &[5]));
         let union = ChunkSet::from_iter([2, 3]);
         assert_eq!(needs.decide(at(1), 0, &ranks, 3, limit), Some((union, vec![])));
-        assert!(tell(&mut needs, 1, 0, &[9]), "too late is no fault");
+        assert!(!tell(&mut needs, 1, 0, &[9]), "too late is no fault, and no progress");
         assert_eq!(needs.decide(at(1), 0, &ranks, 3, limit), Some((union, vec![])), "and changes nothing");
         assert_eq!(needs.decide(at(2), 1, &ranks, 3, limit), None);
         let late = Some((ChunkSet::default(), vec![Rank(1), Rank(2)]));
@@ -108,12 +111,11 @@ mod tests {
     #[test]
     fn words_of_stretches_that_are_not_asked_for_and_what_is_no_set_are_refused() {
         let mut needs = Needs::default();
-        assert!(!needs.on_word(Rank(1), &word(MOST_AHEAD, &[]), CONTENT), "so far nobody is asked");
-        assert!(
-            !needs.on_word(Rank(1), &word(10, &[]), CONTENT) && !needs.on_word(Rank(1), &word(u64::MAX, &[]), CONTENT)
-        );
-        assert!(!needs.on_word(Rank(1), &Word { stretch: 0, set: vec![9, 9, 9] }, CONTENT));
-        assert!(!needs.on_word(Rank(1), &word(0, &[4]), 3 * 65_536), "the content has three chunks");
+        let mut refused = |word: &Word, content_bytes| needs.on_word(Rank(1), word, content_bytes).is_none();
+        assert!(refused(&word(MOST_AHEAD, &[]), CONTENT), "so far nobody is asked");
+        assert!(refused(&word(10, &[]), CONTENT) && refused(&word(u64::MAX, &[]), CONTENT));
+        assert!(refused(&Word { stretch: 0, set: vec![9, 9, 9] }, CONTENT));
+        assert!(refused(&word(0, &[4]), 3 * 65_536), "the content has three chunks");
         assert!(needs.said.is_empty());
     }
 }

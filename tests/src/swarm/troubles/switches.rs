@@ -44,7 +44,7 @@ fn police(schedule: &mut Schedule, draw: &mut Draw) {
     let (payload, frame) = (u64::from(schedule.mtu_bytes) - 32, u64::from(schedule.mtu_bytes) + 38);
     let frames = draw.between(300, 700);
     if !schedule.selects {
-        schedule.bytes = (frames * payload) as usize;
+        schedule.set_bytes((frames * payload) as usize);
     }
     let lasts = Duration::from_millis(draw.between(300, 1200));
     let rate = (frames * frame * 8 * 1000 / lasts.as_millis() as u64).max(2_000_000);
