@@ -146,7 +146,14 @@ impl Comparing for Careless {
 fn a_claim_that_is_not_true_is_found_by_a_loss() {
     let careless = |_, compared| Careless { compared, writes: 0, verdict: None };
     let mut world = World::new(session_with(Via::Cast, 2, 3, Beginning::View, careless));
-    let bounds = Bounds { depth: 100, faults: 1, early: usize::MAX, deaths: 0, ends_within: Duration::from_secs(2), follow_one_in: 1 };
+    let bounds = Bounds {
+        depth: 100,
+        faults: 1,
+        early: usize::MAX,
+        deaths: 0,
+        ends_within: Duration::from_secs(2),
+        follow_one_in: 1,
+    };
     let violation = explore(&mut world, bounds).expect_err("the mistake is found");
     assert!(violation.what.contains("Verified"), "{violation}");
     assert_eq!(

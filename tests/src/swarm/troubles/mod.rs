@@ -37,7 +37,12 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
         Class::Pause | Class::Crash | Class::RootDeath | Class::LinkFlap | Class::Restart | Class::Interrupt => {
             hosts::happen(schedule, class, draw);
         }
-        Class::SlowCpu | Class::SlowDisk | Class::DiskError | Class::Lazy | Class::TimerSlack | Class::OwnTuning
+        Class::SlowCpu
+        | Class::SlowDisk
+        | Class::DiskError
+        | Class::Lazy
+        | Class::TimerSlack
+        | Class::OwnTuning
         | Class::FalseHoldings => {
             hosts::slow(schedule, class, draw);
         }
