@@ -11,7 +11,6 @@ pub const ALL: &[&str] = &[
     "end: Refused",
     "end: RootSilent",
     "end: Unconfirmed",
-    "holdings: used",
     "outcome: Damaged",
     "outcome: Delivered",
     "outcome: Died",
@@ -31,8 +30,6 @@ pub const ALL: &[&str] = &[
     "root failed: GroupTaken",
     "root failed: NoPlan",
     "root failed: TooFew",
-    "rerouted",
-    "selective",
     "sent again: Lacked",
     "sent again: Lost",
     "sent again: Tried",
@@ -48,7 +45,6 @@ pub const ALL: &[&str] = &[
     "program: Gone",
     "program: Missing",
     "program: Mismatch",
-    "program: several ranks on a host",
 ];
 
 /// What cannot be reached a thousand times, and why.
