@@ -52,7 +52,15 @@ mod tests {
 
     fn conditions(lab: bool) -> Conditions {
         let delay = Duration::from_nanos(500);
-        Conditions { rate_bits_per_second: 1_000_000_000, mtu_bytes: 1500, loss: 0.25, delay, lab, seed: 1 }
+        Conditions {
+            rate_bits_per_second: 1_000_000_000,
+            mtu_bytes: 1500,
+            loss: 0.25,
+            delay,
+            lab,
+            seed: 1,
+            processing: None,
+        }
     }
 
     #[test]

@@ -15,10 +15,18 @@
 //! [[host]]                                # may be left out: hosts that were measured one by one
 //! name = "n3"
 //! injection_ns = 121000                   # how long it, or its cable, is busy with a full frame
+//!
+//! [processing]                            # may be left out: what a host's processor takes
+//! send_frame_ns = 2300                    # for each frame
+//! send_byte_ps = 350                      # and for each byte of it, in picoseconds
+//! receive_frame_ns = 1900
+//! receive_byte_ps = 300
+//! wake_up_ns = 6000                       # may be left out: from a frame's arrival to a sleeping host's taking notice
+//! shared_cores = 2                        # may be left out: all hosts run on one machine of so many processors
 //! ```
 
 use super::hosts::{HostCost, Hosts};
-use super::{Broadcast, Calibration, CalibrationError, Field, Point};
+use super::{Broadcast, Calibration, CalibrationError, Field, Point, Processing};
 use crate::schema::{self, LineStarts};
 use serde::Deserialize;
 use toml::Spanned;
@@ -37,6 +45,7 @@ struct CalibrationFile {
     point: Vec<PointTable>,
     #[serde(default)]
     host: Vec<HostTable>,
+    processing: Option<Spanned<Processing>>,
 }
 
 #[derive(Deserialize)]
@@ -86,7 +95,7 @@ impl Calibration {
             text +=
                 &format!("\n[[host]]\nname = {}\ninjection_ns = {injection_ns}\n", toml::Value::from(name.as_str()));
         }
-        text
+        text + &self.processing().map(|processing| processing.to_toml()).unwrap_or_default()
     }
 }
 
@@ -101,6 +110,7 @@ fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
         loss: file.loss.as_ref().map_or(0.0, |loss| *loss.get_ref()),
         broadcast: file.broadcast(),
         hosts: hosts.read_from(file_name, lines),
+        processing: file.processing.as_ref().map(|processing| *processing.get_ref()),
     };
     calibration.checked().map_err(|(field, problem)| {
         let line = file.offset_of(field).map(|offset| starts.line_at(offset));
@@ -126,6 +136,7 @@ impl CalibrationFile {
             Field::Host(at) => self.host[at].name.span(),
             Field::Injection(at) => self.host[at].injection_ns.span(),
             Field::Loss => self.loss.as_ref()?.span(),
+            Field::Processing => self.processing.as_ref()?.span(),
             Field::CastRate => self.cast_max_frames_per_second.as_ref()?.span(),
         };
         Some(span.start)

@@ -6,8 +6,10 @@
 
 mod file;
 mod hosts;
+mod processing;
 
 pub use hosts::HostCost;
+pub use processing::Processing;
 
 use crate::schema::SchemaProblem;
 use crate::source_error::SourceError;
@@ -45,6 +47,7 @@ pub struct Calibration {
     loss: f64,
     broadcast: Broadcast,
     hosts: Hosts,
+    processing: Option<Processing>,
 }
 
 /// A refused calibration: where, and what is wrong. Displayed as `calibration.toml:4: …`.
@@ -115,6 +118,14 @@ pub enum CalibrationProblem {
         /// Where it was measured now.
         now: String,
     },
+    /// A processor that takes over a second for a frame.
+    #[error("expected {name} of at most 1000000000, found {value}; measure again with `ethbcast probe`")]
+    Processing {
+        /// The number.
+        name: &'static str,
+        /// What it is.
+        value: u64,
+    },
     /// Broadcast at no frames per second.
     #[error("expected cast_max_frames_per_second above 0, found 0; leave it out if broadcast is not policed")]
     ZeroCastRate,
@@ -130,6 +141,7 @@ enum Field {
     CastRate,
     Host(usize),
     Injection(usize),
+    Processing,
 }
 
 /// The frame's header and the Ethernet header in front of it; [`Calibration::assumed`] adds them to each frame.
@@ -147,8 +159,12 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationError`] for fewer than two points, sizes that do not rise, gaps of zero and gaps that fall.
     pub fn from_points(points: Vec<Point>) -> Result<Self, CalibrationError> {
-        let calibration = Self { points, loss: 0.0, broadcast: Broadcast::Untried, hosts: Hosts::default() };
+        let calibration = Self::of(points);
         calibration.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+    }
+
+    fn of(points: Vec<Point>) -> Self {
+        Self { points, loss: 0.0, broadcast: Broadcast::Untried, hosts: Hosts::default(), processing: None }
     }
 
     /// What to believe of a network that nobody measured: frames at the link's rate, each with its headers (46 bytes)
@@ -171,7 +187,7 @@ impl Calibration {
             frame_payload_bytes * ASSUMED_FRAMES,
             frame(frame_payload_bytes).saturating_mul(ASSUMED_FRAMES),
         ));
-        Self { points, loss: 0.0, broadcast: Broadcast::Untried, hosts: Hosts::default() }
+        Self::of(points)
     }
 
     /// The same with `loss`, the probability that a receiver misses a frame.
@@ -198,6 +214,15 @@ impl Calibration {
         Self { broadcast, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
+    /// The same with what the hosts' processors take.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::Processing`] if that is over a second for a frame.
+    pub fn with_processing(self, processing: Processing) -> Result<Self, CalibrationError> {
+        let with = Self { processing: Some(processing), ..self };
+        with.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+    }
+
     /// The table, by rising size.
     pub fn points(&self) -> &[Point] {
         &self.points
@@ -216,6 +241,11 @@ impl Calibration {
     /// What is known of broadcast.
     pub fn broadcast(&self) -> Broadcast {
         self.broadcast
+    }
+
+    /// What the hosts' processors take, if that was measured.
+    pub fn processing(&self) -> Option<&Processing> {
+        self.processing.as_ref()
     }
 
     /// What a full frame of so much payload is on a cable, in bits, its headers included.
@@ -277,6 +307,7 @@ impl Calibration {
         if self.broadcast == Broadcast::Policed(0) {
             return Err((Field::CastRate, CalibrationProblem::ZeroCastRate));
         }
+        self.processing.iter().try_for_each(Processing::check)?;
         self.hosts.check()?;
         Ok(self)
     }
