@@ -23,6 +23,8 @@ impl Conditions {
         };
         let points = std::iter::once(padding_ends).chain(frames).map(point).collect();
         let calibration = Calibration::from_points(points).and_then(|calibration| calibration.with_loss(self.loss));
+        let burst_ns = self.wire_time(self.burst_bytes()).as_nanos().min(1_000_000_000) as u64;
+        let calibration = calibration.and_then(|calibration| calibration.with_burst_ns(burst_ns));
         calibration.expect("sizes and gaps rise, and the loss has been checked")
     }
 

@@ -77,6 +77,18 @@ fn a_relay_takes_no_less_than_its_processor() {
 }
 
 #[test]
+fn a_token_bucket_lets_what_follows_the_first_segment_pass_sooner() {
+    let chain = shape(Via::Chain, &one_switch(4));
+    let bucket = |burst_ns| plain().with_burst_ns(burst_ns).expect("under a second");
+    assert_eq!(microseconds(&chain, 1000, 100, &bucket(4000)), 18.0 + 9.0 - 3.0);
+    assert_eq!(microseconds(&chain, 1000, 100, &bucket(500)), 18.0 + 9.0, "the first segment takes more");
+    assert_eq!(microseconds(&chain, 1000, 100, &bucket(50_000)), 18.0, "no less than the way there");
+    let processing = Processing { send_frame_ns: 100, receive_frame_ns: 300, ..Processing::default() };
+    let busy = bucket(50_000).with_processing(processing).expect("the same");
+    assert_eq!(microseconds(&chain, 1000, 100, &busy), 18.0 + 9.0 * 0.4);
+}
+
+#[test]
 fn equation_2_prices_the_tree_of_figure_8() {
     let children = [vec![1, 2], vec![], vec![3, 4], vec![], vec![]];
     let plan = Plan::from_children(Via::Binary, 0, &children).expect("a plan");

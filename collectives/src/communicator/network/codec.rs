@@ -153,6 +153,7 @@ fn write_calibration(calibration: &Calibration, out: &mut BodyWriter) {
         out.u64(send_frame_ns).u64(send_byte_ps).u64(receive_frame_ns).u64(receive_byte_ps);
         out.u64(processing.wake_up_ns).u32(processing.shared_cores);
     }
+    out.u64(calibration.burst_ns());
 }
 
 fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration> {
@@ -172,11 +173,12 @@ fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration>
         })
         .collect::<Option<Vec<_>>>()?;
     let calibration = calibration_of(points, loss, broadcast, hosts)?;
-    match from.u8()? {
-        0 => Some(calibration),
-        1 => calibration.with_processing(read_processing(from)?).ok(),
-        _ => None,
-    }
+    let calibration = match from.u8()? {
+        0 => calibration,
+        1 => calibration.with_processing(read_processing(from)?).ok()?,
+        _ => return None,
+    };
+    calibration.with_burst_ns(from.u64()?).ok()
 }
 
 fn read_processing(from: &mut BodyReader<'_>) -> Option<Processing> {
@@ -233,7 +235,8 @@ mod tests {
         let calibration = calibration_of(points, 0.01, Broadcast::Policed(500), vec![cost]);
         assert!(calibration.is_some() && topology.is_some());
         let processing = Processing { send_frame_ns: 1, receive_byte_ps: 4, shared_cores: 2, ..Processing::default() };
-        let calibration = calibration.map(|it| it.with_processing(processing).expect("little"));
+        let calibration =
+            calibration.map(|it| it.with_processing(processing).and_then(|it| it.with_burst_ns(7)).expect("little"));
         let full = Network { topology, calibration, chosen: Chosen::Via(Via::Kary(4)), casts: false, probe: true };
         vec![Network::unknown(), full.clone(), Network { chosen: Chosen::Saved(tree(3)), ..full }]
     }

@@ -5,6 +5,7 @@
 //! measured_from = "n0"                    # may be left out
 //! loss = 0.001                            # may be left out: the share of frames that a receiver misses
 //! cast_max_frames_per_second = 10000      # may be left out: broadcast is policed above this
+//! burst_ns = 500000                       # may be left out: what links let pass at once after a pause (token buckets)
 //! cast_tried = true                       # may be left out: broadcast was tried, and arrives
 //!
 //! [[point]]
@@ -39,6 +40,7 @@ struct CalibrationFile {
     measured_from: Option<String>,
     loss: Option<Spanned<f64>>,
     cast_max_frames_per_second: Option<Spanned<u64>>,
+    burst_ns: Option<Spanned<u64>>,
     #[serde(default)]
     cast_tried: bool,
     #[serde(default)]
@@ -83,6 +85,9 @@ impl Calibration {
             // Debug writes the shortest number that reads back as the same, with a decimal point or an exponent.
             text += &format!("loss = {:?}\n", self.loss);
         }
+        if self.burst_ns > 0 {
+            text += &format!("burst_ns = {}\n", self.burst_ns);
+        }
         match self.broadcast {
             Broadcast::Untried => {}
             Broadcast::FullRate => text += "cast_tried = true\n",
@@ -110,6 +115,7 @@ fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
         loss: file.loss.as_ref().map_or(0.0, |loss| *loss.get_ref()),
         broadcast: file.broadcast(),
         hosts: hosts.read_from(file_name, lines),
+        burst_ns: file.burst_ns.as_ref().map_or(0, |burst_ns| *burst_ns.get_ref()),
         processing: file.processing.as_ref().map(|processing| *processing.get_ref()),
     };
     calibration.checked().map_err(|(field, problem)| {
@@ -136,6 +142,7 @@ impl CalibrationFile {
             Field::Host(at) => self.host[at].name.span(),
             Field::Injection(at) => self.host[at].injection_ns.span(),
             Field::Loss => self.loss.as_ref()?.span(),
+            Field::Burst => self.burst_ns.as_ref()?.span(),
             Field::Processing => self.processing.as_ref()?.span(),
             Field::CastRate => self.cast_max_frames_per_second.as_ref()?.span(),
         };

@@ -48,6 +48,7 @@ pub struct Calibration {
     broadcast: Broadcast,
     hosts: Hosts,
     processing: Option<Processing>,
+    burst_ns: u64,
 }
 
 /// A refused calibration: where, and what is wrong. Displayed as `calibration.toml:4: …`.
@@ -126,6 +127,9 @@ pub enum CalibrationProblem {
         /// What it is.
         value: u64,
     },
+    /// A token bucket of over a second.
+    #[error("expected burst_ns of at most 1000000000, found {0}; measure again with `ethbcast probe`")]
+    Burst(u64),
     /// Broadcast at no frames per second.
     #[error("expected cast_max_frames_per_second above 0, found 0; leave it out if broadcast is not policed")]
     ZeroCastRate,
@@ -142,6 +146,7 @@ enum Field {
     Host(usize),
     Injection(usize),
     Processing,
+    Burst,
 }
 
 /// The frame's header and the Ethernet header in front of it; [`Calibration::assumed`] adds them to each frame.
@@ -152,6 +157,9 @@ const SHORTEST_FRAME_BYTES: u64 = 60;
 const ASSUMED_LATENCY_NS: i64 = 30_000;
 /// The longest message [`Calibration::assumed`] tabulates, in frames; beyond it the line goes on.
 const ASSUMED_FRAMES: u64 = 1024;
+
+/// No link lets more pass at once: a second's worth.
+const MOST_BURST_NS: u64 = 1_000_000_000;
 
 impl Calibration {
     /// A calibration without loss or policing from points in order of size.
@@ -164,7 +172,14 @@ impl Calibration {
     }
 
     fn of(points: Vec<Point>) -> Self {
-        Self { points, loss: 0.0, broadcast: Broadcast::Untried, hosts: Hosts::default(), processing: None }
+        Self {
+            points,
+            loss: 0.0,
+            broadcast: Broadcast::Untried,
+            hosts: Hosts::default(),
+            processing: None,
+            burst_ns: 0,
+        }
     }
 
     /// What to believe of a network that nobody measured: frames at the link's rate, each with its headers (46 bytes)
@@ -223,6 +238,14 @@ impl Calibration {
         with.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
+    /// The same where links are token buckets: after a pause so many nanoseconds' worth pass at once.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::Burst`] if that is over a second.
+    pub fn with_burst_ns(self, burst_ns: u64) -> Result<Self, CalibrationError> {
+        Self { burst_ns, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+    }
+
     /// The table, by rising size.
     pub fn points(&self) -> &[Point] {
         &self.points
@@ -246,6 +269,11 @@ impl Calibration {
     /// What the hosts' processors take, if that was measured.
     pub fn processing(&self) -> Option<&Processing> {
         self.processing.as_ref()
+    }
+
+    /// How many nanoseconds' worth pass a link at once after a pause; 0 for a wire.
+    pub fn burst_ns(&self) -> u64 {
+        self.burst_ns
     }
 
     /// What a full frame of so much payload is on a cable, in bits, its headers included.
@@ -306,6 +334,9 @@ impl Calibration {
         }
         if self.broadcast == Broadcast::Policed(0) {
             return Err((Field::CastRate, CalibrationProblem::ZeroCastRate));
+        }
+        if self.burst_ns > MOST_BURST_NS {
+            return Err((Field::Burst, CalibrationProblem::Burst(self.burst_ns)));
         }
         self.processing.iter().try_for_each(Processing::check)?;
         self.hosts.check()?;
