@@ -68,8 +68,8 @@ fn report(arguments: &Arguments, figure: &Figure, drawn: &[Drawn]) -> anyhow::Re
         files.push((ending, panel.svg()));
     }
     if figure.name == "figure11" {
-        text += "\nTable 3, \"Actual\": the best of the eight segments here, in brackets the paper's and how much longer \
-                 that takes here\n";
+        text += "\nTable 3, \"Actual\": the best of the eight segments here, in brackets the paper's and how much \
+                 longer that takes here\n";
         text += &actual(drawn)?.aligned();
     }
     let said = (figure.said)(drawn)?;

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p ethbcast-benches --bin prediction`, as root, after `cargo build --release -p ethbcast`:
 //! writes `docs/results/prediction.txt`, `.csv` and `.svg`; with `--unshaped --sizes 64K,1M,16M,64M,512M` it writes
-//! `docs/results/prediction-unshaped.*`, where processors are what limits. Hosts on one switch; `ethbcast probe` measures what the
-//! network costs, and model, simulator and session are all given that calibration, so that they speak of the same
+//! `docs/results/prediction-unshaped.*`, where processors are what limits. Hosts on one switch; `ethbcast probe`
+//! measures what the network costs, and model, simulator and session are all given that, so that they speak of the same
 //! segments.
 
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::Via;
 use serde_json::Value;
 
-/// How far from the measured time a prediction or a simulation may be; on shaped cables from [`LONG_BYTES`] on the less.
+/// How far from the measured time a prediction or a simulation may be; on shaped cables from [`LONG_BYTES`] on less.
 const TOLERANCE: f64 = 0.15;
 const LONG_TOLERANCE: f64 = 0.1;
 const LONG_BYTES: u64 = 64 << 10;
@@ -116,7 +116,8 @@ impl Row {
         let predicted_seconds = site.bed.predict(via, size_bytes, calibration)?;
         let iterations = perf::iterations(predicted_seconds, arguments.budget, MOST_ITERATIONS);
         let name = via.to_string();
-        let measured = perf::measure(site, &Job { via: &name, size_bytes, iterations, predicted_seconds })?;
+        let measured =
+            perf::measure(site, &Job { via: &name, preset: "default", size_bytes, iterations, predicted_seconds })?;
         // Afterwards: the simulator would take a processor from the lab.
         let simulated =
             if arguments.unshaped { None } else { Some(simulate(site, file, arguments, &name, size_bytes)?) };
@@ -283,7 +284,8 @@ fn report(arguments: &Arguments, rows: &[Row]) -> anyhow::Result<ExitCode> {
     let text = format!(
         "{} hosts on one switch, {}: what the model predicts and the simulator simulates beside what is measured, in \
          ms.\n\
-         Measured: the median of so many broadcasts and barriers, less the mean of a barrier alone.\n\n{}\n{predicted}{simulated}",
+         Measured: the median of so many broadcasts and barriers, less the mean of a barrier alone.\n\n{}\n\
+         {predicted}{simulated}",
         arguments.hosts,
         cables(arguments),
         table(rows).aligned(),

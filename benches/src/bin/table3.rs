@@ -1,8 +1,8 @@
 //! Table 3 of Patarasuk 2008 (the segments that suit a linear and a binary tree best) from the figures of its Table 2.
 //!
 //! `cargo run --release -p ethbcast-benches --bin table3`. Pure arithmetic: 32 hosts on topology (4), the trees of
-//! Algorithms 1 and 2, and the eight segment sizes the paper chose from. Compared are the 36 cells headed "Model"; those
-//! headed "Actual", which the paper measured, stand below with what our model says of them, as Figure 11 has it: how
+//! Algorithms 1 and 2, and the eight segment sizes the paper chose from. Compared are the 36 cells headed "Model";
+//! those headed "Actual", which the paper measured, stand below with what our model says of them, as Figure 11 has it: how
 //! much longer a message takes in the one segment than in the other.
 
 use std::path::PathBuf;
@@ -40,8 +40,8 @@ fn main() -> anyhow::Result<()> {
         "Table 3 of Patarasuk 2008, the segment of least predicted time, from its Table 2: P = 32, topology (4).\n\
          A cell that differs has the paper's in brackets, and by how much that takes longer in our model.\n\n{}\n\
          {equal} of {} \"Model\" cells are equal. The paper's choice takes at most {:.2} % longer than ours.\n\n\
-         \"Actual\", the segment that the paper measured to be best, and how much longer it takes in our model than the \
-         one of least\npredicted time (Figure 11, whose own figures the text does not give):\n\n{}\n\
+         \"Actual\", the segment that the paper measured to be best, and how much longer it takes in our model than \
+         the one of least\npredicted time (Figure 11, whose own figures the text does not give):\n\n{}\n\
          In {within} of {} cells it takes at most 10 % longer.\n",
         side_by_side(&cells, words).aligned(),
         cells.len(),

@@ -2,8 +2,8 @@
 //! rule for a message that is long enough.
 //!
 //! `cargo run --release -p ethbcast-benches --bin table4`. Pure arithmetic. The paper measured X·T(msize/X); beside it
-//! stands X·g(msize/X), what X segments one after the other take in the model. A segment is good from the length on from
-//! which that is within 10 % of the message in one piece. A message is long enough if X ≥ 2·(H − 1): the pipeline then
+//! stands X·g(msize/X), what X segments one after the other take in the model. A segment is good from the length on
+//! from which that is within 10 % of the message in one piece. A message is long enough if X ≥ 2·(H − 1): the pipeline then
 //! fills in a third of the time or less.
 
 use std::path::PathBuf;
@@ -58,9 +58,9 @@ fn main() -> anyhow::Result<ExitCode> {
         table.push([vec![network.name().to_owned()], words.to_vec(), vec![verdict(met).to_owned()]].concat());
     }
     text += &table.aligned();
-    text += "\nMet where ours is the paper's or the next to it. Messages that are long enough, from 2·(H − 1) segments of \
-             1 KiB (100Mbps) and 8 KiB\n(1000Mbps) on; the paper's H is that of 32 ranks, P and log2 P, ours that of the \
-             plan, a chain's P likewise:\n\n";
+    text += "\nMet where ours is the paper's or the next to it. Messages that are long enough, from 2·(H − 1) segments \
+             of 1 KiB (100Mbps) and 8 KiB\n(1000Mbps) on; the paper's H is that of 32 ranks, P and log2 P, ours that \
+             of the plan, a chain's P likewise:\n\n";
     text += &long_enough()?.aligned();
     results::publish(&out, "table4", &text, &csv, [("svg".to_owned(), chart())])?;
     Ok(results::exit_code(all_met))

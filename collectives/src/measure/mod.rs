@@ -9,8 +9,8 @@
 //! frames that says little. Here a train of messages is sent with a bounded number of frames in flight, and the
 //! *responder* says when frames arrived, by its own clock: the slope over the last three quarters of the train is the
 //! gap, whatever the first frames found empty on their way (buffers, a shaper's bucket), and however many frames or
-//! reports are lost. If both ends are lent their [`ProcessorTime`], what the train takes their processors is measured with
-//! it.
+//! reports are lost. If both ends are lent their [`ProcessorTime`], it is also measured what the train takes their
+//! processors.
 
 mod body;
 mod calibrate;

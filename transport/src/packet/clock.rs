@@ -22,8 +22,8 @@ impl Clock {
     }
 }
 
-/// How much processor time all threads of this process have had, the kernel's work for them included; zero if the system
-/// does not tell.
+/// How much processor time all threads of this process have had, the kernel's work for them included; zero if the
+/// system does not tell.
 pub fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

@@ -129,8 +129,8 @@ fn read_topology(from: &mut BodyReader<'_>, size: u16) -> Option<Topology> {
 /// Stands for broadcast that is not policed where the rate does above which it is.
 const FULL_RATE: u64 = u64::MAX;
 
-/// Loss, the rate above which broadcast is policed, the points, of each rank what a frame takes it, then what processors
-/// take; zero stands for what is not known.
+/// Loss, the rate above which broadcast is policed, the points, of each rank what a frame takes it, what processors
+/// take, how much links let pass at once; zero stands for what is not known.
 fn write_calibration(calibration: &Calibration, out: &mut BodyWriter) {
     let broadcast = match calibration.broadcast() {
         Broadcast::Untried => 0,
