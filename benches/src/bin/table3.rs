@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p ethbcast-benches --bin table3`. Pure arithmetic: 32 hosts on topology (4), the trees of
 //! Algorithms 1 and 2, and the eight segment sizes the paper chose from. Compared are the 36 cells headed "Model";
-//! those headed "Actual", which the paper measured, stand below with what our model says of them, as Figure 11 has it: how
-//! much longer a message takes in the one segment than in the other.
+//! those headed "Actual", which the paper measured, stand below with what our model says of them, as Figure 11 has it:
+//! how much longer a message takes in the one segment than in the other.
 
 use std::path::PathBuf;
 

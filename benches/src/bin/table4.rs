@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p ethbcast-benches --bin table4`. Pure arithmetic. The paper measured X·T(msize/X); beside it
 //! stands X·g(msize/X), what X segments one after the other take in the model. A segment is good from the length on
-//! from which that is within 10 % of the message in one piece. A message is long enough if X ≥ 2·(H − 1): the pipeline then
-//! fills in a third of the time or less.
+//! from which that is within 10 % of the message in one piece. A message is long enough if X ≥ 2·(H − 1): the pipeline
+//! then fills in a third of the time or less.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
