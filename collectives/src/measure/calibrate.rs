@@ -17,7 +17,6 @@ const MOST_LOSS: f64 = 0.99;
 pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> {
     let calibration = Calibration::from_points(result.points.iter().map(point).collect())?;
     let loss = if result.loss < LEAST_LOSS { 0.0 } else { result.loss.min(MOST_LOSS) };
-    let calibration = calibration.with_burst_ns(result.burst_nanos.min(1_000_000_000))?;
     let calibration = calibration.with_loss(loss)?.with_broadcast(broadcast(result.cast))?;
     match processing(result) {
         Some(processing) => calibration.with_processing(processing),
@@ -88,7 +87,6 @@ mod tests {
             cast,
             silent: Vec::new(),
             targets: Vec::new(),
-            burst_nanos: 0,
             work: Vec::new(),
         }
     }

@@ -43,8 +43,6 @@ pub(super) struct Target {
     /// What a message takes the processors: to send, to receive.
     pub sending: Samples,
     pub receiving: Samples,
-    /// How much sooner than at the rate of its cable the frames of a train have come, at most, in nanoseconds.
-    pub burst_nanos: u64,
     /// Frames of its trains, and those that were lost.
     pub sent: u64,
     pub lost: u64,
@@ -72,7 +70,6 @@ impl Target {
             gaps: Samples::new(),
             sending: Samples::new(),
             receiving: Samples::new(),
-            burst_nanos: 0,
             sent: 0,
             lost: 0,
             mute: 0,

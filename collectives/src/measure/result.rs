@@ -50,8 +50,6 @@ pub struct ProbeResult {
     pub silent: Vec<Rank>,
     /// Each host that answered.
     pub targets: Vec<TargetResult>,
-    /// How much of the links' time passes at once after a pause, in nanoseconds: token buckets'; 0 for wires.
-    pub burst_nanos: u64,
     /// What messages take the processors of both ends, by size; empty if they do not tell.
     pub work: Vec<WorkPoint>,
 }
@@ -68,19 +66,11 @@ impl ProbeResult {
             loss: if sent == 0 { 0.0 } else { lost as f64 / sent as f64 },
             cast: findings.cast,
             silent: findings.targets.iter().filter(|it| !it.present).map(|it| it.peer.rank).collect(),
-            burst_nanos: burst(&points, findings),
             work: work(findings),
             targets,
             points,
         }
     }
-}
-
-/// The median over the targets, if it is more than a full frame and a half: less is chance.
-fn burst(points: &[Point], findings: &Findings) -> u64 {
-    let all: Vec<u64> = findings.targets.iter().filter(|it| it.present).map(|it| it.burst_nanos).collect();
-    let frame = points.iter().find(|point| point.bytes == findings.payload_bytes).map_or(0, |point| point.gap_nanos);
-    median(&all).filter(|&nanos| nanos > frame + frame / 2).unwrap_or(0)
 }
 
 /// For each size the medians of all samples of all targets.

@@ -137,14 +137,6 @@ impl Train {
         between(at(first)?, at(last)?, self.parcel)
     }
 
-    /// How much sooner the last frame has come than at the rate of the steady part from the first frame on.
-    fn burst_nanos(&self) -> Option<u64> {
-        let (gap_nanos, &(last, last_nanos)) = (self.gap_nanos()?, self.reports.last().filter(|_| !self.stalled)?);
-        let wire_bytes = self.parcel.wire_bytes(last) - self.parcel.wire_bytes(1);
-        let steady = wire_bytes as f64 / self.parcel.message_wire_bytes() as f64 * gap_nanos as f64;
-        (steady as u64).checked_sub(last_nanos.checked_sub(self.first_nanos)?)
-    }
-
     /// The time for a message: the slope from the end of the lead-in to the last frame that arrived.
     fn gap_nanos(&self) -> Option<u64> {
         let ((first, first_nanos), (last, last_nanos)) =
@@ -244,7 +236,6 @@ impl Step for Train {
         if let Some(gap_nanos) = self.gap_nanos() {
             target.gaps.entry(self.parcel.bytes).or_default().push(gap_nanos);
         }
-        target.burst_nanos = target.burst_nanos.max(self.burst_nanos().unwrap_or(0));
         if let Some((sending, receiving)) = self.work_nanos() {
             target.sending.entry(self.parcel.bytes).or_default().push(sending);
             target.receiving.entry(self.parcel.bytes).or_default().push(receiving);
