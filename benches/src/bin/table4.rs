@@ -134,7 +134,7 @@ fn pieces_ms(calibration: &Calibration, message_bytes: u64, segment_bytes: u64) 
 fn long_enough() -> anyhow::Result<Table> {
     let mut table = Table::new(&["hosts", "tree", "H", "100Mbps", "1000Mbps"]);
     let mut row = |hosts: &str, tree: &str, height: usize| {
-        let from = PAPERS_GOOD_BYTES.map(|segment| format!("{}K", 2 * (height as u64 - 1) * segment >> 10));
+        let from = PAPERS_GOOD_BYTES.map(|segment| format!("{}K", (2 * (height as u64 - 1) * segment) >> 10));
         table.push([vec![hosts.to_owned(), tree.to_owned(), height.to_string()], from.to_vec()].concat());
     };
     row("the paper's 32", "linear", 32);
