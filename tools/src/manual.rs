@@ -62,7 +62,7 @@ fn add_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> anyhow::R
 fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     let is_program = !name.contains('-');
     // The exit codes have a section of their own.
-    let command = command.clone().after_help("").name(name.to_owned());
+    let command = command.clone().after_help("");
     let man = Man::new(command.clone()).section(SECTION).title(name.to_uppercase()).manual("ethbcast");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
