@@ -95,6 +95,13 @@ fn the_header_is_what_cbindgen_makes_of_the_library() {
 }
 
 #[test]
+fn the_document_begins_with_the_example() {
+    let document = fs::read_to_string(own("../../docs/c.md")).expect("it is there");
+    let example = fs::read_to_string(own("examples/broadcast.c")).expect("it is there");
+    assert!(document.split("```c\n").nth(1).is_some_and(|rest| rest.starts_with(&example)), "docs/c.md has another");
+}
+
+#[test]
 fn lab_the_example_of_sixty_lines_says_hello_on_every_rank() {
     let lines = fs::read_to_string(own("examples/broadcast.c")).expect("it is there").lines().count();
     assert!(lines <= 60, "{lines} lines");

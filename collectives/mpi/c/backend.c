@@ -1,6 +1,7 @@
 /* The back end of one MPI: compiled with its mpi.h, by its mpicc (`build`). Calls PMPI only. */
 #include "backend.h"
 #include <mpi.h>
+#include <stddef.h>
 
 #ifdef OPEN_MPI
 #define LIBRARY "Open MPI"
