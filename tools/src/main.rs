@@ -3,8 +3,10 @@
 mod args;
 mod exit;
 mod lab;
+mod mpi_env;
 mod perf;
 mod plan;
+mod port;
 mod probe;
 mod program;
 mod progress;
@@ -38,6 +40,8 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(args),
         Command::Perf(args) => perf::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::MpiEnv(args) => mpi_env::run(&args),
+        Command::Port(args) => port::run(&args),
         Command::Watch(args) => watcher::run(&args),
     };
     exit::finish(result)

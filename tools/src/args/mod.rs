@@ -1,5 +1,6 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod mpi_env;
 mod patience;
 mod perf;
 mod plan;
@@ -13,6 +14,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
+pub use mpi_env::{Launcher, MpiEnvArgs, PortArgs};
 pub use patience::{PatienceArgs, StallArgs};
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
@@ -55,6 +57,10 @@ pub enum Command {
     Perf(PerfArgs),
     /// A cluster of network namespaces on this machine, to try things on.
     Lab(LabArgs),
+    /// Print the line that starts an MPI program with the drop-in.
+    MpiEnv(MpiEnvArgs),
+    /// Hand packet sockets to processes that may not open one.
+    Port(PortArgs),
     /// Says that a process has ended which could not say so itself; started by send and recv.
     #[command(hide = true)]
     Watch(WatchArgs),
