@@ -144,7 +144,8 @@ fn route(name: &str, value: &str) -> Result<Route, Failure> {
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_new(options: Option<&mut *mut Options>) -> Status {
     call(|| {
-        *there(options, "place for the options")? = Box::into_raw(Box::default());
+        let place = there(options, "place for the options")?;
+        *place = Box::into_raw(Box::default());
         Ok(())
     })
 }
