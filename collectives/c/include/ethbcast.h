@@ -71,8 +71,8 @@ typedef enum {
 typedef struct ethbcast_communicator ethbcast_communicator;
 
 /*
- Options for joining, sending and receiving; without any, all is as is right for one Ethernet interface and hosts with
- names of their own. Calls copy them.
+ Options for joining, sending and receiving; without any, all is as is right for one Ethernet interface and hosts
+ with names of their own. Calls copy them.
  */
 typedef struct ethbcast_options ethbcast_options;
 
@@ -161,8 +161,8 @@ uint16_t ethbcast_size(const ethbcast_communicator *communicator);
 const char *ethbcast_host(const ethbcast_communicator *communicator, uint16_t rank);
 
 /*
- Puts the bytes that `root` has in its buffer into everybody's. At the root it returns when they have been handed over
- to be sent, elsewhere when they are here. All ranks pass the same root and length.
+ Puts the bytes that `root` has in its buffer into everybody's. At the root it returns when they have been handed
+ over to be sent, elsewhere when they are here. All ranks pass the same root and length.
  */
 ethbcast_status ethbcast_broadcast(const ethbcast_communicator *communicator,
                                    uint16_t root,
@@ -215,8 +215,8 @@ ethbcast_status ethbcast_send(const ethbcast_communicator *communicator,
                               double within_seconds);
 
 /*
- Receives the next message of `tag` from rank `from` into a buffer of so many bytes, within so many seconds; a negative
- time stands for the option call-within. `received`, unless null, is told its length.
+ Receives the next message of `tag` from rank `from` into a buffer of so many bytes, within so many seconds; a
+ negative time stands for the option call-within. `received`, unless null, is told its length.
  */
 ethbcast_status ethbcast_recv(const ethbcast_communicator *communicator,
                               uint16_t from,
@@ -246,8 +246,8 @@ void ethbcast_options_free(ethbcast_options *options);
 
 /*
  Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
- (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within, spin
- (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (such as n[1-7]), max-wait, time-limit
+ (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
+ spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (such as n[1-7]), max-wait, time-limit
  (seconds), source (what receivers are told of the bytes).
  */
 ethbcast_status ethbcast_options_set(ethbcast_options *options,
@@ -255,8 +255,8 @@ ethbcast_status ethbcast_options_set(ethbcast_options *options,
                                      const char *value);
 
 /*
- Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a sender
- the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
+ Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a
+ sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
  */
 ethbcast_status ethbcast_options_on_progress(ethbcast_options *options,
                                              void (*progress)(uint64_t bytes,

@@ -85,8 +85,8 @@ pub extern "C" fn ethbcast_host(communicator: Option<&Communicator>, rank: u16) 
     host.map_or(std::ptr::null(), |host| host.as_ptr())
 }
 
-/// Puts the bytes that `root` has in its buffer into everybody's. At the root it returns when they have been handed over
-/// to be sent, elsewhere when they are here. All ranks pass the same root and length.
+/// Puts the bytes that `root` has in its buffer into everybody's. At the root it returns when they have been handed
+/// over to be sent, elsewhere when they are here. All ranks pass the same root and length.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_broadcast(
     communicator: Option<&Communicator>,
@@ -175,8 +175,8 @@ pub extern "C" fn ethbcast_send(
     })
 }
 
-/// Receives the next message of `tag` from rank `from` into a buffer of so many bytes, within so many seconds; a negative
-/// time stands for the option call-within. `received`, unless null, is told its length.
+/// Receives the next message of `tag` from rank `from` into a buffer of so many bytes, within so many seconds; a
+/// negative time stands for the option call-within. `received`, unless null, is told its length.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_recv(
     communicator: Option<&Communicator>,

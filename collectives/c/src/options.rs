@@ -13,8 +13,8 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Options for joining, sending and receiving; without any, all is as is right for one Ethernet interface and hosts with
-/// names of their own. Calls copy them.
+/// Options for joining, sending and receiving; without any, all is as is right for one Ethernet interface and hosts
+/// with names of their own. Calls copy them.
 #[derive(Default)]
 pub struct Options {
     join: JoinOptions,
@@ -157,8 +157,8 @@ pub extern "C" fn ethbcast_options_free(options: Option<Box<Options>>) {
 }
 
 /// Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
-/// (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within, spin
-/// (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (such as n[1-7]), max-wait, time-limit
+/// (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
+/// spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (such as n[1-7]), max-wait, time-limit
 /// (seconds), source (what receivers are told of the bytes).
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_set(
@@ -169,8 +169,8 @@ pub extern "C" fn ethbcast_options_set(
     call(|| there(options, "set of options")?.set(text(name, "option's name")?, text(value, "option's value")?))
 }
 
-/// Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a sender
-/// the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
+/// Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a
+/// sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_on_progress(
     options: Option<&mut Options>,

@@ -1,5 +1,6 @@
 //! The same for Fortran: `mpif.h` and `use mpi` call `mpi_bcast_`, `use mpi_f08` of Open MPI `mpi_bcast_f08_`, all
-//! arguments by reference. Open MPI's own go on to `PMPI_Bcast`, past `MPI_Bcast`; MPICH's call that, and are left alone.
+//! arguments by reference. Open MPI's own go on to `PMPI_Bcast`, past `MPI_Bcast`; MPICH's call that, and are left
+//! alone.
 
 use crate::calls::{self, Buffer};
 use crate::dynamic::{Symbol, address};

@@ -162,7 +162,7 @@ fn unsafe_code_stands_in_few_files() {
 
 #[test]
 fn bindings_touch_foreign_memory_in_thin_files() {
-    // Pointers of C; the loader, a back end's table, states kept with communicators, users' buffers, Fortran's integers.
+    // Pointers of C; the loader, a back end's table, states kept with communicators, buffers, Fortran's integers.
     let mpi = ["dynamic.rs", "table.rs", "group.rs", "buffers.rs", "fortran.rs"];
     let allowed =
         [vec!["collectives/c/src/raw.rs".to_owned()], mpi.map(|file| format!("collectives/mpi/src/{file}")).into()];
