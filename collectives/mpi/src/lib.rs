@@ -7,8 +7,8 @@
 //!
 //! **A communicator** is wired at its first collective ([`group`]): all ranks exchange [`card`]s by the MPI's own
 //! allgather, derive the same [`seating`] from them, join, and agree whether all have succeeded. What it came to is
-//! kept with the communicator as an attribute. From then on a call's way depends on that and on its number of bytes alone,
-//! which all ranks see the same ([`calls`]).
+//! kept with the communicator as an attribute. From then on a call's way depends on that and on its number of bytes
+//! alone, which all ranks see the same ([`calls`]).
 //!
 //! While a call waits it lets the MPI go on, or messages that others wait for would never leave.
 #![allow(unsafe_code)]
