@@ -9,7 +9,6 @@ mod leftover;
 mod place;
 mod work;
 
-pub use crate::disk::keep_attributes;
 pub use place::Target;
 
 use crate::disk::Beneath;
