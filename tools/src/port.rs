@@ -33,6 +33,7 @@ pub fn run(args: &PortArgs) -> anyhow::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(args.mode)).code(Code::System)?;
     say(format_args!("ethbcast: ports are served at {at}: give processes ETHBCAST_PORT={at}"));
     loop {
-        log::info!("{}", server.serve().code(Code::System)?);
+        let served = server.serve().code(Code::System)?;
+        log::info!("{served}");
     }
 }
