@@ -16,7 +16,8 @@ fn every_launcher_gives_every_rank_the_drop_in() {
         set.iter().chain(&[("ETHBCAST_MPI_STATS", "1")]).map(|(name, value)| form(name, value)).collect::<String>()
     };
     let wanted = format!(
-        "# Open MPI\nmpirun{} PROGRAM\n# MPICH, Intel MPI (Hydra)\nmpiexec{} PROGRAM\n# Slurm\nsrun --export=ALL{} PROGRAM\n",
+        "# Open MPI\nmpirun{} PROGRAM\n# MPICH, Intel MPI (Hydra)\nmpiexec{} PROGRAM\n\
+         # Slurm\nsrun --export=ALL{} PROGRAM\n",
         each(&|name, value| format!(" -x {name}={value}")),
         each(&|name, value| format!(" -genv {name} {value}")),
         each(&|name, value| format!(",{name}={value}")),

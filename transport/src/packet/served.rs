@@ -1,6 +1,6 @@
 //! A socket for a process that may not open one: a server that may opens it, with the filter attached and locked, and
-//! hands it over a Unix socket (SCM_RIGHTS, unix(7)). The process then needs no capability: rings, groups and binding ask
-//! for none (packet(7)), and what it hears is frames of the server's EtherType for its own host and group.
+//! hands it over a Unix socket (SCM_RIGHTS, unix(7)). The process then needs no capability: rings, groups and binding
+//! ask for none (packet(7)), and what it hears is frames of the server's EtherType for its own host and group.
 
 use super::error::{Errno, OpenError};
 use super::{Interface, filter, syscall};
