@@ -3,6 +3,7 @@
 mod args;
 mod exit;
 mod lab;
+mod manual;
 mod mpi_env;
 mod perf;
 mod plan;
@@ -40,6 +41,8 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(args),
         Command::Perf(args) => perf::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Man(args) => manual::write_pages(&args),
+        Command::Completions(args) => manual::print_completions(&args),
         Command::MpiEnv(args) => mpi_env::run(&args),
         Command::Port(args) => port::run(&args),
         Command::Watch(args) => watcher::run(&args),

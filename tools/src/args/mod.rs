@@ -1,5 +1,6 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod manual;
 mod mpi_env;
 mod patience;
 mod perf;
@@ -14,6 +15,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
+pub use manual::{CompletionsArgs, ManArgs};
 pub use mpi_env::{Launcher, MpiEnvArgs, PortArgs};
 pub use patience::{PatienceArgs, StallArgs};
 pub use perf::PerfArgs;
@@ -57,6 +59,10 @@ pub enum Command {
     Perf(PerfArgs),
     /// A cluster of network namespaces on this machine, to try things on.
     Lab(LabArgs),
+    /// Write the man pages, one for each command.
+    Man(ManArgs),
+    /// Print what a shell needs to complete this program's commands and options.
+    Completions(CompletionsArgs),
     /// Print the line that starts an MPI program with the drop-in.
     MpiEnv(MpiEnvArgs),
     /// Hand packet sockets to processes that may not open one.
