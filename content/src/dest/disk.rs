@@ -13,7 +13,6 @@ use crate::manifest::Extent;
 use crate::page_cache;
 use crate::partial::{PartialFile, Resume};
 use crate::sparse::{IncomingMap, Map, Part, SparseStream};
-use crate::storage::keep_attributes;
 use crate::trouble;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
@@ -306,11 +305,8 @@ impl Storage for Disk {
             let map = map.ok_or_else(|| damaged("less came than its map says: send again".to_owned()))?;
             self.skip_to(map.bytes())?;
         }
-        if let (Some(file), Some(attributes)) = (&self.written, self.attributes) {
-            keep_attributes(file, attributes).map_err(|error| trouble("set mode and time", error))?;
-        }
         let target = self.target.take().expect("the end comes when the session has begun");
-        self.target = Some(target.settle()?);
+        self.target = Some(target.settle(self.attributes)?);
         if self.handling.read_back { self.compare(trailer) } else { Ok(()) }
     }
 

@@ -5,6 +5,7 @@ use super::part_file::WrittenFile;
 use crate::disk::Beneath;
 use crate::page_cache::{self, LARGE_BYTES};
 use crate::partial::{PartialFile, read_back};
+use ethbcast_collectives::session::FileAttributes;
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
 use std::fs::File;
 use std::io::{ErrorKind, Result};
@@ -112,12 +113,13 @@ impl WrittenFile for Medium {
         })
     }
 
-    fn sync(&mut self) -> Result<()> {
+    fn end(&mut self, attributes: Option<FileAttributes>) -> Result<()> {
         if let Medium::Device(device) = self {
             log::info!("{} of {} bytes were there before", device.unchanged_bytes(), device.written_bytes());
         }
         match self {
-            Medium::File(file) => file.sync(),
+            Medium::File(file) => file.end(attributes),
+            // Who may read a device is for its host to say.
             Medium::Device(device) => device.file().sync_all(),
         }
     }

@@ -5,6 +5,7 @@
 //! it: nothing that a later call says is believed, and the file never becomes visible.
 
 use crate::syncer::Syncer;
+use ethbcast_collectives::session::FileAttributes;
 use std::io::{Error, Result};
 use std::path::Path;
 
@@ -37,11 +38,12 @@ pub trait WrittenFile {
     /// The system's.
     fn syncing_handle(&self) -> Result<impl FnMut() -> Result<()> + Send + 'static>;
 
-    /// Waits until all that was written is on the disk.
+    /// Ends the file where the last byte is, gives it its attributes, if it has any, and waits until all of that is on
+    /// the disk.
     ///
     /// # Errors
     /// The system's.
-    fn sync(&mut self) -> Result<()>;
+    fn end(&mut self, attributes: Option<FileAttributes>) -> Result<()>;
 
     /// Hands over all that the disk has of it, not what memory keeps.
     ///
@@ -151,13 +153,13 @@ impl<F: WrittenFile> PartFile<F> {
     ///
     /// # Errors
     /// If any sync of this file, this last one or one before, has failed.
-    pub fn settle(mut self) -> std::result::Result<SettledFile<F>, DiskError> {
+    pub fn settle(mut self, attributes: Option<FileAttributes>) -> std::result::Result<SettledFile<F>, DiskError> {
         // First the early syncs: one that is under way may take the error away from the last.
         match self.syncer.take() {
             Some(syncer) => syncer.finish().map_err(at("sync"))?,
             None => return Err(lost()),
         }
-        self.file.sync().map_err(at("sync"))?;
+        self.file.end(attributes).map_err(at("sync"))?;
         Ok(SettledFile { file: self.file })
     }
 

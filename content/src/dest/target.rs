@@ -4,8 +4,8 @@ use super::medium::Medium;
 use super::part_file::{DiskError, PartFile, SettledFile};
 use crate::command::CommandInput;
 use crate::trouble;
-use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
+use ethbcast_collectives::session::{FileAttributes, Outcome};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -70,8 +70,8 @@ impl Target {
         }
     }
 
-    /// That was all: makes it last, and shows it to nobody.
-    pub(super) fn settle(self) -> Result<Target, StorageError> {
+    /// That was all: makes it last, a file with these attributes, and shows it to nobody.
+    pub(super) fn settle(self, attributes: Option<FileAttributes>) -> Result<Target, StorageError> {
         Ok(match self {
             Target::Stdout(mut out) => {
                 out.flush().map_err(|error| trouble("write to stdout", error))?;
@@ -82,7 +82,7 @@ impl Target {
                 Target::Command(command)
             }
             Target::Writing { part, path, replace } => {
-                Target::Settled { file: part.settle().map_err(disk_trouble)?, path, replace }
+                Target::Settled { file: part.settle(attributes).map_err(disk_trouble)?, path, replace }
             }
             settled @ Target::Settled { .. } => settled,
         })

@@ -124,7 +124,7 @@ impl Setter {
 ///
 /// # Errors
 /// The system's.
-pub fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Result<()> {
+pub(super) fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Result<()> {
     let FileAttributes { mode: bits, modified_seconds, modified_nanoseconds } = attributes;
     let modified = Time { seconds: modified_seconds, nanoseconds: modified_nanoseconds };
     let attributes = Attributes { mode: bits, modified, ..Attributes::default() };

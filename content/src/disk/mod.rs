@@ -8,7 +8,7 @@ mod beneath;
 #[cfg(test)]
 pub(crate) mod model;
 
-pub use attributes::{Given, Setter, keep_attributes};
+pub use attributes::{Given, Setter};
 pub use beneath::Beneath;
 
 use crate::manifest::Special;

@@ -55,7 +55,7 @@ fn receive(disk: &Model, content: &[u8]) -> Result<usize, DiskError> {
     for (chunk, here) in content.chunks(CHUNK_BYTES).zip(&here) {
         if *here { part.keep(chunk.len() as u64)? } else { part.write_all(chunk)? }
     }
-    let mut settled = part.settle()?;
+    let mut settled = part.settle(None)?;
     let mut read = Vec::new();
     settled.read_back(|bytes| read.extend_from_slice(bytes))?;
     assert!(read == content, "what is on the disk is what was written");

@@ -17,6 +17,7 @@ use crate::hidden_names::{self, HiddenNames};
 use crate::journal::{Identity, Journal, JournalError};
 use crate::runs::Runs;
 use crate::unfinished::Unfinished;
+use ethbcast_collectives::session::FileAttributes;
 use parking_lot::Mutex;
 use std::ffi::OsStr;
 use std::io::{self, Error, ErrorKind};
@@ -281,8 +282,10 @@ impl<D: Directory> WrittenFile for PartialFile<D> {
         })
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn end(&mut self, attributes: Option<FileAttributes>) -> io::Result<()> {
+        // The time comes last: whatever else is done changes it.
         self.file.set_bytes(self.at)?;
+        attributes.map_or(Ok(()), |attributes| self.file.keep_attributes(attributes))?;
         self.file.sync()
     }
 

@@ -31,7 +31,7 @@ fn a_file_gets_its_name_whole_and_takes_that_of_another_only_if_it_may() {
         for (replace, expected) in [(false, "first"), (false, "first"), (true, "third")] {
             let mut file = begin(&directory, &resume).expect("room");
             file.write_all(if replace { b"third" } else { b"first" }).expect("room");
-            file.sync().expect("room");
+            file.end(None).expect("room");
             let before = path.exists();
             let named = file.name(&path, replace).and_then(|()| file.sync_name(&path));
             assert_eq!(named.is_ok(), replace || !before);

@@ -10,7 +10,6 @@ mod makers;
 mod place;
 mod work;
 
-pub use crate::disk::keep_attributes;
 pub use place::Target;
 
 use crate::disk::Beneath;

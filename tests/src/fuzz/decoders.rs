@@ -24,7 +24,8 @@ pub(super) fn frame(bytes: &[u8]) {
     let header = Header {
         epoch: script.u8(),
         flags: Flags(script.u8()),
-        sequence: script.u64(),
+        // A frame has room for 48 bits of it.
+        sequence: script.u64() >> 16,
         stamp: script.u64() as u32,
         ..identity.header(Kind(script.u8()))
     };

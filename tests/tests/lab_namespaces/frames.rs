@@ -61,13 +61,17 @@ impl FrameSocket {
         let timeout = TimeVal::new(patience.as_secs() as i64, i64::from(patience.subsec_micros()));
         setsockopt(&self.socket, sockopt::ReceiveTimeout, &timeout).expect("a time limit");
         let mut frame = vec![0; 1 << 17];
-        match recv(self.socket.as_raw_fd(), &mut frame, MsgFlags::empty()) {
-            Ok(length) => {
-                let number = u32::from_be_bytes(frame[14..18].try_into().expect("four bytes"));
-                Some((number, length - HEADER_BYTES, Instant::now()))
-            }
-            Err(Errno::EAGAIN) => None,
-            Err(error) => panic!("receiving: {error}"),
+        loop {
+            return match recv(self.socket.as_raw_fd(), &mut frame, MsgFlags::empty()) {
+                Ok(length) => {
+                    let number = u32::from_be_bytes(frame[14..18].try_into().expect("four bytes"));
+                    Some((number, length - HEADER_BYTES, Instant::now()))
+                }
+                // The process was stopped meanwhile, and went on.
+                Err(Errno::EINTR) => continue,
+                Err(Errno::EAGAIN) => None,
+                Err(error) => panic!("receiving: {error}"),
+            };
         }
     }
 

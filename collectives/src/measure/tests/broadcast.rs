@@ -72,7 +72,7 @@ fn a_gentle_ramp_ends_at_the_first_sign_of_policing() {
             panic!("{frames_per_second} frames/s at {rate} bit/s: {:?}", result.cast)
         };
         println!("{rate} bit/s, policed at {frames_per_second} frames/s: {knee_frames_per_second} in {took:?}");
-        assert!(took < Duration::from_millis(120), "{took:?}");
+        assert!(took < Duration::from_millis(130), "{took:?}");
     }
 }
 

@@ -71,7 +71,7 @@ impl WrittenFile for ModelFile {
         Ok(move || model.lock().sync())
     }
 
-    fn sync(&mut self) -> Result<()> {
+    fn end(&mut self, _attributes: Option<FileAttributes>) -> Result<()> {
         self.0.lock().sync()
     }
 
@@ -107,7 +107,7 @@ fn run(model: Model) -> (Option<DiskError>, Arc<Mutex<Model>>) {
         // Whoever goes on after an error is not believed either.
         let results: Vec<_> = chunks.map(|chunk| part.write_all(&chunk)).collect();
         let first = results.into_iter().find_map(std::result::Result::err);
-        let published = part.settle().and_then(|mut file| {
+        let published = part.settle(None).and_then(|mut file| {
             let mut read = Vec::new();
             file.read_back(|bytes| read.extend_from_slice(bytes))?;
             assert!(is_content(&read), "what is on the disk is what was written");

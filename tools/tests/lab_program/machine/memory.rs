@@ -51,6 +51,6 @@ fn a_long_transfer_takes_no_more_memory_than_a_short_one_and_none_takes_more_tha
     println!("KiB at root and receiver: 1 MiB {first:?}, 1 TiB with holes {sparse:?}, 768 MiB {generated:?}");
     for (peak, first) in [sparse, generated].into_iter().flat_map(|peaks| peaks.into_iter().zip(first)) {
         assert!(peak <= MOST_KIB, "{peak} KiB");
-        assert!(peak <= first.max(32 << 10) + DRIFT_KIB, "{peak} KiB, {first} for 1 MiB");
+        assert!(peak <= first.max(40 << 10) + DRIFT_KIB, "{peak} KiB, {first} for 1 MiB");
     }
 }

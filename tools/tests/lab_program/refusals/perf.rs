@@ -18,7 +18,7 @@ fn ranks_sizes_and_iterations_are_numbers_that_can_be_meant() {
         (&["-n", "4", "--iterations", "0"], "1..=1000000"),
         (&["-n", "4", "--iterations", "1000001"], "1..=1000000"),
         (&["-n", "4", "--max-wait", "soon"], "number of seconds"),
-        (&["-n", "4", "--op", "scatter"], "bcast"),
+        (&["-n", "4", "--op", "reduce"], "bcast"),
         (&["-n", "4", "file"], "unexpected"),
     ] {
         let ended = ended_here(&[&["perf", "-i", "nosuch"], arguments].concat());

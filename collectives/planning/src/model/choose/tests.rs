@@ -152,9 +152,16 @@ fn a_choice_for_a_thousand_hosts_takes_seconds_at_most() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn no_candidate_is_better_than_the_choice(topology in arbitrary::topology(6, 24), size in 0u64..10_000_000) {
+    fn only_an_untried_cast_may_be_a_little_better_than_the_choice(
+        topology in arbitrary::topology(6, 24),
+        size in 0u64..10_000_000,
+    ) {
         let made = choice(&topology, Some(size), &fast());
-        prop_assert!(made.candidates.iter().all(|candidate| candidate.predicted_seconds >= made.predicted_seconds));
+        for candidate in &made.candidates {
+            let part = if candidate.via == Via::Cast { UNTRIED } else { 1.0 };
+            let least = made.predicted_seconds / part;
+            prop_assert!(candidate.predicted_seconds >= least, "{} {}", candidate.via, candidate.predicted_seconds);
+        }
         prop_assert_eq!(made.plan.via(), made.candidates[0].via);
         prop_assert_eq!(choice(&topology, Some(size), &fast()), made, "asked again, the answer is the same");
     }
