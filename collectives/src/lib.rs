@@ -71,11 +71,13 @@
 //! the only ones that know a socket.
 
 pub mod communicator;
+mod error_kind;
 pub mod measure;
 pub mod membership;
 mod preset;
 mod route;
 pub mod session;
 
+pub use error_kind::ErrorKind;
 pub use preset::{Preset, UnknownPreset};
 pub use route::Route;

@@ -1,5 +1,6 @@
 //! Exit codes, and how failures become them.
 
+use ethbcast_collectives::ErrorKind;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
@@ -38,6 +39,18 @@ impl Code {
             Code::Interrupted => 130,
             Code::Terminated => 143,
             Code::Command(code) => code,
+        }
+    }
+}
+
+impl From<ErrorKind> for Code {
+    fn from(kind: ErrorKind) -> Code {
+        match kind {
+            ErrorKind::SomeFailed | ErrorKind::Gone | ErrorKind::TooLong => Code::SomeFailed,
+            ErrorKind::Usage | ErrorKind::Mismatch => Code::Usage,
+            ErrorKind::Nobody => Code::Nobody,
+            ErrorKind::Integrity => Code::Integrity,
+            _ => Code::System,
         }
     }
 }

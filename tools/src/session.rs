@@ -7,7 +7,7 @@ use crate::watcher::Watcher;
 use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
 pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
-use ethbcast_collectives::session::{Cancel, Error, Options, Refusal, RootFailure, Session, Station};
+use ethbcast_collectives::session::{Cancel, Error, Options, Session, Station};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{Port, PortConfig};
 
@@ -57,25 +57,14 @@ pub fn watch(session: &Session, options: &mut Options) -> Option<Watcher> {
 
 /// An error of the library with its exit code.
 pub fn failure(error: Error) -> Failure {
-    let code = match &error {
-        Error::Station(error) => return station_failure(error),
+    match &error {
+        Error::Station(error) => station_failure(error),
         Error::NobodyThere => {
             let help = "start `ethbcast send` with the same -g, or wait longer with --max-wait";
-            return Failure::new(Code::Nobody, format!("no sender was heard; {help}"));
+            Failure::new(Code::Nobody, format!("no sender was heard; {help}"))
         }
-        Error::NotStarted(RootFailure::TooFew { .. } | RootFailure::GroupTaken { .. })
-        | Error::SenderSilent
-        | Error::TimedOut
-        | Error::Unconfirmed => Code::Nobody,
-        // A refusal is a matter of time if the session was full or had begun.
-        Error::Refused { why: Refusal::Late, .. } => Code::Nobody,
-        Error::NotStarted(RootFailure::NoPlan(_)) | Error::NotInTopology { .. } => Code::Usage,
-        Error::Refused { why: Refusal::NotInTopology | Refusal::NotWanted, .. } | Error::Names(_) => Code::Usage,
-        Error::Undelivered(_) | Error::Aborted(_) | Error::Dropped => Code::SomeFailed,
-        Error::Damaged(_) => Code::Integrity,
-        _ => Code::System,
-    };
-    Failure::new(code, error)
+        _ => Failure::new(error.kind().into(), error),
+    }
 }
 
 /// The same for an error of opening, which names the option that helps.
@@ -87,8 +76,7 @@ fn station_failure(error: &StationError) -> Failure {
             let text = format!("--mtu {wanted} is more than interface {interface} carries: use at most {available}");
             Failure::new(Code::Usage, text)
         }
-        StationError::SmallMtu { .. } => Failure::new(Code::Usage, error),
-        _ => Failure::new(Code::System, error),
+        _ => Failure::new(error.kind().into(), error),
     }
 }
 

@@ -36,6 +36,6 @@ pub use crate::preset::Preset;
 pub use collective::{Allgather, Barrier, Broadcast, Call, Gather, Patience, Progress, Scatter};
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use error::{CommunicatorError, Culprit, Named};
-pub use live::{Communicator, Error, Options};
+pub use live::{Communicator, Error, Meanwhile, Options};
 pub use member::{Member, MemberMemory, MemberStats};
 pub use signature::{Operation, Signature};

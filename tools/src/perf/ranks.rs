@@ -10,9 +10,7 @@ use crate::args::PerfArgs;
 use crate::exit::{Code, Failure, WithCode, fail, say};
 use crate::signals::Interrupt;
 use anyhow::bail;
-use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error, Options};
-use ethbcast_collectives::membership::live::StationError;
-use ethbcast_transport::packet::NodeError;
+use ethbcast_collectives::communicator::{Communicator, Error, Options};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -213,32 +211,5 @@ fn mark(rank: u16, iteration: u32) -> u8 {
 }
 
 fn failure(error: Error) -> anyhow::Error {
-    let code = match &error {
-        Error::Station(StationError::Interface(_) | StationError::Open(_)) => Code::System,
-        Error::Station(_) => Code::Usage,
-        Error::Node(NodeError::System { .. } | NodeError::OtherUser { .. }) => Code::System,
-        Error::Node(_) => Code::Usage,
-        Error::OtherGroups { .. } => Code::Nobody,
-        Error::Drive(_) | Error::Thread(_) | Error::Random(_) => Code::System,
-        Error::Call(CommunicatorError::Missing { .. } | CommunicatorError::Unconfirmed { .. }) => Code::Nobody,
-        Error::Call(
-            CommunicatorError::Name { .. }
-            | CommunicatorError::Size { .. }
-            | CommunicatorError::Mtu { .. }
-            | CommunicatorError::SizesDiffer { .. }
-            | CommunicatorError::PresetsDiffer { .. }
-            | CommunicatorError::Namesakes { .. }
-            | CommunicatorError::OtherBuild(_)
-            | CommunicatorError::Network { .. }
-            | CommunicatorError::NetworksDiffer { .. }
-            | CommunicatorError::Unfit { .. }
-            | CommunicatorError::TwoProcesses { .. }
-            | CommunicatorError::TooMany { .. }
-            | CommunicatorError::Running { .. }
-            | CommunicatorError::Mismatch { .. },
-        ) => Code::Usage,
-        Error::TimedOut { .. } | Error::Call(CommunicatorError::TimedOut { .. }) => Code::Nobody,
-        _ => Code::SomeFailed,
-    };
-    Failure::new(code, error).into()
+    Failure::new(error.kind().into(), error).into()
 }

@@ -95,8 +95,9 @@ impl Communicator {
         };
         let mut due = self.shared.now() + self.call_within / 16;
         loop {
-            // A wait ends when it is time to see whether anything has moved.
-            let ended = self.shared.wait(Some(due), |member, now| match turn(member, now) {
+            // A wait ends when it is time to see whether anything has moved, or to do something else.
+            let until = self.meanwhile.as_ref().map_or(due, |other| due.min(self.shared.now() + other.every()));
+            let ended = self.shared.wait(Some(until), |member, now| match turn(member, now) {
                 ControlFlow::Continue(at) => {
                     due = at;
                     ControlFlow::Continue(())
@@ -105,6 +106,9 @@ impl Communicator {
             })?;
             if let Some(outcome) = ended {
                 return Ok(outcome?);
+            }
+            if let Some(other) = &self.meanwhile {
+                other.work();
             }
         }
     }

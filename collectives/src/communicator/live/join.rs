@@ -73,7 +73,8 @@ impl Communicator {
         let rank = rank.expect("who has joined has a rank");
         shared.with_link(|port| port.complete(is_alone));
         log::info!("rank {rank} of {size} in group {group}");
-        Ok(Communicator { shared, collective: Mutex::new(()), rank: rank.0, hosts, call_within: options.call_within })
+        let Options { call_within, meanwhile, .. } = options.clone();
+        Ok(Communicator { shared, collective: Mutex::new(()), rank: rank.0, hosts, call_within, meanwhile })
     }
 }
 

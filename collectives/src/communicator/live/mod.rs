@@ -11,7 +11,7 @@ mod messages;
 mod options;
 
 pub use error::Error;
-pub use options::Options;
+pub use options::{Meanwhile, Options};
 
 use super::{CommunicatorError, Member, MemberMemory, MemberStats, Named};
 use ethbcast_planning::model::Choice;
@@ -44,6 +44,7 @@ pub struct Communicator {
     rank: u16,
     hosts: Vec<String>,
     call_within: Duration,
+    meanwhile: Option<Meanwhile>,
 }
 
 impl Communicator {

@@ -6,6 +6,8 @@ use ethbcast_planning::plan::file::Contention;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::with_defaults;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 with_defaults! {
@@ -48,5 +50,38 @@ with_defaults! {
         /// How long a waiting call looks for frames again and again, letting other processes run in between, before it
         /// sleeps. It saves the wake-up, which costs more than a short message does; zero to sleep at once.
         pub spin: Duration = Duration::from_micros(100),
+        /// What a collective that waits does now and then, in the thread that called it.
+        pub meanwhile: Option<Meanwhile> = None,
+    }
+}
+
+/// What a call that waits does now and then, in the thread that called it: a program that has messages of others under
+/// way lets them go on. It must return soon, and not call the communicator.
+#[derive(Clone)]
+pub struct Meanwhile {
+    every: Duration,
+    work: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Meanwhile {
+    /// Does `work` this often.
+    pub fn new(every: Duration, work: impl Fn() + Send + Sync + 'static) -> Meanwhile {
+        Meanwhile { every, work: Arc::new(work) }
+    }
+
+    /// How often.
+    pub fn every(&self) -> Duration {
+        self.every
+    }
+
+    /// Does it.
+    pub fn work(&self) {
+        (self.work)();
+    }
+}
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Meanwhile").field("every", &self.every).finish_non_exhaustive()
     }
 }

@@ -1,0 +1,392 @@
+/*
+ * libethbcast: communicators, sessions and plans for C. docs/c.md says how to begin.
+ *
+ * Pointers are null or point to as many bytes as are said; texts end with a zero byte and are UTF-8. Every function that
+ * returns an ethbcast_status has put the reason of a failure into ethbcast_error_message().
+ */
+
+#ifndef ETHBCAST_H
+#define ETHBCAST_H
+
+/* Made from collectives/c/src by cbindgen: change it there. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ What a call came to. Up to 5 the numbers are the exit codes of the program ethbcast.
+ */
+typedef enum {
+  /*
+   It is done.
+   */
+  ETHBCAST_STATUS_OK = 0,
+  /*
+   Not every receiver has the bytes, or the group's work has failed at others.
+   */
+  ETHBCAST_STATUS_SOME_FAILED = 1,
+  /*
+   An argument, a file or an option cannot be, or contradicts what the others were told.
+   */
+  ETHBCAST_STATUS_USAGE = 2,
+  /*
+   Nobody was there, not everybody came, or the time was up.
+   */
+  ETHBCAST_STATUS_NOBODY = 3,
+  /*
+   The system: interface, permission, memory, a file.
+   */
+  ETHBCAST_STATUS_SYSTEM = 4,
+  /*
+   The bytes are not the sender's.
+   */
+  ETHBCAST_STATUS_INTEGRITY = 5,
+  /*
+   The ranks' calls differ.
+   */
+  ETHBCAST_STATUS_MISMATCH = 6,
+  /*
+   A rank is silent, cut off or has left.
+   */
+  ETHBCAST_STATUS_GONE = 7,
+  /*
+   A message, or a text, is longer than the buffer for it.
+   */
+  ETHBCAST_STATUS_TOO_LONG = 8,
+  /*
+   It was ended before its time.
+   */
+  ETHBCAST_STATUS_CANCELLED = 9,
+  /*
+   A fault of this library: please report it.
+   */
+  ETHBCAST_STATUS_INTERNAL = 10,
+} ethbcast_status;
+
+/*
+ A group of ranks that call each other. Its functions may be called by several threads at once: messages go beside
+ each other, collectives take turns.
+ */
+typedef struct ethbcast_communicator ethbcast_communicator;
+
+/*
+ Options for joining, sending and receiving; without any, all is as is right for one Ethernet interface and hosts
+ with names of their own. Calls copy them.
+ */
+typedef struct ethbcast_options ethbcast_options;
+
+/*
+ Who sends to whom; a rank is a host's number in the topology.
+ */
+typedef struct ethbcast_plan ethbcast_plan;
+
+/*
+ A tree of switches with hosts.
+ */
+typedef struct ethbcast_topology ethbcast_topology;
+
+/*
+ How a broadcast would travel.
+ */
+typedef struct {
+  /*
+   The way, such as "cast" or "chain", with a zero byte at its end.
+   */
+  char via[32];
+  /*
+   The length of a segment in bytes.
+   */
+  uint64_t segment_bytes;
+  /*
+   What it is predicted to take, in seconds.
+   */
+  double predicted_seconds;
+} ethbcast_choice_made;
+
+/*
+ What a session came to.
+ */
+typedef struct {
+  /*
+   Bytes that were sent or received.
+   */
+  uint64_t bytes;
+  /*
+   From the first of them to the last verdict, in seconds.
+   */
+  double seconds;
+  /*
+   BLAKE3 of them.
+   */
+  uint8_t blake3[32];
+  /*
+   At a sender: the receivers that have verified them.
+   */
+  uint32_t receivers;
+} ethbcast_report;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/*
+ Joins `group` and waits until all `size` ranks are there; ranks are in the natural order of the hosts' names. Needs
+ root or CAP_NET_RAW. `options` may be null. Leave with ethbcast_leave.
+ */
+ethbcast_status ethbcast_join(const char *group,
+                              uint16_t size,
+                              const ethbcast_options *options,
+                              ethbcast_communicator **communicator);
+
+/*
+ Leaves the group and frees the communicator; null is allowed. What this rank still owes the others is sent, for a
+ second at most: end with a barrier.
+ */
+ethbcast_status ethbcast_leave(ethbcast_communicator *communicator);
+
+/*
+ This process's rank; 0 for null.
+ */
+uint16_t ethbcast_rank(const ethbcast_communicator *communicator);
+
+/*
+ How many ranks there are; 0 for null.
+ */
+uint16_t ethbcast_size(const ethbcast_communicator *communicator);
+
+/*
+ The name of a rank's host, as long as the communicator is there; null if there is no such rank.
+ */
+const char *ethbcast_host(const ethbcast_communicator *communicator, uint16_t rank);
+
+/*
+ Puts the bytes that `root` has in its buffer into everybody's. At the root it returns when they have been handed
+ over to be sent, elsewhere when they are here. All ranks pass the same root and length.
+ */
+ethbcast_status ethbcast_broadcast(const ethbcast_communicator *communicator,
+                                   uint16_t root,
+                                   void *buffer,
+                                   size_t length);
+
+/*
+ Waits until every rank has called it.
+ */
+ethbcast_status ethbcast_barrier(const ethbcast_communicator *communicator);
+
+/*
+ Puts block r of `blocks`, as `root` has them, into rank r's `own`, of `length` bytes each. `blocks` matters at the
+ root only.
+ */
+ethbcast_status ethbcast_scatter(const ethbcast_communicator *communicator,
+                                 uint16_t root,
+                                 const void *blocks,
+                                 void *own,
+                                 size_t length);
+
+/*
+ Puts every rank's `own` block, of `length` bytes each, into the root's `blocks`, in the order of ranks. `blocks`
+ matters at the root only.
+ */
+ethbcast_status ethbcast_gather(const ethbcast_communicator *communicator,
+                                uint16_t root,
+                                const void *own,
+                                void *blocks,
+                                size_t length);
+
+/*
+ Puts every rank's `own` block, of `length` bytes each, into everybody's `blocks`, in the order of ranks.
+ */
+ethbcast_status ethbcast_allgather(const ethbcast_communicator *communicator,
+                                   const void *own,
+                                   void *blocks,
+                                   size_t length);
+
+/*
+ Sends a message to rank `to` under a tag below 2147483648, within so many seconds; a negative time stands for the
+ option call-within. It returns when the bytes have been handed to the network: a short message at once, a long one
+ when the other rank receives it.
+ */
+ethbcast_status ethbcast_send(const ethbcast_communicator *communicator,
+                              uint16_t to,
+                              uint32_t tag,
+                              const void *data,
+                              size_t length,
+                              double within_seconds);
+
+/*
+ Receives the next message of `tag` from rank `from` into a buffer of so many bytes, within so many seconds; a
+ negative time stands for the option call-within. `received`, unless null, is told its length.
+ */
+ethbcast_status ethbcast_recv(const ethbcast_communicator *communicator,
+                              uint16_t from,
+                              uint32_t tag,
+                              void *buffer,
+                              size_t length,
+                              size_t *received,
+                              double within_seconds);
+
+/*
+ How so many bytes from `root` would be broadcast: the same answer on all ranks.
+ */
+ethbcast_status ethbcast_choice(const ethbcast_communicator *communicator,
+                                uint16_t root,
+                                size_t length,
+                                ethbcast_choice_made *choice);
+
+/*
+ Makes a set of options. Free it with ethbcast_options_free.
+ */
+ethbcast_status ethbcast_options_new(ethbcast_options **options);
+
+/*
+ Frees a set of options; null is allowed.
+ */
+void ethbcast_options_free(ethbcast_options *options);
+
+/*
+ Sets one of them, both texts. For all: interface, host, ether-type (hexadecimal), topology, calibration and plan
+ (files), via (auto, chain, cast, binary, ...), probe (true, false). For communicators: join-within, call-within,
+ spin (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (such as n[1-7]), max-wait,
+ time-limit (seconds), source (what receivers are told of the bytes).
+ */
+ethbcast_status ethbcast_options_set(ethbcast_options *options,
+                                     const char *name,
+                                     const char *value);
+
+/*
+ Has `progress` told of bytes as they move: how many are there (at a sender, at the slowest receiver), and at a
+ sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
+ */
+ethbcast_status ethbcast_options_on_progress(ethbcast_options *options,
+                                             void (*progress)(uint64_t bytes,
+                                                              const char *slowest,
+                                                              void *user),
+                                             void *user);
+
+/*
+ Ends all sessions that were begun with these options, now and later, from whatever thread (but no signal handler):
+ the other hosts are told.
+ */
+ethbcast_status ethbcast_options_cancel(const ethbcast_options *options);
+
+/*
+ Reads a topology: ethbcast's own file, Slurm's topology.conf or topology.yaml, a folder of LLDP outputs, or the name
+ of a test bed. Free it with ethbcast_topology_free.
+ */
+ethbcast_status ethbcast_topology_load(const char *path,
+                                       ethbcast_topology **topology);
+
+/*
+ Frees a topology; null is allowed.
+ */
+void ethbcast_topology_free(ethbcast_topology *topology);
+
+/*
+ How many hosts there are; 0 for null.
+ */
+size_t ethbcast_topology_hosts(const ethbcast_topology *topology);
+
+/*
+ The name of a host, as long as the topology is there; null if there is no such host.
+ */
+const char *ethbcast_topology_host(const ethbcast_topology *topology, size_t host);
+
+/*
+ Plans a broadcast over all hosts of a topology: `via` is chain, binary, kary=K, cast and so on, `root` the name of a
+ host. Free it with ethbcast_plan_free.
+ */
+ethbcast_status ethbcast_plan_make(const ethbcast_topology *topology,
+                                   const char *via,
+                                   const char *root,
+                                   ethbcast_plan **plan);
+
+/*
+ Frees a plan; null is allowed.
+ */
+void ethbcast_plan_free(ethbcast_plan *plan);
+
+/*
+ From whom a rank gets the bytes; -1 for the root, for null and if there is no such rank.
+ */
+int64_t ethbcast_plan_parent(const ethbcast_plan *plan, size_t rank);
+
+/*
+ How many ranks a rank sends to, in order of which `child` says one; 0 for null and if there is no such rank.
+ */
+size_t ethbcast_plan_children(const ethbcast_plan *plan,
+                              size_t rank);
+
+/*
+ One of the ranks that a rank sends to; -1 if there is none of that number.
+ */
+int64_t ethbcast_plan_child(const ethbcast_plan *plan, size_t rank, size_t number);
+
+/*
+ The most hops from the root to any rank; 0 for null.
+ */
+size_t ethbcast_plan_height(const ethbcast_plan *plan);
+
+/*
+ Whether no two senders compete for a cable in one direction, as an independent check finds; false for null.
+ */
+bool ethbcast_plan_is_contention_free(const ethbcast_plan *plan);
+
+/*
+ Sends what the file descriptor has from its present position on to the receivers of `group`, and returns when every
+ one of them has verified it. The descriptor stays open. `options` says for whom to wait (receivers, min-receivers or
+ hosts); `report` may be null.
+ */
+ethbcast_status ethbcast_send_fd(const char *group,
+                                 int descriptor,
+                                 const ethbcast_options *options,
+                                 ethbcast_report *report);
+
+/*
+ The same with so many bytes of memory.
+ */
+ethbcast_status ethbcast_send_buffer(const char *group,
+                                     const void *data,
+                                     size_t length,
+                                     const ethbcast_options *options,
+                                     ethbcast_report *report);
+
+/*
+ Receives what is sent to `group` and writes it to the file descriptor as it comes, which stays open. Only
+ ETHBCAST_OK says that the bytes are all there and are the sender's. `options` and `report` may be null.
+ */
+ethbcast_status ethbcast_receive_fd(const char *group,
+                                    int descriptor,
+                                    const ethbcast_options *options,
+                                    ethbcast_report *report);
+
+/*
+ The same into memory of so many bytes; a sender that has more is turned away.
+ */
+ethbcast_status ethbcast_receive_buffer(const char *group,
+                                        void *buffer,
+                                        size_t length,
+                                        const ethbcast_options *options,
+                                        ethbcast_report *report);
+
+/*
+ What the last call that failed in this thread had to say: one sentence that says what to do, in UTF-8; empty if none
+ has failed. It stays until the next failure in this thread.
+ */
+const char *ethbcast_error_message(void);
+
+/*
+ The name of a status, such as "nobody"; "unknown" for any other number.
+ */
+const char *ethbcast_status_name(int32_t status);
+
+/*
+ The library's version, such as "0.1.0".
+ */
+const char *ethbcast_version(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* ETHBCAST_H */

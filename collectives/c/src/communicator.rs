@@ -1,0 +1,219 @@
+//! Ranks that call each other.
+
+use crate::options::{self, Options};
+use crate::raw::{bytes, bytes_mut, text, there};
+use crate::status::{Failure, Status, call};
+use ethbcast_collectives::communicator;
+use std::ffi::{CString, c_char, c_void};
+use std::time::Duration;
+
+/// A group of ranks that call each other. Its functions may be called by several threads at once: messages go beside
+/// each other, collectives take turns.
+pub struct Communicator {
+    ranks: communicator::Communicator,
+    hosts: Vec<CString>,
+    call_within: Duration,
+}
+
+impl Communicator {
+    /// The time that a caller gave, in seconds; a negative one stands for the option call-within.
+    fn within(&self, seconds: f64) -> Result<Duration, Failure> {
+        if seconds < 0.0 {
+            return Ok(self.call_within);
+        }
+        options::duration(seconds).ok_or_else(|| Failure::usage(format_args!("{seconds} seconds are no time to wait")))
+    }
+}
+
+/// How a broadcast would travel.
+#[repr(C)]
+pub struct Choice {
+    /// The way, such as "cast" or "chain", with a zero byte at its end.
+    pub via: [c_char; 32],
+    /// The length of a segment in bytes.
+    pub segment_bytes: u64,
+    /// What it is predicted to take, in seconds.
+    pub predicted_seconds: f64,
+}
+
+/// Joins `group` and waits until all `size` ranks are there; ranks are in the natural order of the hosts' names. Needs
+/// root or CAP_NET_RAW. `options` may be null. Leave with ethbcast_leave.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_join(
+    group: *const c_char,
+    size: u16,
+    options: Option<&Options>,
+    communicator: Option<&mut *mut Communicator>,
+) -> Status {
+    call(|| {
+        let place = there(communicator, "place for the communicator")?;
+        *place = std::ptr::null_mut();
+        let call_within = Options::join(options)?.call_within;
+        let ranks = options::join(text(group, "group's name")?, size, options)?;
+        let hosts = ranks.hosts().iter().map(|host| CString::new(host.as_str()).unwrap_or_default()).collect();
+        *place = Box::into_raw(Box::new(Communicator { ranks, hosts, call_within }));
+        Ok(())
+    })
+}
+
+/// Leaves the group and frees the communicator; null is allowed. What this rank still owes the others is sent, for a
+/// second at most: end with a barrier.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_leave(communicator: Option<Box<Communicator>>) -> Status {
+    call(|| {
+        drop(communicator);
+        Ok(())
+    })
+}
+
+/// This process's rank; 0 for null.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_rank(communicator: Option<&Communicator>) -> u16 {
+    communicator.map_or(0, |all| all.ranks.rank())
+}
+
+/// How many ranks there are; 0 for null.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_size(communicator: Option<&Communicator>) -> u16 {
+    communicator.map_or(0, |all| all.ranks.size())
+}
+
+/// The name of a rank's host, as long as the communicator is there; null if there is no such rank.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_host(communicator: Option<&Communicator>, rank: u16) -> *const c_char {
+    let host = communicator.and_then(|all| all.hosts.get(usize::from(rank)));
+    host.map_or(std::ptr::null(), |host| host.as_ptr())
+}
+
+/// Puts the bytes that `root` has in its buffer into everybody's. At the root it returns when they have been handed
+/// over to be sent, elsewhere when they are here. All ranks pass the same root and length.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_broadcast(
+    communicator: Option<&Communicator>,
+    root: u16,
+    buffer: *mut c_void,
+    length: usize,
+) -> Status {
+    call(|| Ok(there(communicator, "communicator")?.ranks.broadcast(root, bytes_mut(buffer, length)?)?))
+}
+
+/// Waits until every rank has called it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_barrier(communicator: Option<&Communicator>) -> Status {
+    call(|| Ok(there(communicator, "communicator")?.ranks.barrier()?))
+}
+
+/// Puts block r of `blocks`, as `root` has them, into rank r's `own`, of `length` bytes each. `blocks` matters at the
+/// root only.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_scatter(
+    communicator: Option<&Communicator>,
+    root: u16,
+    blocks: *const c_void,
+    own: *mut c_void,
+    length: usize,
+) -> Status {
+    call(|| {
+        let ranks = &there(communicator, "communicator")?.ranks;
+        let all = if root == ranks.rank() { bytes(blocks, all_bytes(ranks, length)?)? } else { &[] };
+        Ok(ranks.scatter(root, all, bytes_mut(own, length)?)?)
+    })
+}
+
+/// Puts every rank's `own` block, of `length` bytes each, into the root's `blocks`, in the order of ranks. `blocks`
+/// matters at the root only.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_gather(
+    communicator: Option<&Communicator>,
+    root: u16,
+    own: *const c_void,
+    blocks: *mut c_void,
+    length: usize,
+) -> Status {
+    call(|| {
+        let ranks = &there(communicator, "communicator")?.ranks;
+        let all = if root == ranks.rank() { bytes_mut(blocks, all_bytes(ranks, length)?)? } else { &mut [] };
+        Ok(ranks.gather(root, bytes(own, length)?, all)?)
+    })
+}
+
+/// Puts every rank's `own` block, of `length` bytes each, into everybody's `blocks`, in the order of ranks.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_allgather(
+    communicator: Option<&Communicator>,
+    own: *const c_void,
+    blocks: *mut c_void,
+    length: usize,
+) -> Status {
+    call(|| {
+        let ranks = &there(communicator, "communicator")?.ranks;
+        Ok(ranks.allgather(bytes(own, length)?, bytes_mut(blocks, all_bytes(ranks, length)?)?)?)
+    })
+}
+
+fn all_bytes(ranks: &communicator::Communicator, length: usize) -> Result<usize, Failure> {
+    let size = ranks.size();
+    let all = length.checked_mul(usize::from(size));
+    all.ok_or_else(|| Failure::usage(format_args!("{size} blocks of {length} bytes are more than memory has")))
+}
+
+/// Sends a message to rank `to` under a tag below 2147483648, within so many seconds; a negative time stands for the
+/// option call-within. It returns when the bytes have been handed to the network: a short message at once, a long one
+/// when the other rank receives it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_send(
+    communicator: Option<&Communicator>,
+    to: u16,
+    tag: u32,
+    data: *const c_void,
+    length: usize,
+    within_seconds: f64,
+) -> Status {
+    call(|| {
+        let all = there(communicator, "communicator")?;
+        Ok(all.ranks.send_within(to, tag, bytes(data, length)?, all.within(within_seconds)?)?)
+    })
+}
+
+/// Receives the next message of `tag` from rank `from` into a buffer of so many bytes, within so many seconds; a
+/// negative time stands for the option call-within. `received`, unless null, is told its length.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_recv(
+    communicator: Option<&Communicator>,
+    from: u16,
+    tag: u32,
+    buffer: *mut c_void,
+    length: usize,
+    received: Option<&mut usize>,
+    within_seconds: f64,
+) -> Status {
+    call(|| {
+        let all = there(communicator, "communicator")?;
+        let within = all.within(within_seconds)?;
+        let count = all.ranks.recv_within(from, tag, bytes_mut(buffer, length)?, within)?;
+        if let Some(received) = received {
+            *received = count;
+        }
+        Ok(())
+    })
+}
+
+/// How so many bytes from `root` would be broadcast: the same answer on all ranks.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_choice(
+    communicator: Option<&Communicator>,
+    root: u16,
+    length: usize,
+    choice: Option<&mut Choice>,
+) -> Status {
+    call(|| {
+        let place = there(choice, "place for the choice")?;
+        let found = there(communicator, "communicator")?.ranks.choice(root, length)?;
+        let mut via = [0; 32];
+        let name = found.plan.via().to_string();
+        via.iter_mut().zip(name.bytes().take(31)).for_each(|(letter, byte)| *letter = byte as c_char);
+        let (segment_bytes, predicted_seconds) = (found.segment_bytes, found.predicted_seconds);
+        *place = Choice { via, segment_bytes, predicted_seconds };
+        Ok(())
+    })
+}

@@ -1,0 +1,119 @@
+//! Who sends to whom, before anything is sent.
+
+use crate::raw::{text, there};
+use crate::status::{Failure, Status, call};
+use ethbcast_planning::plan::check;
+use ethbcast_planning::plan::{self, Via, make};
+use ethbcast_planning::topology;
+use std::ffi::{CString, c_char};
+
+/// A tree of switches with hosts.
+pub struct Topology {
+    tree: topology::Topology,
+    hosts: Vec<CString>,
+}
+
+/// Who sends to whom; a rank is a host's number in the topology.
+pub struct Plan {
+    plan: plan::Plan,
+    is_contention_free: bool,
+}
+
+/// Reads a topology: ethbcast's own file, Slurm's topology.conf or topology.yaml, a folder of LLDP outputs, or the name
+/// of a test bed. Free it with ethbcast_topology_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_topology_load(path: *const c_char, topology: Option<&mut *mut Topology>) -> Status {
+    call(|| {
+        let place = there(topology, "place for the topology")?;
+        *place = std::ptr::null_mut();
+        let tree = topology::Topology::load(text(path, "topology's path")?).map_err(Failure::usage)?.topology;
+        let hosts = tree.hosts().iter().map(|host| CString::new(host.as_str()).unwrap_or_default()).collect();
+        *place = Box::into_raw(Box::new(Topology { tree, hosts }));
+        Ok(())
+    })
+}
+
+/// Frees a topology; null is allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_topology_free(topology: Option<Box<Topology>>) {
+    drop(topology);
+}
+
+/// How many hosts there are; 0 for null.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_topology_hosts(topology: Option<&Topology>) -> usize {
+    topology.map_or(0, |topology| topology.hosts.len())
+}
+
+/// The name of a host, as long as the topology is there; null if there is no such host.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_topology_host(topology: Option<&Topology>, host: usize) -> *const c_char {
+    let name = topology.and_then(|topology| topology.hosts.get(host));
+    name.map_or(std::ptr::null(), |name| name.as_ptr())
+}
+
+/// Plans a broadcast over all hosts of a topology: `via` is chain, binary, kary=K, cast and so on, `root` the name of a
+/// host. Free it with ethbcast_plan_free.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_plan_make(
+    topology: Option<&Topology>,
+    via: *const c_char,
+    root: *const c_char,
+    plan: Option<&mut *mut Plan>,
+) -> Status {
+    call(|| {
+        let place = there(plan, "place for the plan")?;
+        *place = std::ptr::null_mut();
+        let topology = &there(topology, "topology")?.tree;
+        let via: Via = text(via, "way")?.parse().map_err(Failure::usage)?;
+        let name = text(root, "root's name")?;
+        let unknown = || Failure::usage(format_args!("the topology has no host {name}: name one of its own as root"));
+        let root_host = topology.host_named(name).ok_or_else(unknown)?;
+        let members: Vec<usize> = (0..topology.hosts().len()).collect();
+        let made = make(via, topology, root_host, &members, &Default::default()).map_err(Failure::usage)?;
+        let is_contention_free = check(topology, &made, &members).is_contention_free();
+        *place = Box::into_raw(Box::new(Plan { plan: made, is_contention_free }));
+        Ok(())
+    })
+}
+
+/// Frees a plan; null is allowed.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_plan_free(plan: Option<Box<Plan>>) {
+    drop(plan);
+}
+
+/// From whom a rank gets the bytes; -1 for the root, for null and if there is no such rank.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_plan_parent(plan: Option<&Plan>, rank: usize) -> i64 {
+    let parent = plan.filter(|plan| rank < plan.plan.ranks()).and_then(|plan| plan.plan.parent(rank));
+    parent.map_or(-1, |parent| parent as i64)
+}
+
+/// How many ranks a rank sends to, in order of which `child` says one; 0 for null and if there is no such rank.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_plan_children(plan: Option<&Plan>, rank: usize) -> usize {
+    children(plan, rank).len()
+}
+
+/// One of the ranks that a rank sends to; -1 if there is none of that number.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_plan_child(plan: Option<&Plan>, rank: usize, number: usize) -> i64 {
+    children(plan, rank).get(number).map_or(-1, |&child| child as i64)
+}
+
+fn children(plan: Option<&Plan>, rank: usize) -> &[usize] {
+    plan.filter(|plan| rank < plan.plan.ranks()).map_or(&[], |plan| plan.plan.children(rank))
+}
+
+/// The most hops from the root to any rank; 0 for null.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_plan_height(plan: Option<&Plan>) -> usize {
+    plan.map_or(0, |plan| plan.plan.height())
+}
+
+/// Whether no two senders compete for a cable in one direction, as an independent check finds; false for null.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_plan_is_contention_free(plan: Option<&Plan>) -> bool {
+    plan.is_some_and(|plan| plan.is_contention_free)
+}

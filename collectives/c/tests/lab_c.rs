@@ -1,0 +1,188 @@
+//! C and C++ programs on the hosts of a lab, linked to what Cargo has just built; and what the library shows of itself.
+
+use ethbcast_collectives::communicator::Communicator;
+use ethbcast_tests::lab::{LIMIT, Run, Site, content, one_switch};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// No warning is let through, and C is what the standard says.
+const STRICT: [&str; 4] = ["-O1", "-Wall", "-Wextra", "-Werror"];
+const SANITIZED: [&str; 3] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"];
+/// What a Rust library needs of the system, as `rustc --print native-static-libs` says.
+const STATIC_NEEDS: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
+
+/// A file of this package.
+fn own(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// A library of this package, where Cargo has put it: beside this test.
+fn library(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows where it is");
+    let beside = test.with_file_name(name);
+    assert!(beside.is_file(), "Cargo has built no {}", beside.display());
+    beside
+}
+
+/// Compiles a program of this package, against the shared library unless it is to carry its own.
+fn compiled(name: &str, source: &str, more: &[&str]) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c");
+    fs::create_dir_all(&directory).expect("a directory");
+    let program = directory.join(name);
+    let is_plus = source.ends_with(".cpp");
+    let mut compiler = Command::new(if is_plus { "g++" } else { "gcc" });
+    compiler.arg(if is_plus { "-std=c++11" } else { "-std=gnu11" }).args(STRICT).arg("-Wpedantic");
+    compiler.arg("-I").arg(own("include")).arg(own(source)).arg("-o").arg(&program);
+    if more.contains(&"-static-libgcc") {
+        compiler.arg(library("libethbcast.a")).args(more).args(STATIC_NEEDS);
+    } else {
+        let shared = library("libethbcast.so");
+        let directory = shared.parent().expect("it lies in one").display();
+        compiler.args(more).arg(&shared).arg(format!("-Wl,-rpath,{directory}")).arg("-lpthread");
+    }
+    let output = compiler.output().expect("gcc and g++ are there: install the packages of .ci/run");
+    assert!(output.status.success(), "{source}:\n{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// Runs a program once on each host, with its words; what each printed.
+fn on_each(site: &Site, hosts: usize, program: &Path, words: &[&str]) -> Vec<String> {
+    let runs: Vec<Run> = (0..hosts).map(|host| start(site, host, program, words)).collect();
+    let ends: Vec<_> = runs.into_iter().map(|run| run.end(LIMIT)).collect();
+    ends.iter().for_each(|end| end.assert_code(0));
+    ends.iter().map(|end| end.stdout_text()).collect()
+}
+
+fn start(site: &Site, host: usize, program: &Path, words: &[&str]) -> Run {
+    let host = format!("n{host}");
+    let mut command = site.command(&host, program.to_str().expect("a path of the build"));
+    command.args(words);
+    Run::start(&host, command)
+}
+
+/// The functions that a text of C declares.
+fn declared(header: &str) -> BTreeSet<String> {
+    let words = header.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let is_call = |word: &&str| word.starts_with("ethbcast_") && header.contains(&format!("{word}("));
+    words.filter(is_call).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_library_exports_what_the_header_declares_and_nothing_else() {
+    let header = fs::read_to_string(own("include/ethbcast.h")).expect("the header is kept in the tree");
+    let mut nm = Command::new("nm");
+    nm.args(["-D", "--defined-only", "--format=just-symbols"]);
+    let output = nm.arg(library("libethbcast.so")).output().expect("nm comes with gcc");
+    let exported: BTreeSet<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    assert_eq!(exported, declared(&header));
+    assert!(exported.len() > 30, "{exported:?}");
+}
+
+#[test]
+fn the_header_is_what_cbindgen_makes_of_the_library() {
+    let mut cbindgen = Command::new("cbindgen");
+    let output = cbindgen.arg("--quiet").arg("--config").arg(own("cbindgen.toml")).arg(own("")).output();
+    let Ok(output) = output else {
+        eprintln!("HEADER NOT COMPARED WITH CBINDGEN'S: no cbindgen here (cargo install cbindgen --locked)");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let kept = fs::read_to_string(own("include/ethbcast.h")).expect("the header is kept in the tree");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), kept, "run cbindgen as cbindgen.toml says");
+}
+
+#[test]
+fn the_document_begins_with_the_example() {
+    let document = fs::read_to_string(own("../../docs/c.md")).expect("it is there");
+    let example = fs::read_to_string(own("examples/broadcast.c")).expect("it is there");
+    assert!(document.split("```c\n").nth(1).is_some_and(|rest| rest.starts_with(&example)), "docs/c.md has another");
+}
+
+#[test]
+fn lab_the_example_of_sixty_lines_says_hello_on_every_rank() {
+    let lines = fs::read_to_string(own("examples/broadcast.c")).expect("it is there").lines().count();
+    assert!(lines <= 60, "{lines} lines");
+    let site = Site::beside("c_example", one_switch(4));
+    for (name, more) in [("broadcast", &[][..]), ("broadcast-sanitized", &SANITIZED[..])] {
+        let said = on_each(&site, 4, &compiled(name, "examples/broadcast.c", more), &["4"]);
+        for (rank, text) in said.iter().enumerate() {
+            let token = if rank == 0 { 5 } else { rank + 1 };
+            assert_eq!(text, &format!("rank {rank} of 4, n{rank}: hello, cluster, token {token}\n"));
+        }
+    }
+}
+
+#[test]
+fn lab_cpp_calls_everything_a_communicator_has() {
+    let site = Site::beside("cpp_ranks", one_switch(3));
+    let program = compiled("ranks", "tests/ranks.cpp", &SANITIZED);
+    let said = on_each(&site, 3, &program, &["3"]);
+    assert_eq!(said, (0..3).map(|rank| format!("rank {rank} is content\n")).collect::<Vec<_>>());
+}
+
+#[test]
+fn lab_sessions_move_files_and_memory() {
+    let site = Site::beside("c_session", one_switch(3));
+    let program = compiled("session", "tests/session.c", &SANITIZED);
+    let bytes = content(1, 3_000_001);
+    let source = site.file("source", &bytes);
+    let dests = [site.path("one"), site.path("two")];
+    let path = |path: &Path| path.to_str().expect("a path of the test").to_owned();
+    let receivers: Vec<Run> =
+        (0..2).map(|at| start(&site, at + 1, &program, &["receive", "files", &path(&dests[at])])).collect();
+    let sender = start(&site, 0, &program, &["send", "files", &path(&source)]).end(LIMIT);
+    sender.assert_code(0);
+    let digest = sender.stdout_text();
+    assert!(digest.starts_with("3000001 bytes, first of the digest ") && digest.contains(", 2 receivers"), "{digest}");
+    for (receiver, dest) in receivers.into_iter().zip(&dests) {
+        receiver.end(LIMIT).assert_code(0);
+        assert!(fs::read(dest).expect("written") == bytes, "other bytes in {}", dest.display());
+    }
+
+    // Memory to memory, where one receiver has no room: it is turned away, and the sender waits in vain for two.
+    let receivers =
+        [(1, "100"), (2, "100")].map(|(host, room)| start(&site, host, &program, &["receive-buffer", "m", room]));
+    start(&site, 0, &program, &["send-buffer", "m", "from memory to memory"]).end(LIMIT).assert_code(0);
+    for receiver in receivers {
+        let end = receiver.end(LIMIT);
+        end.assert_code(0);
+        assert!(end.stdout_text().starts_with("from memory to memory\n21 bytes"), "{}", end.stdout_text());
+    }
+    let end = start(&site, 1, &program, &["cancelled", "nobody", "-"]).end(LIMIT);
+    end.assert_refusal(9, &["cancelled"]);
+}
+
+#[test]
+fn plans_and_bad_input_need_no_network() {
+    for (name, more) in [("alone", &["-static-libgcc"][..]), ("alone-sanitized", &SANITIZED[..])] {
+        let program = compiled(name, "tests/session.c", more);
+        let output = Command::new(program).arg("alone").output().expect("it runs");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stdout).ends_with("hosts planned\n"));
+    }
+}
+
+/// What the call itself costs shows where nobody else is waited for.
+#[test]
+fn lab_a_call_from_c_costs_a_microsecond_more_at_most() {
+    let site = Site::alone("c_overhead", one_switch(1));
+    let said = on_each(&site, 1, &compiled("overhead", "tests/overhead.c", &[]), &[]);
+    let from_c: f64 = said[0].trim().parse().expect("nanoseconds");
+    let from_rust = site.lab().run_on("n0", || {
+        let alone = Communicator::join("alone", 1).expect("nobody else is needed");
+        let batch = || {
+            let began = Instant::now();
+            for _ in 0..100 {
+                alone.broadcast(0, &mut [0; 256]).expect("there is nobody to wait for");
+            }
+            began.elapsed().as_nanos() as f64 / 100.0
+        };
+        (0..50).map(|_| batch()).fold(f64::MAX, f64::min)
+    });
+    let from_rust = from_rust.expect("the lab has this host");
+    println!("256 bytes: {from_c:.0} ns from C, {from_rust:.0} ns from Rust");
+    assert!(from_c <= from_rust + 1000.0, "{from_c} ns from C, {from_rust} ns from Rust");
+}

@@ -1,0 +1,65 @@
+// Every call of the communicator, from C++, with bytes that each rank checks: ranks SIZE.
+#include <ethbcast.hpp>
+
+#include <iostream>
+#include <numeric>
+
+static void require(bool holds, const char *what)
+{
+    if (!holds)
+        throw std::runtime_error(what);
+}
+
+static void run(std::uint16_t size)
+{
+    ethbcast::options options;
+    options.set("join-within", "20").set("call-within", "20");
+    ethbcast::communicator all("ranks-cpp", size, options);
+    const std::uint16_t rank = all.rank();
+    require(all.host(rank) == "n" + std::to_string(rank), "ranks follow the hosts' names");
+
+    std::vector<double> values(100001);
+    if (rank == 1)
+        std::iota(values.begin(), values.end(), 0.5);
+    all.broadcast(1, values);
+    for (std::size_t at = 0; at < values.size(); at++)
+        require(values[at] == static_cast<double>(at) + 0.5, "broadcast");
+
+    std::vector<std::uint32_t> blocks(size), own(1), back(size);
+    std::iota(blocks.begin(), blocks.end(), 10u);
+    all.scatter(0, blocks.data(), own.data(), sizeof(std::uint32_t));
+    require(own[0] == 10u + rank, "scatter");
+    own[0] += 1;
+    all.gather(size - 1, own.data(), back.data(), sizeof(std::uint32_t));
+    for (std::uint16_t other = 0; rank == size - 1 && other < size; other++)
+        require(back[other] == 11u + other, "gather");
+    all.allgather(own.data(), back.data(), sizeof(std::uint32_t));
+    for (std::uint16_t other = 0; other < size; other++)
+        require(back[other] == 11u + other, "allgather");
+
+    if (rank == 0) {
+        char word[4];
+        require(all.recv(1, 3, word, sizeof word, 10) == 2 && word[1] == 'k', "message");
+        try {
+            all.recv(1, 4, word, sizeof word, 0.05);
+            require(false, "nobody sends under tag 4");
+        } catch (const ethbcast::error &late) {
+            require(late.status() == ETHBCAST_STATUS_NOBODY, "the time is up");
+        }
+    } else if (rank == 1) {
+        all.send(0, 3, "ok", 2);
+    }
+    all.barrier();
+    std::cout << "rank " << rank << " is content" << std::endl;
+}
+
+int main(int count, char **words)
+{
+    try {
+        run(static_cast<std::uint16_t>(count > 1 ? std::stoi(words[1]) : 0));
+    } catch (const std::exception &error) {
+        std::cerr << error.what() << std::endl;
+        return 1;
+    }
+    return 0;
+}
