@@ -3,6 +3,7 @@
 mod args;
 mod exit;
 mod lab;
+mod manual;
 mod perf;
 mod plan;
 mod probe;
@@ -38,6 +39,8 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(args),
         Command::Perf(args) => perf::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Man(args) => manual::write_pages(&args),
+        Command::Completions(args) => manual::print_completions(&args),
         Command::Watch(args) => watcher::run(&args),
     };
     exit::finish(result)

@@ -1,5 +1,6 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod manual;
 mod patience;
 mod perf;
 mod plan;
@@ -13,6 +14,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
+pub use manual::{CompletionsArgs, ManArgs};
 pub use patience::{PatienceArgs, StallArgs};
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
@@ -55,6 +57,10 @@ pub enum Command {
     Perf(PerfArgs),
     /// A cluster of network namespaces on this machine, to try things on.
     Lab(LabArgs),
+    /// Write the man pages, one for each command.
+    Man(ManArgs),
+    /// Print what a shell needs to complete this program's commands and options.
+    Completions(CompletionsArgs),
     /// Says that a process has ended which could not say so itself; started by send and recv.
     #[command(hide = true)]
     Watch(WatchArgs),

@@ -1,0 +1,103 @@
+//! Man pages and shell completions, made of the same description of the command line that reads it.
+
+use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::exit::{Code, WithCode, report};
+use anyhow::Context;
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+use std::path::Path;
+
+/// The manual's section: commands of the system's administrator.
+const SECTION: &str = "8";
+/// The formats of files, written by hand.
+const FILE_PAGES: [(&str, &str); 1] = [("ethbcast-topology.5", include_str!("../man/ethbcast-topology.5"))];
+
+const EXIT_STATUS: [(&str, &str); 8] = [
+    ("0", "All receivers have verified everything."),
+    ("1", "Some receivers failed; each is named with its reason."),
+    ("2", "Usage, or input that is malformed or contradicts itself."),
+    ("3", "Nobody was there, the time was up, or the group is another sender's."),
+    ("4", "The system or a permission: interface, capability, SOURCE, DEST."),
+    ("5", "The bytes are not those of the sender."),
+    ("130, 143", "Interrupted, or asked to terminate."),
+    ("other", "With recv --pipe, the command's own code."),
+];
+
+const ENVIRONMENT: [(&str, &str); 2] = [
+    ("ETHBCAST_HOST", "This host's name in reports and topology files, where --host is not given."),
+    ("RUST_LOG", "What is logged on stderr: error (the default), warn, info, debug or trace, also for a part alone."),
+];
+
+/// Runs `ethbcast man`.
+///
+/// # Errors
+/// A [`Failure`](crate::exit::Failure) with code 4 if the directory cannot be written.
+pub fn write_pages(args: &ManArgs) -> anyhow::Result<()> {
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot make {}; choose another with --out", args.out.display()))?;
+    let mut program = Cli::command();
+    program.build();
+    let mut pages: Vec<(String, Vec<u8>)> = Vec::new();
+    add_pages(&program, &mut pages)?;
+    pages.extend(FILE_PAGES.map(|(name, text)| (name.to_owned(), text.into())));
+    for (name, text) in &pages {
+        write_page(&args.out.join(name), text)?;
+    }
+    report(&format!("{} man pages in {}: man -l {}/ethbcast.8", pages.len(), args.out.display(), args.out.display()))
+}
+
+fn write_page(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display())).code(Code::System)
+}
+
+/// Adds the page of a command, and those of the commands in it.
+fn add_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> anyhow::Result<()> {
+    let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+    pages.push((format!("{name}.{SECTION}"), page(command, &name)?));
+    let shown = |inner: &&Command| !inner.is_hide_set() && inner.get_name() != "help";
+    command.get_subcommands().filter(shown).try_for_each(|inner| add_pages(inner, pages))
+}
+
+fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
+    let is_program = !name.contains('-');
+    // The exit codes have a section of their own.
+    let command = command.clone().after_help("");
+    let man = Man::new(command.clone()).section(SECTION).title(name.to_uppercase()).manual("ethbcast");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if is_program {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let mut rest = Roff::new();
+    add_section(&mut rest, "EXIT STATUS", &EXIT_STATUS);
+    add_section(&mut rest, "ENVIRONMENT", &ENVIRONMENT);
+    rest.control("SH", ["SEE ALSO"]);
+    let others = ["ethbcast(8)", "ethbcast-send(8)", "ethbcast-recv(8)", "ethbcast-topology(5)"];
+    rest.text([roman(others.join(", "))]);
+    rest.to_writer(&mut page)?;
+    Ok(page)
+}
+
+fn add_section(roff: &mut Roff, title: &str, entries: &[(&str, &str)]) {
+    roff.control("SH", [title]);
+    for (term, text) in entries {
+        roff.control("TP", []);
+        roff.text([bold(*term)]);
+        roff.text([roman(*text)]);
+    }
+}
+
+/// Runs `ethbcast completions`.
+///
+/// # Errors
+/// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
+pub fn print_completions(args: &CompletionsArgs) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "ethbcast", &mut text);
+    report(String::from_utf8_lossy(&text).trim_end())
+}
