@@ -1,6 +1,6 @@
 //! Shared helpers of the benches: of `compare` (tools against each other), of `frames` (ways to move frames), and of
 //! those that repeat the papers' measurements with `ethbcast perf` (`algorithms`, `prediction`, `auto`), one of them
-//! beside Open MPI (`mpi`).
+//! beside Open MPI (`mpi`); of `figures`, the papers' in the simulator.
 //!
 //! All of these run in labs of network namespaces (`ethbcast-lab`), so they need root and leave nothing behind.
 
@@ -9,6 +9,7 @@ pub mod chart;
 pub mod cluster;
 pub mod ends;
 pub mod faults;
+pub mod figures;
 pub mod messages;
 pub mod mpi;
 pub mod papers;

@@ -1,9 +1,9 @@
 //! What Patarasuk 2008 measured and predicted (Tables 2 and 3), and our predictions beside it.
 
-use ethbcast_planning::model::{Calibration, Job, Point, Shape, predict};
+use ethbcast_planning::model::{Calibration, Job, Point, Processing, Shape, predict};
 
 /// The networks of the paper's clusters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cluster {
     /// 100 Mbit/s.
     Fast,
@@ -21,6 +21,36 @@ impl Cluster {
             Self::Fast => "100Mbps",
             Self::Gigabit => "1000Mbps",
         }
+    }
+
+    /// Bits per second.
+    pub const fn rate(self) -> u64 {
+        match self {
+            Self::Fast => 100_000_000,
+            Self::Gigabit => 1_000_000_000,
+        }
+    }
+
+    /// The same calibration with what the hosts' processors take, by Table 2, too.
+    ///
+    /// At 1000 Mbit/s they could not keep up with the cable (§5.1), so g(m) there is what a message takes them to send
+    /// or to receive: the least relative squares have 11.6 µs a frame and 8.5 ns a byte, within 7 % of seven of the
+    /// eight sizes and 19 % of one. The machines were the same in both clusters. From the round trip of 256 bytes, less
+    /// both hosts' work and two cables, comes how long a host takes to notice a frame.
+    pub fn hosts(self) -> Calibration {
+        let wake_up_ns = match self {
+            Self::Fast => 62_000,
+            Self::Gigabit => 28_000,
+        };
+        let processing = Processing {
+            send_frame_ns: 11_590,
+            send_byte_ps: 8_490,
+            receive_frame_ns: 11_590,
+            receive_byte_ps: 8_490,
+            wake_up_ns,
+            ..Processing::default()
+        };
+        self.calibration().with_processing(processing).expect("it is less than a second")
     }
 
     /// g(m) and L(m) as measured (Table 2).
@@ -55,6 +85,48 @@ const fn model_column(network: Cluster, linear: bool) -> [u64; 9] {
     }
 }
 
+/// A column of Table 3: the segments the paper measured to be best, by row.
+pub(crate) const fn actual_column(network: Cluster, linear: bool) -> [u64; 9] {
+    match (network, linear) {
+        (Cluster::Fast, true) => [256, 512, 512, 512, 512, 1024, 1024, 2048, 1024],
+        (Cluster::Fast, false) => [512, 512, 1024, 1024, 1024, 2048, 4096, 4096, 4096],
+        (Cluster::Gigabit, true) => [512, 512, 2048, 2048, 2048, 2048, 2048, 4096, 4096],
+        (Cluster::Gigabit, false) => [1024, 2048, 2048, 4096, 8192, 8192, 8192, 16384, 16384],
+    }
+}
+
+/// Table 4's messages, in bytes.
+pub const TABLE_4_MESSAGES_BYTES: [u64; 4] = [32 << 10, 128 << 10, 512 << 10, 2 << 20];
+
+/// Table 4: X·T(msize/X) in milliseconds for a segment of each of [`SEGMENTS_BYTES`] and each message; the last row is
+/// T(msize).
+pub const fn table_4(network: Cluster) -> [[f64; 4]; 9] {
+    match network {
+        Cluster::Fast => [
+            [3.73, 15.03, 60.28, 200.93],
+            [3.35, 13.00, 51.79, 198.61],
+            [3.10, 11.82, 46.28, 184.15],
+            [3.08, 11.65, 45.60, 181.35],
+            [3.01, 11.45, 45.12, 180.00],
+            [3.00, 11.41, 46.65, 179.13],
+            [2.99, 11.37, 44.86, 178.79],
+            [2.99, 11.36, 44.81, 178.60],
+            [2.99, 11.35, 44.91, 178.57],
+        ],
+        Cluster::Gigabit => [
+            [2.52, 8.52, 26.87, 102.07],
+            [1.51, 5.19, 18.00, 70.55],
+            [0.89, 3.40, 13.31, 53.01],
+            [0.73, 2.73, 10.75, 42.83],
+            [0.63, 2.36, 9.36, 37.31],
+            [0.60, 2.17, 8.56, 33.57],
+            [0.59, 2.11, 8.26, 32.74],
+            [0.57, 2.08, 8.06, 31.93],
+            [0.57, 2.10, 8.31, 32.64],
+        ],
+    }
+}
+
 /// A "Model" cell of Table 3 and ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -69,6 +141,10 @@ pub struct Cell {
     pub paper_bytes: u64,
     /// The best of the same eight segments, in bytes, as we have it.
     pub ours_bytes: u64,
+    /// The segment that the paper measured to be best, in bytes.
+    pub actual_bytes: u64,
+    /// What we predict for that, in seconds.
+    pub actual_seconds: f64,
     /// What we predict for the paper's, in seconds.
     pub paper_seconds: f64,
     /// What we predict for ours, in seconds.
@@ -93,7 +169,8 @@ pub fn table_3(linear: &Shape, binary: &Shape) -> Vec<Cell> {
     for network in Cluster::ALL {
         let calibration = network.calibration();
         for (shape, is_linear) in [(linear, true), (binary, false)] {
-            for (message_bytes, paper_bytes) in MESSAGES_BYTES.into_iter().zip(model_column(network, is_linear)) {
+            let columns = model_column(network, is_linear).into_iter().zip(actual_column(network, is_linear));
+            for (message_bytes, (paper_bytes, actual_bytes)) in MESSAGES_BYTES.into_iter().zip(columns) {
                 let price = |segment_bytes: u64| {
                     let job = Job { size_bytes: message_bytes, segment_bytes, frame_payload_bytes: SEGMENTS_BYTES[0] };
                     predict(shape, &job, &calibration)
@@ -112,6 +189,8 @@ pub fn table_3(linear: &Shape, binary: &Shape) -> Vec<Cell> {
                     message_bytes,
                     paper_bytes,
                     ours_bytes,
+                    actual_bytes,
+                    actual_seconds: price(actual_bytes),
                     paper_seconds,
                     ours_seconds,
                 });

@@ -60,6 +60,8 @@ impl Site<'_> {
 pub struct Job<'a> {
     /// A way to send, or `auto`.
     pub via: &'a str,
+    /// The protocol of a cast, the same on all ranks.
+    pub preset: &'a str,
     /// Bytes of each broadcast.
     pub size_bytes: u64,
     /// Broadcasts.
@@ -127,7 +129,7 @@ pub fn measure_ranks(site: &Site, job: &Job, per_host: usize) -> anyhow::Result<
         std::thread::sleep(SEATED_WITHIN);
     }
     for host in hosts.iter().flat_map(|host| std::iter::repeat_n(host, per_host)).skip(1) {
-        members.push(site.start(host, "perf", &["-n", &ranks])?);
+        members.push(site.start(host, "perf", &["-n", &ranks, "--preset", job.preset])?);
     }
     let limit = PATIENCE + Duration::from_secs_f64(job.predicted_seconds * f64::from(job.iterations) * SLOWEST);
     let ended = root.wait(limit, site.interrupt)?;
@@ -149,6 +151,7 @@ fn start_root(site: &Site, hosts: &[String], job: &Job, ranks: &str) -> anyhow::
         .calibration
         .map(|path| path.to_str().context("the path of the calibration is not valid UTF-8"))
         .transpose()?;
+    arguments.extend(["--preset", job.preset]);
     arguments.extend(file.iter().flat_map(|file| ["--calibration", file]));
     site.start(&hosts[0], "perf", &arguments)
 }

@@ -90,7 +90,8 @@ fn main() -> anyhow::Result<ExitCode> {
         let site = Site { bed: &beds[point.bed], calibration: Some(&file), ..first };
         let Point { via, size_bytes, iterations, predicted: predicted_seconds, .. } = *point;
         let name = via.to_string();
-        let outcome = perf::measure(&site, &Job { via: &name, size_bytes, iterations, predicted_seconds })?;
+        let outcome =
+            perf::measure(&site, &Job { via: &name, preset: "default", size_bytes, iterations, predicted_seconds })?;
         eprintln!("{:<8} {via:<19} {:>5}  {}", arguments.topologies[point.bed], size(size_bytes), words(&outcome));
         point.outcome = Some(outcome);
     }

@@ -192,7 +192,13 @@ impl Contest {
             let is_hopeless = |entry: &Entry| entry.seconds().is_some_and(|seconds| seconds > HOPELESS * best);
             for entry in entries.iter_mut().filter(|entry| entry.name == "auto" || !is_hopeless(entry)) {
                 let iterations = if entry.predicted > perf::LONG_SECONDS { 1 } else { iterations };
-                let job = Job { via: entry.name, size_bytes, iterations, predicted_seconds: entry.predicted };
+                let job = Job {
+                    via: entry.name,
+                    preset: "default",
+                    size_bytes,
+                    iterations,
+                    predicted_seconds: entry.predicted,
+                };
                 match perf::measure(site, &job)? {
                     Err(words) => entry.failure = Some(format!("{} failed: {words}", entry.name)),
                     Ok(measured) => {

@@ -130,6 +130,7 @@ fn take_turns(arguments: &Arguments, cluster: &Cluster, site: &Site, points: &mu
     for point in points {
         let job = Job {
             via,
+            preset: "default",
             size_bytes: point.size_bytes,
             iterations: *iterations,
             predicted_seconds: SLOWEST_ITERATION_SECONDS,

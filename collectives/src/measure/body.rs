@@ -82,12 +82,15 @@ pub(super) struct ReportBody {
     pub late_nanos: u64,
     /// When the one with the highest number came.
     pub last_nanos: u64,
+    /// Processor time that the responder has had; 0 if it does not tell.
+    pub worked_nanos: u64,
 }
 
 impl ReportBody {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
         out.u64(self.arrived).u64(self.arrived_late).u64(self.first_nanos).u64(self.late_nanos).u64(self.last_nanos);
+        out.u64(self.worked_nanos);
         out.into_bytes()
     }
 
@@ -96,7 +99,8 @@ impl ReportBody {
         let mut from = BodyReader::new(payload);
         let (arrived, arrived_late) = (from.u64()?, from.u64()?);
         let (first_nanos, late_nanos, last_nanos) = (from.u64()?, from.u64()?, from.u64()?);
-        let body = ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos };
+        let worked_nanos = from.u64()?;
+        let body = ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos, worked_nanos };
         (arrived_late <= arrived && first_nanos <= last_nanos).then_some(body)
     }
 }
@@ -127,7 +131,14 @@ mod tests {
             (arrived, late) in (0..9_u64, 0..9_u64),
             (first, last) in (0..9_u64, 0..9_u64),
         ) {
-            let body = ReportBody { arrived, arrived_late: late, first_nanos: first, late_nanos: 5, last_nanos: last };
+            let body = ReportBody {
+                arrived,
+                arrived_late: late,
+                first_nanos: first,
+                late_nanos: 5,
+                last_nanos: last,
+                worked_nanos: 9,
+            };
             let sane = late <= arrived && first <= last;
             prop_assert_eq!(ReportBody::decode(&body.encode()), sane.then_some(body));
         }

@@ -1,7 +1,8 @@
 //! What the model takes from a measurement.
 
+use super::processor::per_frame_and_byte;
 use super::{self as measure, CastFinding, ProbeResult, TargetResult};
-use ethbcast_planning::model::{Broadcast, Calibration, CalibrationError, HostCost, Point};
+use ethbcast_planning::model::{Broadcast, Calibration, CalibrationError, HostCost, Point, Processing};
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 
 /// A share of lost frames below this is an accident, not a property of the network (and a calibration's loss is below
@@ -16,7 +17,25 @@ const MOST_LOSS: f64 = 0.99;
 pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> {
     let calibration = Calibration::from_points(result.points.iter().map(point).collect())?;
     let loss = if result.loss < LEAST_LOSS { 0.0 } else { result.loss.min(MOST_LOSS) };
-    calibration.with_loss(loss)?.with_broadcast(broadcast(result.cast))
+    let calibration = calibration.with_loss(loss)?.with_broadcast(broadcast(result.cast))?;
+    match processing(result) {
+        Some(processing) => calibration.with_processing(processing),
+        None => Ok(calibration),
+    }
+}
+
+/// What the processors of both ends take, if both have told; how long an idle host takes to notice a frame is what is
+/// left of half the shortest round trip after both ends' work and two cables.
+fn processing(result: &ProbeResult) -> Option<Processing> {
+    if result.work.len() < 2 {
+        return None;
+    }
+    let (send_frame_ns, send_byte_ps) = per_frame_and_byte(&result.work, |point| point.sending_nanos);
+    let (receive_frame_ns, receive_byte_ps) = per_frame_and_byte(&result.work, |point| point.receiving_nanos);
+    let least = result.points.first()?;
+    let cable_nanos = result.rate_bits_per_second.map_or(0, |rate| (least.bytes as u64 * 8_000_000_000) / rate.max(1));
+    let wake_up_ns = (least.round_trip_nanos / 2).saturating_sub(send_frame_ns + receive_frame_ns + 2 * cable_nanos);
+    Some(Processing { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, wake_up_ns, shared_cores: 0 })
 }
 
 /// What a model takes from what was found out about broadcast.
@@ -68,6 +87,7 @@ mod tests {
             cast,
             silent: Vec::new(),
             targets: Vec::new(),
+            work: Vec::new(),
         }
     }
 
@@ -78,6 +98,22 @@ mod tests {
         let read = Calibration::parse(&written, "calibration.toml").expect("it parses");
         assert_eq!(read.points()[2], Point { bytes: 1024, gap_ns: 80_000, latency_ns: -20_000 });
         assert!(written.contains("loss = 0.001") && written.contains("cast_max_frames_per_second = 2000"), "{written}");
+    }
+
+    #[test]
+    fn what_the_processors_of_both_ends_take_is_in_the_file() {
+        let work = |bytes: usize, frames| measure::WorkPoint {
+            bytes,
+            frames,
+            sending_nanos: 2_000 * frames + bytes as u64,
+            receiving_nanos: 1_000 * frames,
+        };
+        let told = ProbeResult { work: vec![work(256, 1), work(8192, 6)], ..result(3, CastFinding::FullRate) };
+        let processing = *calibrate(&told).expect("enough").processing().expect("told");
+        assert_eq!((processing.send_frame_ns, processing.send_byte_ps), (2_000, 1_000));
+        assert_eq!((processing.receive_frame_ns, processing.receive_byte_ps), (1_000, 0));
+        assert_eq!(processing.wake_up_ns, 15_000 - 3_000);
+        assert_eq!(calibrate(&result(3, CastFinding::FullRate)).expect("enough").processing(), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What has been measured so far.
 
 use super::parcel::Parcel;
+use super::processor::ProcessorTime;
 use super::settings::Unicast;
 use ethbcast_transport::wire::Peer;
 use std::collections::BTreeMap;
@@ -39,6 +40,9 @@ pub(super) struct Target {
     pub mtu_bytes: Option<usize>,
     pub round_trips: Samples,
     pub gaps: Samples,
+    /// What a message takes the processors: to send, to receive.
+    pub sending: Samples,
+    pub receiving: Samples,
     /// Frames of its trains, and those that were lost.
     pub sent: u64,
     pub lost: u64,
@@ -52,6 +56,8 @@ pub(super) struct Findings {
     /// The longest payload that passes to all targets, as far as is known.
     pub payload_bytes: usize,
     pub cast: CastFinding,
+    /// This end's processor time, if it is known.
+    pub processor_time: Option<ProcessorTime>,
 }
 
 impl Target {
@@ -62,6 +68,8 @@ impl Target {
             mtu_bytes: None,
             round_trips: Samples::new(),
             gaps: Samples::new(),
+            sending: Samples::new(),
+            receiving: Samples::new(),
             sent: 0,
             lost: 0,
             mute: 0,

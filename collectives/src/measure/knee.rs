@@ -68,6 +68,7 @@ mod tests {
             first_nanos: 0,
             late_nanos: half_nanos,
             last_nanos: half_nanos * 2,
+            worked_nanos: 0,
         }
     }
 

@@ -9,7 +9,8 @@
 //! frames that says little. Here a train of messages is sent with a bounded number of frames in flight, and the
 //! *responder* says when frames arrived, by its own clock: the slope over the last three quarters of the train is the
 //! gap, whatever the first frames found empty on their way (buffers, a shaper's bucket), and however many frames or
-//! reports are lost.
+//! reports are lost. If both ends are lent their [`ProcessorTime`], it is also measured what the train takes their
+//! processors.
 
 mod body;
 mod calibrate;
@@ -20,6 +21,7 @@ mod knee;
 mod parcel;
 mod probe;
 mod prober;
+mod processor;
 mod responder;
 mod result;
 mod settings;
@@ -33,6 +35,7 @@ pub use finder::{Answerer, Finder, Search};
 pub use findings::CastFinding;
 pub(crate) use probe::{FIRST_PING, carries, write_ping};
 pub use prober::Prober;
+pub use processor::{ProcessorTime, WorkPoint};
 pub use responder::{HostInfo, Responder};
 pub use result::{Point, ProbeResult, TargetResult};
 pub use settings::{ProbeSettings, Unicast};

@@ -4,6 +4,7 @@ use super::body::ReportBody;
 use super::findings::{CastFinding, Findings, Target};
 use super::kind;
 use super::probe::ProbeWriter;
+use super::processor::ProcessorTime;
 use super::result::ProbeResult;
 use super::settings::{ProbeSettings, full_payload};
 use super::step::{CastStep, EchoFrame, Largest, Ping, Report, RollCall, Step, Train};
@@ -60,6 +61,7 @@ impl Prober {
                 targets: targets.into_iter().map(target).collect(),
                 payload_bytes,
                 cast: CastFinding::NotMeasured,
+                processor_time: None,
             },
             agenda: VecDeque::from(if settings.unicast.is_some() { vec![Item::Cast] } else { all }),
             settings,
@@ -67,6 +69,12 @@ impl Prober {
         };
         prober.go_on();
         prober
+    }
+
+    /// Also measures what trains take the processors of both ends; `tell` has this one's.
+    pub fn with_processor_time(mut self, tell: ProcessorTime) -> Prober {
+        self.findings.processor_time = Some(tell);
+        self
     }
 
     /// Whether everything has been measured, or time is up.

@@ -1,7 +1,9 @@
 //! What measuring comes to.
 
 use super::findings::{CastFinding, Findings, Target, median};
+use super::processor::WorkPoint;
 use ethbcast_transport::wire::{Peer, Rank};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The model's numbers for messages of one size (Patarasuk 2008 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub struct ProbeResult {
     pub silent: Vec<Rank>,
     /// Each host that answered.
     pub targets: Vec<TargetResult>,
+    /// What messages take the processors of both ends, by size; empty if they do not tell.
+    pub work: Vec<WorkPoint>,
 }
 
 impl ProbeResult {
@@ -58,14 +62,33 @@ impl ProbeResult {
         let (sent, lost) = findings.targets.iter().fold((0, 0), |sum, it| (sum.0 + it.sent, sum.1 + it.lost));
         ProbeResult {
             rate_bits_per_second: rate(&points, findings),
-            points,
             path_mtu_bytes: targets.iter().filter_map(|it| it.path_mtu_bytes).min(),
             loss: if sent == 0 { 0.0 } else { lost as f64 / sent as f64 },
             cast: findings.cast,
             silent: findings.targets.iter().filter(|it| !it.present).map(|it| it.peer.rank).collect(),
+            work: work(findings),
             targets,
+            points,
         }
     }
+}
+
+/// For each size the medians of all samples of all targets.
+fn work(findings: &Findings) -> Vec<WorkPoint> {
+    let of = |bytes: usize, samples: fn(&Target) -> &BTreeMap<usize, Vec<u64>>| {
+        let all = findings.targets.iter().filter_map(|target| samples(target).get(&bytes)).flatten();
+        median(&all.copied().collect::<Vec<_>>())
+    };
+    let sizes: BTreeSet<usize> = findings.targets.iter().flat_map(|target| target.sending.keys().copied()).collect();
+    let point = |bytes| {
+        Some(WorkPoint {
+            bytes,
+            frames: findings.parcel(bytes).frames(),
+            sending_nanos: of(bytes, |target| &target.sending)?,
+            receiving_nanos: of(bytes, |target| &target.receiving)?,
+        })
+    };
+    sizes.into_iter().filter_map(point).collect()
 }
 
 fn target_result(target: &Target, findings: &Findings) -> TargetResult {

@@ -45,7 +45,7 @@ pub struct SimulateArgs {
     #[arg(long)]
     pub lab: bool,
     /// The network as `ethbcast probe` measured it, for the prediction and for `--via auto`; without it, as it is
-    /// simulated.
+    /// simulated. If it says what hosts' processors take, the simulated ones take that.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
     /// Put the model's prediction beside the simulation.

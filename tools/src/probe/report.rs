@@ -2,7 +2,7 @@
 
 use crate::exit::report;
 use crate::units;
-use ethbcast_collectives::measure::{Answerer, CastFinding, Point, ProbeResult, TargetResult};
+use ethbcast_collectives::measure::{Answerer, CastFinding, Point, ProbeResult, TargetResult, WorkPoint};
 use ethbcast_collectives::session::Station;
 use ethbcast_transport::wire::Rank;
 use serde_json::{Value, json};
@@ -50,12 +50,22 @@ impl Report<'_> {
             percent(loss),
             cast(self.result.cast)
         );
+        text += &self.work();
         text += &row("host", "rate", "g(frame)", "RTT(least)", "MTU", "loss");
         text.extend(self.result.targets.iter().map(|target| self.host_line(target)));
         if let Some(path) = self.calibration {
             text += &format!("\ncalibration written to {}\n", path.display());
         }
         text
+    }
+
+    /// What a full frame takes the processors of both ends, if they tell.
+    fn work(&self) -> String {
+        let frame = self.result.work.iter().rfind(|point| point.frames == 1);
+        frame.map_or_else(String::new, |point| {
+            let [sending, receiving] = [point.sending_nanos, point.receiving_nanos].map(micros);
+            format!("a frame of {} bytes takes a processor {sending} to send, {receiving} to receive\n\n", point.bytes)
+        })
     }
 
     fn host_line(&self, target: &TargetResult) -> String {
@@ -95,6 +105,7 @@ impl Report<'_> {
             "path_mtu_bytes": result.path_mtu_bytes,
             "loss": result.loss,
             "cast": { "status": cast, "knee_frames_per_second": knee },
+            "work": result.work.iter().map(work).collect::<Vec<_>>(),
             "silent": result.silent.iter().map(|&rank| host_of(self.hosts, rank).host.as_str()).collect::<Vec<_>>(),
             "hosts": hosts.collect::<Vec<_>>(),
             "calibration": self.calibration.map(|path| path.display().to_string()),
@@ -117,6 +128,15 @@ fn points(points: &[Point]) -> Vec<Value> {
         })
     };
     points.iter().map(point).collect()
+}
+
+fn work(point: &WorkPoint) -> Value {
+    json!({
+        "bytes": point.bytes,
+        "frames": point.frames,
+        "sending_ns": point.sending_nanos,
+        "receiving_ns": point.receiving_nanos,
+    })
 }
 
 /// A line of the table of hosts.

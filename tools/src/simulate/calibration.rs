@@ -23,6 +23,8 @@ impl Conditions {
         };
         let points = std::iter::once(padding_ends).chain(frames).map(point).collect();
         let calibration = Calibration::from_points(points).and_then(|calibration| calibration.with_loss(self.loss));
+        let burst_ns = self.wire_time(self.burst_bytes()).as_nanos().min(1_000_000_000) as u64;
+        let calibration = calibration.and_then(|calibration| calibration.with_burst_ns(burst_ns));
         calibration.expect("sizes and gaps rise, and the loss has been checked")
     }
 
@@ -52,7 +54,15 @@ mod tests {
 
     fn conditions(lab: bool) -> Conditions {
         let delay = Duration::from_nanos(500);
-        Conditions { rate_bits_per_second: 1_000_000_000, mtu_bytes: 1500, loss: 0.25, delay, lab, seed: 1 }
+        Conditions {
+            rate_bits_per_second: 1_000_000_000,
+            mtu_bytes: 1500,
+            loss: 0.25,
+            delay,
+            lab,
+            seed: 1,
+            processing: None,
+        }
     }
 
     #[test]

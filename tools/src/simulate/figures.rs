@@ -3,6 +3,7 @@
 //! All hosts of a lab share one machine; its figures were fitted to labs of 2 and 8 hosts on 2 cores.
 
 use super::settings::Conditions;
+use ethbcast_planning::model::Processing;
 use ethbcast_transport::sim::{Cable, HostSettings, QueueLimit, SwitchSettings};
 use ethbcast_transport::wire::{ETHERNET_BYTES, HEADER_BYTES};
 use std::time::Duration;
@@ -88,14 +89,24 @@ impl Conditions {
     /// Every host, for a message that keeps a cable busy for `transfer`.
     pub fn host(&self, transfer: Duration) -> HostSettings {
         let held_frames = SEND_HOLD.as_nanos() / self.frame_time().as_nanos().max(1);
-        let wake_up = if self.lab { LAB_WAKE_UP } else { WAKE_UP };
+        let processing = self.processing.unwrap_or_else(|| self.usual_processing());
         HostSettings {
             nic_transmit_frames: (held_frames as u64).clamp(SEND_FRAMES.0, SEND_FRAMES.1) as usize,
             nic_receive_frames: RECEIVE_FRAMES,
-            per_frame_cost: RECEIVE_COST,
-            wake_up: wake_up.max(self.nap(transfer)),
+            per_frame_cost: Duration::from_nanos(processing.receive_frame_ns),
+            per_byte_cost_picos: processing.receive_byte_ps,
+            per_sent_frame_cost: Duration::from_nanos(processing.send_frame_ns),
+            per_sent_byte_cost_picos: processing.send_byte_ps,
+            wake_up: Duration::from_nanos(processing.wake_up_ns).max(self.nap(transfer)),
             ..HostSettings::default()
         }
+    }
+
+    /// What a host takes that nobody has measured.
+    fn usual_processing(&self) -> Processing {
+        let wake_up = if self.lab { LAB_WAKE_UP } else { WAKE_UP };
+        let nanos = |time: Duration| time.as_nanos() as u64;
+        Processing { receive_frame_ns: nanos(RECEIVE_COST), wake_up_ns: nanos(wake_up), ..Processing::default() }
     }
 
     /// How late the driver finds a frame because it sleeps through arrivals: it falls asleep half a frame before one,

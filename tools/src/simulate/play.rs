@@ -168,8 +168,15 @@ mod tests {
     /// `hosts` hosts on one gigabit switch.
     fn settings(hosts: usize, bytes: u64, loss: f64) -> Settings {
         let delay = Duration::from_nanos(500);
-        let conditions =
-            Conditions { rate_bits_per_second: 1_000_000_000, mtu_bytes: 1500, loss, delay, lab: false, seed: 1 };
+        let conditions = Conditions {
+            rate_bits_per_second: 1_000_000_000,
+            mtu_bytes: 1500,
+            loss,
+            delay,
+            lab: false,
+            seed: 1,
+            processing: None,
+        };
         let copy = OneCopy::new(bytes, &conditions);
         Settings {
             name: "one switch".to_owned(),

@@ -7,7 +7,7 @@ use crate::route::{admit, read_calibration_for};
 use crate::session::check_mtu;
 use crate::topology_file::{find_root, read_topology};
 use ethbcast_lab::parse_rate;
-use ethbcast_planning::model::{Calibration, MAX_ATOMIC_SEGMENT_FRAMES};
+use ethbcast_planning::model::{Calibration, MAX_ATOMIC_SEGMENT_FRAMES, Processing};
 use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::OVERHEAD_BYTES;
@@ -37,6 +37,8 @@ pub struct Conditions {
     pub lab: bool,
     /// Decides which frames are lost.
     pub seed: u64,
+    /// What a host's processor takes, if a calibration says so.
+    pub processing: Option<Processing>,
 }
 
 /// What one copy of the message is on a cable.
@@ -92,7 +94,7 @@ impl Settings {
         let saved = routes.saved();
         let root = args.root.as_deref().or(saved.map(SavedPlan::root));
         let root = root.map_or(Ok(0), |root| find_root(&topology, &name, root))?;
-        let conditions = conditions(args, topology.fastest_host_rate())?;
+        let mut conditions = conditions(args, topology.fastest_host_rate())?;
         if let Some(plan) = saved {
             plan.check_segment(conditions.payload_bytes() * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
             // What contention does is worth a look, and hurts nobody here.
@@ -104,6 +106,7 @@ impl Settings {
             Some(path) => read_calibration_for(path, Some(&topology))?,
             None => conditions.calibration(copy.time),
         };
+        conditions.processing = calibration.processing().copied();
         Ok(Settings {
             name,
             topology,
@@ -170,6 +173,7 @@ fn conditions(args: &SimulateArgs, fastest_host_rate: Option<u64>) -> anyhow::Re
         delay: Duration::from_nanos((delay_microseconds * 1e3).round() as u64),
         lab: args.lab,
         seed: args.seed,
+        processing: None,
     })
 }
 

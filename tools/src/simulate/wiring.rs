@@ -59,6 +59,7 @@ mod tests {
             delay: Duration::ZERO,
             lab: false,
             seed: 1,
+            processing: None,
         };
         let wiring = Wiring::new(&topology, &conditions, Duration::ZERO, group_mac("test"));
         assert_eq!((wiring.network.hosts(), wiring.ends.len()), (32, 32 + 3));

@@ -1,6 +1,8 @@
 //! The real clock, as the machines see it.
 
 use crate::{Instant, TimeSource};
+use nix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 /// A monotonic clock that starts at [`Instant::START`] when it is created; copies tell the same time.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +20,12 @@ impl Clock {
     pub fn now(&self) -> Instant {
         Instant::START + self.origin.elapsed()
     }
+}
+
+/// How much processor time all threads of this process have had, the kernel's work for them included; zero if the
+/// system does not tell.
+pub fn processor_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
 impl TimeSource for Clock {

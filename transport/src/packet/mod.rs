@@ -42,7 +42,7 @@ mod sleep;
 mod staging;
 mod syscall;
 
-pub use clock::Clock;
+pub use clock::{Clock, processor_time};
 pub use counters::Counters;
 pub use drive::drive;
 pub use error::{DriveError, Errno, OpenError};

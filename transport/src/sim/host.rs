@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::event::Event;
 use super::fabric::Fabric;
@@ -28,6 +29,27 @@ pub(super) struct Call<'a, M, A> {
     pub faults: &'a mut dyn Faults,
 }
 
+/// What the process needs for a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cost {
+    frame_nanos: u64,
+    byte_picos: u64,
+}
+
+impl Cost {
+    fn new(frame: Duration, byte_picos: u64) -> Self {
+        Cost { frame_nanos: frame.as_nanos() as u64, byte_picos }
+    }
+
+    fn is_nothing(self) -> bool {
+        self.frame_nanos == 0 && self.byte_picos == 0
+    }
+
+    fn of(self, frame: &SharedFrame) -> u64 {
+        self.frame_nanos.saturating_add((frame.length() as u64).saturating_mul(self.byte_picos) / 1000)
+    }
+}
+
 /// Whether a host does anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
@@ -51,13 +73,16 @@ pub(super) struct Host {
     /// Received frames the process has not finished.
     ring: VecDeque<Rc<SharedFrame>>,
     ring_frames: usize,
-    per_frame_cost_nanos: u64,
+    receiving: Cost,
+    sending: Cost,
     wake_up_nanos: u64,
+    /// When the process is done with all it has begun.
+    busy_until: u64,
     /// A `Process` event is scheduled.
     busy: bool,
     /// A `Room` event is scheduled.
     wants_room: bool,
-    /// A frame that the kernel had no room for, and until when it has none.
+    /// A frame that the kernel has no room for or the process is not done with, and until when.
     refused: Option<(Rc<SharedFrame>, u64)>,
     timer_slack_nanos: u64,
     pause: Option<PauseFrames>,
@@ -76,7 +101,9 @@ impl Host {
             stats: HostStats::default(),
             ring: VecDeque::new(),
             ring_frames: settings.nic_receive_frames,
-            per_frame_cost_nanos: settings.per_frame_cost.as_nanos() as u64,
+            receiving: Cost::new(settings.per_frame_cost, settings.per_byte_cost_picos),
+            sending: Cost::new(settings.per_sent_frame_cost, settings.per_sent_byte_cost_picos),
+            busy_until: 0,
             wake_up_nanos: settings.wake_up.as_nanos() as u64,
             busy: false,
             wants_room: false,
@@ -142,7 +169,7 @@ impl Host {
     /// A frame that has passed the filter reaches the receive ring, or the machine at once if nothing makes it wait.
     pub(super) fn receive<M: Machine, A: Application<M>>(&mut self, frame: Rc<SharedFrame>, call: &mut Call<M, A>) {
         let running = self.condition == Condition::Running;
-        let instant = self.per_frame_cost_nanos == 0 && self.wake_up_nanos == 0;
+        let instant = self.receiving.is_nothing() && self.sending.is_nothing() && self.wake_up_nanos == 0;
         if running && instant && self.ring.is_empty() {
             return self.hand_over(frame, call);
         }
@@ -172,11 +199,22 @@ impl Host {
 
     /// Makes the process work on its receive ring, if it does not yet, after waking up for so long.
     fn begin_processing(&mut self, wake_up_nanos: u64, fabric: &mut Fabric) {
-        if !self.busy && !self.ring.is_empty() {
+        if let (false, Some(frame)) = (self.busy, self.ring.front()) {
             self.busy = true;
-            let done = fabric.now().saturating_add(wake_up_nanos).saturating_add(self.per_frame_cost_nanos);
+            let cost = self.receiving.of(frame);
+            let done = self.work(fabric.now().saturating_add(wake_up_nanos), cost);
             fabric.schedule(done, Event::Process(self.number));
         }
+    }
+
+    /// When the process is done with something that takes so long, and that it can begin at `from`, or when it has
+    /// done everything else.
+    fn work(&mut self, from: u64, cost_nanos: u64) -> u64 {
+        let done = from.max(self.busy_until).saturating_add(cost_nanos);
+        if !self.sending.is_nothing() {
+            self.busy_until = done;
+        }
+        done
     }
 
     fn hand_over<M: Machine, A: Application<M>>(&mut self, frame: Rc<SharedFrame>, call: &mut Call<M, A>) {
@@ -225,6 +263,11 @@ impl Host {
                 self.refused = Some((frame, until));
                 return call.fabric.schedule(until, Event::Room(self.number));
             }
+            if !self.sending.is_nothing() {
+                let done = self.work(call.fabric.now(), self.sending.of(&frame));
+                self.refused = Some((frame, done));
+                return call.fabric.schedule(done, Event::Room(self.number));
+            }
             self.send(frame, call.fabric);
         }
         if !self.wants_room
@@ -235,7 +278,7 @@ impl Host {
         }
     }
 
-    /// Hands over the frame that the kernel had no room for; whether none is left.
+    /// Hands over the frame that had to wait; whether none is left.
     fn retry(&mut self, fabric: &mut Fabric) -> bool {
         let now = fabric.now();
         let Some((_, until)) = &mut self.refused else { return true };

@@ -109,6 +109,12 @@ with_defaults! {
         pub nic_receive_frames: usize = 256,
         /// What the process needs for one received frame before the machine sees it.
         pub per_frame_cost: Duration = Duration::ZERO,
+        /// What it needs for each byte of one, in picoseconds.
+        pub per_byte_cost_picos: u64 = 0,
+        /// What the process needs to send a frame: meanwhile it does nothing else.
+        pub per_sent_frame_cost: Duration = Duration::ZERO,
+        /// What it needs for each byte of one, in picoseconds.
+        pub per_sent_byte_cost_picos: u64 = 0,
         /// How long after a frame the process takes notice if it was idle; what arrives meanwhile it finds in the ring.
         /// The delay of an interrupt and a context switch, of a card that moderates its interrupts, or of a driver that
         /// sleeps through arrivals.

@@ -4,8 +4,9 @@
 //! [`best_segment`] looks for the segment that costs least, [`choose`] for the plan. Values in, values out: no clock,
 //! no random source, ties broken by order, so that all hosts that ask the same get the same answer.
 //!
-//! What the model leaves out, and predictions are therefore too low by: hosts that cannot keep up with the link, what
-//! acknowledgements take of it, and a message's beginning and end (announcing, verifying).
+//! What the model leaves out, and predictions are therefore too low by: what acknowledgements take of a link, and a
+//! message's beginning and end (announcing, verifying); and, where nobody measured them, hosts that cannot keep up with
+//! the link.
 
 mod cables;
 mod calibration;
@@ -15,7 +16,7 @@ mod predict;
 mod segment;
 mod shape;
 
-pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, HostCost, Point};
+pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, HostCost, Point, Processing};
 pub use choose::{
     ASSUMED_SIZE_BYTES, Choice, Estimate, Priced, Situation, SlowCable, candidates, choose, competing_seconds, given,
     price,

@@ -4,6 +4,13 @@
 //!   each time the busiest port or cable has carried one, (X − 1)·max(D, flows)·g(m). With D = 1 that is equation (1),
 //!   with D = 2 equation (2). Atomic trees are the same with the whole message as one segment, or as few as the engine
 //!   can keep.
+//! - Processors: a host does one thing after the other, and a relay receives each segment and sends it to each of its D
+//!   children, r(m) + D·s(m). Where that takes longer than the ports do, (X − 1)·max(D·g(m), r(m) + D·s(m)) follows the
+//!   first segment: the remark of §5.3 on 1000 Mbit/s, where processors could not send and receive at the link's rate.
+//!   In a round of blocks a host sends and receives, s + r. If all hosts share one machine, nothing takes less than the
+//!   work of all of them on its cores. That the first segment's hosts work is in L and g, which were measured on them.
+//! - Token buckets let C nanoseconds' worth pass at once after a pause, and L(m) + g(m) has been measured so: g(m) of
+//!   it is in the first segment, by the rest, C − g(m), ports hold up what follows less; processors do as they do.
 //! - Blocks: each round costs L + flows·g of what it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message longer
 //!   than the engine keeps goes in several such passes, the next beginning when the ports are free: its rounds without
 //!   L.
@@ -36,7 +43,8 @@ pub fn predict(shape: &Shape, job: &Job, calibration: &Calibration) -> f64 {
     if shape.ranks < 2 {
         return 0.0;
     }
-    let pricing = Pricing { shape, size: job.size_bytes, segment: job.segment_bytes.max(1), calibration };
+    let frame = job.frame_payload_bytes.max(1);
+    let pricing = Pricing { shape, size: job.size_bytes, segment: job.segment_bytes.max(1), frame, calibration };
     let frames = job.size_bytes.div_ceil(job.frame_payload_bytes.max(1)).max(1) as f64;
     let nanoseconds = match shape.via {
         Via::Cast => pricing.cast(frames),
@@ -50,6 +58,7 @@ struct Pricing<'a> {
     shape: &'a Shape,
     size: u64,
     segment: u64,
+    frame: u64,
     calibration: &'a Calibration,
 }
 
@@ -68,7 +77,39 @@ impl Pricing<'_> {
                 (arrivals.fold(0.0, f64::max), slow.busiest)
             }
         };
-        first + self.further(first_bytes) * busiest * gap
+        let further = self.further(first_bytes);
+        let at_once = (self.calibration.burst_ns() as f64 - gap).max(0.0);
+        let following = (further * busiest * gap - at_once).max(further * self.relaying(first_bytes));
+        let pipelined = first + following.max(0.0);
+        if self.shared() > 0.0 { pipelined.max(self.shared() + latency) } else { pipelined }
+    }
+
+    /// What a segment takes the processor of the busiest host.
+    fn relaying(&self, bytes: u64) -> f64 {
+        let (sending, receiving) = self.processing(bytes);
+        let Shape { root_degree, relay_degree, .. } = *self.shape;
+        (receiving + relay_degree as f64 * sending).max(root_degree as f64 * sending)
+    }
+
+    /// What sending so many bytes takes a processor, and what receiving them.
+    fn processing(&self, bytes: u64) -> (f64, f64) {
+        let Some(processing) = self.calibration.processing() else { return (0.0, 0.0) };
+        let frames = self.frames(bytes);
+        (processing.sending_ns(frames, bytes), processing.receiving_ns(frames, bytes))
+    }
+
+    /// The frames of so many bytes, cut into segments.
+    fn frames(&self, bytes: u64) -> f64 {
+        bytes.div_ceil(self.frame.min(self.segment)).max(1) as f64
+    }
+
+    /// What the whole message takes of processors that all hosts share; each of them but the root gets it once.
+    fn shared(&self) -> f64 {
+        let cores = self.calibration.processing().map_or(0, |processing| processing.shared_cores);
+        let (sending, receiving) = self.processing(self.size);
+        let received = (self.shape.ranks - 1) as f64;
+        let sent = if self.shape.via == Via::Cast { 1.0 } else { received };
+        if cores == 0 { 0.0 } else { (sent * sending + received * receiving) / f64::from(cores) }
     }
 
     /// How much longer than on the usual cable what every cable carries takes on the slowest of them.
@@ -79,12 +120,15 @@ impl Pricing<'_> {
     fn blocks(&self) -> f64 {
         let pass_bytes = self.segment.saturating_mul(self.shape.ranks as u64).min(self.size);
         let moved = |round: &BlockRound| self.segment.saturating_mul(round.blocks as u64).min(pass_bytes);
-        let busy = |round: &BlockRound| round.times as f64 * round.flows as f64 * self.calibration.gap_ns(moved(round));
+        let busy = |round: &BlockRound| {
+            let (sending, receiving) = self.processing(if round.is_exchange { moved(round) } else { 0 });
+            let ports = round.flows as f64 * self.calibration.gap_ns(moved(round)) * self.slowest();
+            round.times as f64 * ports.max(sending + receiving)
+        };
         let waiting = |round: &BlockRound| round.times as f64 * self.calibration.latency_ns(moved(round));
         let busy: f64 = self.shape.rounds.iter().map(busy).sum();
         let waiting: f64 = self.shape.rounds.iter().map(waiting).sum();
-        let busy = busy * self.slowest();
-        busy + waiting + self.further(pass_bytes) * busy
+        (busy + waiting + self.further(pass_bytes) * busy).max(self.shared())
     }
 
     fn cast(&self, frames: f64) -> f64 {
@@ -94,7 +138,7 @@ impl Pricing<'_> {
         let missed_by_some = 1.0 - self.received().powi(self.shape.ranks as i32 - 1);
         let repeated = 1.0 + missed_by_some;
         let last_repair = 2.0 * self.hop(bytes) * (1.0 - (1.0 - missed_by_some).powf(frames));
-        at_link_rate.max(policed) * repeated + self.calibration.latency_ns(bytes) + last_repair
+        at_link_rate.max(policed).max(self.shared()) * repeated + self.calibration.latency_ns(bytes) + last_repair
     }
 
     /// What loss adds to a time in which `frames` are sent over each hop.

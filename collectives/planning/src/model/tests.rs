@@ -48,6 +48,47 @@ fn equation_1_prices_a_chain() {
 }
 
 #[test]
+fn a_relay_takes_no_less_than_its_processor() {
+    let slow = |shared_cores| {
+        let processing = Processing {
+            send_frame_ns: 900,
+            send_byte_ps: 1000,
+            receive_frame_ns: 1000,
+            shared_cores,
+            ..Processing::default()
+        };
+        plain().with_processing(processing).expect("under a second")
+    };
+    // A frame of 100 bytes is 1 µs on a cable, 1 µs to receive and 1 µs to send to each child.
+    let chain = shape(Via::Chain, &one_switch(4));
+    assert_eq!(microseconds(&chain, 1000, 100, &slow(0)), 18.0 + 9.0 * 2.0);
+    let children = [vec![1, 2], vec![], vec![3, 4], vec![], vec![]];
+    let plan = Plan::from_children(Via::Binary, 0, &children).expect("a plan");
+    let figure = Shape::of(&plan, &one_switch(5), &[0, 1, 2, 3, 4]);
+    assert_eq!(microseconds(&figure, 1000, 100, &slow(0)), 14.0 + 9.0 * 3.0);
+    // Nobody passes on what is sent to each by the root, nor a cast.
+    for via in [Via::Flat, Via::Cast] {
+        let shape = shape(via, &one_switch(4));
+        assert_eq!(microseconds(&shape, 1000, 100, &slow(0)), microseconds(&shape, 1000, 100, &plain()), "{via}");
+    }
+    // On one core for all there is time for the 3 sends and 3 receptions of 10 frames, one after the other.
+    assert_eq!(microseconds(&chain, 1000, 100, &slow(1)), 60.0 + 5.0);
+    assert_eq!(microseconds(&shape(Via::Cast, &one_switch(4)), 1000, 100, &slow(1)), 10.0 + 30.0 + 5.0);
+}
+
+#[test]
+fn a_token_bucket_lets_what_follows_the_first_segment_pass_sooner() {
+    let chain = shape(Via::Chain, &one_switch(4));
+    let bucket = |burst_ns| plain().with_burst_ns(burst_ns).expect("under a second");
+    assert_eq!(microseconds(&chain, 1000, 100, &bucket(4000)), 18.0 + 9.0 - 3.0);
+    assert_eq!(microseconds(&chain, 1000, 100, &bucket(500)), 18.0 + 9.0, "the first segment takes more");
+    assert_eq!(microseconds(&chain, 1000, 100, &bucket(50_000)), 18.0, "no less than the way there");
+    let processing = Processing { send_frame_ns: 100, receive_frame_ns: 300, ..Processing::default() };
+    let busy = bucket(50_000).with_processing(processing).expect("the same");
+    assert_eq!(microseconds(&chain, 1000, 100, &busy), 18.0 + 9.0 * 0.4);
+}
+
+#[test]
 fn equation_2_prices_the_tree_of_figure_8() {
     let children = [vec![1, 2], vec![], vec![3, 4], vec![], vec![]];
     let plan = Plan::from_children(Via::Binary, 0, &children).expect("a plan");

@@ -4,7 +4,7 @@
 use super::{Chosen, MAX_NETWORK_BYTES, MAX_SWITCHES, Network, SavedTree, most_ranks, rank_name};
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::route::{via_from_wire, via_to_wire};
-use ethbcast_planning::model::{Broadcast, Calibration, HostCost, Point};
+use ethbcast_planning::model::{Broadcast, Calibration, HostCost, Point, Processing};
 use ethbcast_planning::plan::{Plan, Via};
 use ethbcast_planning::topology::{Place, Topology, Uplink};
 use ethbcast_transport::wire::Rank;
@@ -129,8 +129,8 @@ fn read_topology(from: &mut BodyReader<'_>, size: u16) -> Option<Topology> {
 /// Stands for broadcast that is not policed where the rate does above which it is.
 const FULL_RATE: u64 = u64::MAX;
 
-/// Loss, the rate above which broadcast is policed, the points, then of each rank what a frame takes it; zero stands
-/// for what is not known.
+/// Loss, the rate above which broadcast is policed, the points, of each rank what a frame takes it, what processors
+/// take, how much links let pass at once; zero stands for what is not known.
 fn write_calibration(calibration: &Calibration, out: &mut BodyWriter) {
     let broadcast = match calibration.broadcast() {
         Broadcast::Untried => 0,
@@ -147,6 +147,13 @@ fn write_calibration(calibration: &Calibration, out: &mut BodyWriter) {
         let rank = name.strip_prefix("rank").and_then(|rank| rank.parse().ok()).unwrap_or(Rank::NONE.0);
         out.u16(rank).u64(*injection_ns);
     }
+    out.u8(u8::from(calibration.processing().is_some()));
+    if let Some(processing) = calibration.processing() {
+        let &Processing { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, .. } = processing;
+        out.u64(send_frame_ns).u64(send_byte_ps).u64(receive_frame_ns).u64(receive_byte_ps);
+        out.u64(processing.wake_up_ns).u32(processing.shared_cores);
+    }
+    out.u64(calibration.burst_ns());
 }
 
 fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration> {
@@ -165,7 +172,24 @@ fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration>
             (rank < size).then(|| HostCost { name: rank_name(rank.into()), injection_ns })
         })
         .collect::<Option<Vec<_>>>()?;
-    calibration_of(points, loss, broadcast, hosts)
+    let calibration = calibration_of(points, loss, broadcast, hosts)?;
+    let calibration = match from.u8()? {
+        0 => calibration,
+        1 => calibration.with_processing(read_processing(from)?).ok()?,
+        _ => return None,
+    };
+    calibration.with_burst_ns(from.u64()?).ok()
+}
+
+fn read_processing(from: &mut BodyReader<'_>) -> Option<Processing> {
+    Some(Processing {
+        send_frame_ns: from.u64()?,
+        send_byte_ps: from.u64()?,
+        receive_frame_ns: from.u64()?,
+        receive_byte_ps: from.u64()?,
+        wake_up_ns: from.u64()?,
+        shared_cores: from.u32()?,
+    })
 }
 
 /// What was measured, of no single host.
@@ -210,6 +234,9 @@ mod tests {
         let points = Calibration::assumed(1_000_000_000, 1468).points().to_vec();
         let calibration = calibration_of(points, 0.01, Broadcast::Policed(500), vec![cost]);
         assert!(calibration.is_some() && topology.is_some());
+        let processing = Processing { send_frame_ns: 1, receive_byte_ps: 4, shared_cores: 2, ..Processing::default() };
+        let calibration =
+            calibration.map(|it| it.with_processing(processing).and_then(|it| it.with_burst_ns(7)).expect("little"));
         let full = Network { topology, calibration, chosen: Chosen::Via(Via::Kary(4)), casts: false, probe: true };
         vec![Network::unknown(), full.clone(), Network { chosen: Chosen::Saved(tree(3)), ..full }]
     }

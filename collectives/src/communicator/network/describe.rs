@@ -93,7 +93,13 @@ fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<C
     let hosts = hosts.iter().enumerate().filter_map(cost).collect();
     let (points, broadcast) = (calibration.points().to_vec(), calibration.broadcast());
     let most = usize::from(u8::MAX);
-    match calibration_of(points, calibration.loss(), broadcast, hosts) {
+    let told = calibration_of(points, calibration.loss(), broadcast, hosts);
+    let told = told.and_then(|told| told.with_burst_ns(calibration.burst_ns()).ok());
+    let told = match calibration.processing() {
+        Some(&processing) => told.and_then(|told| told.with_processing(processing).ok()),
+        None => told,
+    };
+    match told {
         Some(calibration) if calibration.points().len() <= most => Ok(calibration),
         _ => refuse(format!("a calibration of more than {most} sizes is too much for a group: leave some out")),
     }

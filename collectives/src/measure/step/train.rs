@@ -5,6 +5,7 @@ use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::parcel::Parcel;
 use crate::measure::probe::{Probe, ProbeWriter};
+use crate::measure::processor::{ProcessorTime, Work, between};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
@@ -53,6 +54,9 @@ pub(in crate::measure) struct Train {
     first_nanos: u64,
     /// Whether it ever stood still.
     stalled: bool,
+    /// What both ends' processors had done by then, if they tell.
+    work: Vec<Work>,
+    processor_time: Option<ProcessorTime>,
     latest: Option<(u64, ReportBody)>,
     /// The report that ends the train has come.
     closed: bool,
@@ -71,6 +75,7 @@ impl Train {
             least_messages: settings.train_messages,
             patience: settings.patience,
             window_frames: WINDOW_START_FRAMES,
+            processor_time: findings.processor_time,
             ..Train::default()
         }
     }
@@ -118,6 +123,20 @@ impl Train {
         }
     }
 
+    fn note_work(&mut self, report: &Report) {
+        if let Some(processor_time) = self.processor_time {
+            let (sending_nanos, receiving_nanos) = (processor_time.nanos(), report.body.worked_nanos);
+            self.work.push(Work { seen: report.seen, sent: self.next, receiving_nanos, sending_nanos });
+        }
+    }
+
+    /// What a message takes both processors, to send and to receive, in the part that counts.
+    fn work_nanos(&self) -> Option<(u64, u64)> {
+        let ((first, _), (last, _)) = steady_part(&self.reports, None)?;
+        let at = |seen| self.work.iter().find(|work| work.seen == seen);
+        between(at(first)?, at(last)?, self.parcel)
+    }
+
     /// The time for a message: the slope from the end of the lead-in to the last frame that arrived.
     fn gap_nanos(&self) -> Option<u64> {
         let ((first, first_nanos), (last, last_nanos)) =
@@ -159,10 +178,12 @@ impl Step for Train {
         if report.asked && !self.ended {
             // It stood still because reports were lost. What counts is the time since.
             self.reports.clear();
+            self.work.clear();
             self.stalled = true;
         } else if report.seen > self.seen() {
             self.reports.push((report.seen, report.body.last_nanos));
             self.first_nanos = report.body.first_nanos;
+            self.note_work(&report);
         }
         self.latest = Some((report.seen, report.body));
         self.due = Some(now + self.patience());
@@ -214,6 +235,10 @@ impl Step for Train {
         let target = &mut findings.targets[self.target];
         if let Some(gap_nanos) = self.gap_nanos() {
             target.gaps.entry(self.parcel.bytes).or_default().push(gap_nanos);
+        }
+        if let Some((sending, receiving)) = self.work_nanos() {
+            target.sending.entry(self.parcel.bytes).or_default().push(sending);
+            target.receiving.entry(self.parcel.bytes).or_default().push(receiving);
         }
         if let Some((seen, body)) = self.latest {
             // What came after the last one that arrived is lost, too, once the end is known.

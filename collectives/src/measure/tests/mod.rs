@@ -72,7 +72,7 @@ fn identity(host: usize) -> Identity {
 }
 
 fn responder(host: usize) -> Responder {
-    let info = HostInfo { group: "test".to_owned(), host: format!("n{host}") };
+    let info = HostInfo { group: "test".to_owned(), host: format!("n{host}"), machine: 5 };
     Responder::new(identity(host), MTU_BYTES, Some(info))
 }
 

@@ -87,6 +87,29 @@ fn a_process_takes_its_time_for_each_frame() {
 }
 
 #[test]
+fn a_process_does_one_thing_after_the_other() {
+    let mut network = star(2);
+    let host = network.host_mut(0);
+    (host.per_sent_frame_cost, host.per_sent_byte_cost_picos) = (Duration::from_micros(10), 10_000);
+    let host = network.host_mut(1);
+    (host.per_frame_cost, host.per_byte_cost_picos) = (Duration::from_micros(1), 2_000);
+    let senders = [Postbox::sending(full_frames(0, host_mac(1), 3))];
+    let mut simulation = Simulation::new(&network, postboxes(2, senders), NoFaults);
+    settle(&mut simulation);
+    let (sent, received) = (10_000 + 10 * 1514, 1_000 + 2 * 1514);
+    let first = sent + 2 * (FULL_FRAME_NANOS + 500) + received;
+    assert_eq!(simulation.machines()[1].arrivals(), [first, first + sent, first + 2 * sent]);
+    // What comes while the process sends waits until it is done.
+    let mut network = star(2);
+    (0..2).for_each(|host| network.host_mut(host).per_sent_frame_cost = Duration::from_micros(100));
+    let both = [0, 1].map(|host| Postbox::sending(full_frames(host, host_mac(1 - host), 1)));
+    let mut simulation = Simulation::new(&network, postboxes(2, both), NoFaults);
+    simulation.machine_mut(1).outbox.extend(full_frames(1, host_mac(0), 1));
+    settle(&mut simulation);
+    assert_eq!(simulation.machines()[1].arrivals(), [200_000], "its second frame comes first");
+}
+
+#[test]
 fn an_idle_process_wakes_up_late_and_finds_what_has_come_meanwhile() {
     let mut network = star(2);
     network.host_mut(1).wake_up = Duration::from_micros(30);

@@ -5,6 +5,7 @@
 //! measured_from = "n0"                    # may be left out
 //! loss = 0.001                            # may be left out: the share of frames that a receiver misses
 //! cast_max_frames_per_second = 10000      # may be left out: broadcast is policed above this
+//! burst_ns = 500000                       # may be left out: what links let pass at once after a pause (token buckets)
 //! cast_tried = true                       # may be left out: broadcast was tried, and arrives
 //!
 //! [[point]]
@@ -15,10 +16,18 @@
 //! [[host]]                                # may be left out: hosts that were measured one by one
 //! name = "n3"
 //! injection_ns = 121000                   # how long it, or its cable, is busy with a full frame
+//!
+//! [processing]                            # may be left out: what a host's processor takes
+//! send_frame_ns = 2300                    # for each frame
+//! send_byte_ps = 350                      # and for each byte of it, in picoseconds
+//! receive_frame_ns = 1900
+//! receive_byte_ps = 300
+//! wake_up_ns = 6000                       # may be left out: from a frame's arrival to a sleeping host's taking notice
+//! shared_cores = 2                        # may be left out: all hosts run on one machine of so many processors
 //! ```
 
 use super::hosts::{HostCost, Hosts};
-use super::{Broadcast, Calibration, CalibrationError, Field, Point};
+use super::{Broadcast, Calibration, CalibrationError, Field, Point, Processing};
 use crate::schema::{self, LineStarts};
 use serde::Deserialize;
 use toml::Spanned;
@@ -31,12 +40,14 @@ struct CalibrationFile {
     measured_from: Option<String>,
     loss: Option<Spanned<f64>>,
     cast_max_frames_per_second: Option<Spanned<u64>>,
+    burst_ns: Option<Spanned<u64>>,
     #[serde(default)]
     cast_tried: bool,
     #[serde(default)]
     point: Vec<PointTable>,
     #[serde(default)]
     host: Vec<HostTable>,
+    processing: Option<Spanned<Processing>>,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +85,9 @@ impl Calibration {
             // Debug writes the shortest number that reads back as the same, with a decimal point or an exponent.
             text += &format!("loss = {:?}\n", self.loss);
         }
+        if self.burst_ns > 0 {
+            text += &format!("burst_ns = {}\n", self.burst_ns);
+        }
         match self.broadcast {
             Broadcast::Untried => {}
             Broadcast::FullRate => text += "cast_tried = true\n",
@@ -86,7 +100,7 @@ impl Calibration {
             text +=
                 &format!("\n[[host]]\nname = {}\ninjection_ns = {injection_ns}\n", toml::Value::from(name.as_str()));
         }
-        text
+        text + &self.processing().map(|processing| processing.to_toml()).unwrap_or_default()
     }
 }
 
@@ -101,6 +115,8 @@ fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
         loss: file.loss.as_ref().map_or(0.0, |loss| *loss.get_ref()),
         broadcast: file.broadcast(),
         hosts: hosts.read_from(file_name, lines),
+        burst_ns: file.burst_ns.as_ref().map_or(0, |burst_ns| *burst_ns.get_ref()),
+        processing: file.processing.as_ref().map(|processing| *processing.get_ref()),
     };
     calibration.checked().map_err(|(field, problem)| {
         let line = file.offset_of(field).map(|offset| starts.line_at(offset));
@@ -126,6 +142,8 @@ impl CalibrationFile {
             Field::Host(at) => self.host[at].name.span(),
             Field::Injection(at) => self.host[at].injection_ns.span(),
             Field::Loss => self.loss.as_ref()?.span(),
+            Field::Burst => self.burst_ns.as_ref()?.span(),
+            Field::Processing => self.processing.as_ref()?.span(),
             Field::CastRate => self.cast_max_frames_per_second.as_ref()?.span(),
         };
         Some(span.start)

@@ -6,8 +6,10 @@
 
 mod file;
 mod hosts;
+mod processing;
 
 pub use hosts::HostCost;
+pub use processing::Processing;
 
 use crate::schema::SchemaProblem;
 use crate::source_error::SourceError;
@@ -45,6 +47,8 @@ pub struct Calibration {
     loss: f64,
     broadcast: Broadcast,
     hosts: Hosts,
+    processing: Option<Processing>,
+    burst_ns: u64,
 }
 
 /// A refused calibration: where, and what is wrong. Displayed as `calibration.toml:4: …`.
@@ -115,6 +119,17 @@ pub enum CalibrationProblem {
         /// Where it was measured now.
         now: String,
     },
+    /// A processor that takes over a second for a frame.
+    #[error("expected {name} of at most 1000000000, found {value}; measure again with `ethbcast probe`")]
+    Processing {
+        /// The number.
+        name: &'static str,
+        /// What it is.
+        value: u64,
+    },
+    /// A token bucket of over a second.
+    #[error("expected burst_ns of at most 1000000000, found {0}; measure again with `ethbcast probe`")]
+    Burst(u64),
     /// Broadcast at no frames per second.
     #[error("expected cast_max_frames_per_second above 0, found 0; leave it out if broadcast is not policed")]
     ZeroCastRate,
@@ -130,6 +145,8 @@ enum Field {
     CastRate,
     Host(usize),
     Injection(usize),
+    Processing,
+    Burst,
 }
 
 /// The frame's header and the Ethernet header in front of it; [`Calibration::assumed`] adds them to each frame.
@@ -141,14 +158,28 @@ const ASSUMED_LATENCY_NS: i64 = 30_000;
 /// The longest message [`Calibration::assumed`] tabulates, in frames; beyond it the line goes on.
 const ASSUMED_FRAMES: u64 = 1024;
 
+/// No link lets more pass at once: a second's worth.
+const MOST_BURST_NS: u64 = 1_000_000_000;
+
 impl Calibration {
     /// A calibration without loss or policing from points in order of size.
     ///
     /// # Errors
     /// [`CalibrationError`] for fewer than two points, sizes that do not rise, gaps of zero and gaps that fall.
     pub fn from_points(points: Vec<Point>) -> Result<Self, CalibrationError> {
-        let calibration = Self { points, loss: 0.0, broadcast: Broadcast::Untried, hosts: Hosts::default() };
+        let calibration = Self::of(points);
         calibration.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+    }
+
+    fn of(points: Vec<Point>) -> Self {
+        Self {
+            points,
+            loss: 0.0,
+            broadcast: Broadcast::Untried,
+            hosts: Hosts::default(),
+            processing: None,
+            burst_ns: 0,
+        }
     }
 
     /// What to believe of a network that nobody measured: frames at the link's rate, each with its headers (46 bytes)
@@ -171,7 +202,7 @@ impl Calibration {
             frame_payload_bytes * ASSUMED_FRAMES,
             frame(frame_payload_bytes).saturating_mul(ASSUMED_FRAMES),
         ));
-        Self { points, loss: 0.0, broadcast: Broadcast::Untried, hosts: Hosts::default() }
+        Self::of(points)
     }
 
     /// The same with `loss`, the probability that a receiver misses a frame.
@@ -198,6 +229,23 @@ impl Calibration {
         Self { broadcast, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
+    /// The same with what the hosts' processors take.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::Processing`] if that is over a second for a frame.
+    pub fn with_processing(self, processing: Processing) -> Result<Self, CalibrationError> {
+        let with = Self { processing: Some(processing), ..self };
+        with.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+    }
+
+    /// The same where links are token buckets: after a pause so many nanoseconds' worth pass at once.
+    ///
+    /// # Errors
+    /// [`CalibrationProblem::Burst`] if that is over a second.
+    pub fn with_burst_ns(self, burst_ns: u64) -> Result<Self, CalibrationError> {
+        Self { burst_ns, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+    }
+
     /// The table, by rising size.
     pub fn points(&self) -> &[Point] {
         &self.points
@@ -216,6 +264,16 @@ impl Calibration {
     /// What is known of broadcast.
     pub fn broadcast(&self) -> Broadcast {
         self.broadcast
+    }
+
+    /// What the hosts' processors take, if that was measured.
+    pub fn processing(&self) -> Option<&Processing> {
+        self.processing.as_ref()
+    }
+
+    /// How many nanoseconds' worth pass a link at once after a pause; 0 for a wire.
+    pub fn burst_ns(&self) -> u64 {
+        self.burst_ns
     }
 
     /// What a full frame of so much payload is on a cable, in bits, its headers included.
@@ -277,6 +335,10 @@ impl Calibration {
         if self.broadcast == Broadcast::Policed(0) {
             return Err((Field::CastRate, CalibrationProblem::ZeroCastRate));
         }
+        if self.burst_ns > MOST_BURST_NS {
+            return Err((Field::Burst, CalibrationProblem::Burst(self.burst_ns)));
+        }
+        self.processing.iter().try_for_each(Processing::check)?;
         self.hosts.check()?;
         Ok(self)
     }

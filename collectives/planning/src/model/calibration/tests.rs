@@ -160,3 +160,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_processors_take_is_read_as_it_is_written_and_refused_beyond_reason() {
+    let processing =
+        Processing { send_frame_ns: 2300, send_byte_ps: 350, receive_frame_ns: 1900, ..Processing::default() };
+    let own = file().with_processing(processing).expect("under a second");
+    let shared = file().with_processing(Processing { shared_cores: 2, wake_up_ns: 6000, ..processing });
+    let shared = shared.and_then(|shared| shared.with_burst_ns(500_000)).expect("the same");
+    for calibration in [own, shared] {
+        let text = calibration.to_toml();
+        assert_eq!(Calibration::parse(&text, "c.toml").as_ref(), Ok(&calibration));
+        let refusal =
+            |from, to| Calibration::parse(&text.replacen(from, to, 1), "c.toml").expect_err("refused").to_string();
+        let line = text.lines().position(|line| line == "[processing]").expect("there") + 1;
+        assert_eq!(
+            refusal("send_byte_ps = 350", "send_byte_ps = 1000000001"),
+            format!(
+                "c.toml:{line}: expected send_byte_ps of at most 1000000000, found 1000000001; measure again with \
+                 `ethbcast probe`"
+            )
+        );
+        assert!(refusal("send_byte_ps = 350", "send_byte_ps = -1").contains("expected u64"));
+        assert!(refusal("send_frame_ns", "send_frames").contains("unknown field"));
+    }
+    assert_eq!(processing.sending_ns(2.0, 1000), 4600.0 + 350.0);
+    assert_eq!(processing.receiving_ns(2.0, 1000), 3800.0);
+}

@@ -25,6 +25,10 @@ pub struct Shape {
     pub height: usize,
     /// The most children of any rank.
     pub degree: usize,
+    /// The children of the root.
+    pub root_degree: usize,
+    /// The most children of any rank but the root: what it has received it sends so often.
+    pub relay_degree: usize,
     /// The most edges of the plan on any one direction of any cable, those of hosts included: for every segment it
     /// carries so many. 1 for a cast, which cables carry once; 0 for a root alone.
     pub worst_flows: usize,
@@ -61,6 +65,8 @@ pub struct BlockRound {
     pub flows: usize,
     /// How often such a step happens.
     pub times: usize,
+    /// Whether a host sends and receives in it.
+    pub is_exchange: bool,
 }
 
 impl Shape {
@@ -86,11 +92,14 @@ impl Shape {
             Via::Cast => plan.degree().min(1),
             _ => sends.worst_flows().max(plan.degree()).max(of_rounds),
         };
+        let relays = (0..plan.ranks()).filter(|&rank| rank != plan.root());
         Self {
             via: plan.via(),
             ranks: plan.ranks(),
             height: plan.height(),
             degree: plan.degree(),
+            root_degree: plan.children(plan.root()).len(),
+            relay_degree: relays.map(|rank| plan.children(rank).len()).max().unwrap_or(0),
             worst_flows,
             paths: sends.slowest_paths(),
             rounds,
@@ -179,10 +188,11 @@ impl<'a> Sends<'a> {
                 std::iter::successors(Some(1), |distance| Some(distance * 2)).take_while(|&distance| distance < ranks);
             rounds.extend(distances.map(|distance| {
                 let partner = |rank: usize| rank ^ distance;
-                BlockRound { blocks: distance, flows: self.flows(partner), times: 1 }
+                BlockRound { blocks: distance, flows: self.flows(partner), times: 1, is_exchange: true }
             }));
         } else if ranks > 1 {
-            rounds.push(BlockRound { blocks: 1, flows: self.flows(|rank| (rank + 1) % ranks), times: ranks - 1 });
+            let flows = self.flows(|rank| (rank + 1) % ranks);
+            rounds.push(BlockRound { blocks: 1, flows, times: ranks - 1, is_exchange: true });
         }
         rounds
     }
@@ -194,7 +204,7 @@ impl<'a> Sends<'a> {
             below[rank] += self.plan.children(rank).iter().map(|&child| below[child]).sum::<usize>();
         }
         let steps = self.step.iter().copied().max().unwrap_or(0);
-        let mut rounds = vec![BlockRound { blocks: 0, flows: 1, times: 1 }; steps];
+        let mut rounds = vec![BlockRound { blocks: 0, flows: 1, times: 1, is_exchange: false }; steps];
         for (_, to) in self.plan.edges() {
             let round = &mut rounds[self.step[to] - 1];
             (round.blocks, round.flows) = (round.blocks.max(below[to]), round.flows.max(sharing[to]));

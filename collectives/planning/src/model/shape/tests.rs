@@ -93,7 +93,7 @@ fn blocks_are_scattered_by_halves_and_gathered_round_a_ring() {
     let blocks: Vec<_> = six.rounds.iter().map(|round| (round.blocks, round.times)).collect();
     assert_eq!(blocks, [(2, 1), (2, 1), (1, 1), (1, 5)]);
     let round_robin = shape(Via::ScatterAllgather, "fig9-5", &binomial(32));
-    assert_eq!(round_robin.rounds.last(), Some(&BlockRound { blocks: 1, flows: 8, times: 31 }));
+    assert_eq!(round_robin.rounds.last(), Some(&BlockRound { blocks: 1, flows: 8, times: 31, is_exchange: true }));
 }
 
 #[test]
