@@ -3,8 +3,8 @@
 use super::basis::Basis;
 use ethbcast_collectives::session::ledger::{Cut, Cutter, Fragment};
 
-/// So many fragments are known: 16 MiB. Of more, every second is, every fourth, and so on; those between are tried where
-/// their neighbours were found.
+/// So many fragments are known: 16 MiB. Of more, every second is, every fourth, and so on; those between are tried
+/// where their neighbours were found.
 const MOST_FRAGMENTS: usize = 1 << 20;
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;

@@ -186,7 +186,8 @@ impl Sections {
         ledgers.map(Due::Ledgers).or_else(|| chunks().map(Due::Chunks)).unwrap_or(Due::End)
     }
 
-    /// The next section has ledgers and so many fragments, the first of which begins so far before the stretch; its parts.
+    /// The next section has ledgers and so many fragments, the first of which begins so far before the stretch; its
+    /// parts.
     ///
     /// # Panics
     /// If ledgers are not due.

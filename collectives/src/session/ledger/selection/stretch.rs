@@ -117,8 +117,8 @@ impl StretchLedger {
         StretchLedger::read(place, before, &bytes)
     }
 
-    /// From its ledgers and, behind them, the fragments, as they stand in the stream; the first fragment begins so many bytes
-    /// before the stretch.
+    /// From its ledgers and, behind them, the fragments, as they stand in the stream; the first of them begins so
+    /// many bytes before the stretch.
     ///
     /// # Panics
     /// If they are not as long as those of the place are.
