@@ -155,7 +155,7 @@ fn call(
         own()
     };
     let settings = process.settings.as_ref().ok_or(Reason::Off);
-    let found = process.table.and_then(|table| settings.and_then(|settings| Ok((table, settings))));
+    let found = process.table.and_then(|table| settings.map(|settings| (table, settings)));
     let (table, settings) = match found {
         Ok(found) => found,
         Err(reason) => return passed(reason),
