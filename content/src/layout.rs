@@ -1,7 +1,7 @@
 //! Where everything is in the stream of a directory: the manifest first, then of each file its data and a byte that
 //! says what became of it.
 
-use crate::manifest::Manifest;
+use crate::manifest::{FileData, Manifest, Node};
 
 /// What became of a file at the sender, told after its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,19 @@ impl Layout {
         self.bytes
     }
 
+    /// The entry of a file, by its place among the files.
+    pub fn file(&self, number: usize) -> Option<usize> {
+        self.files.get(number).map(|&(entry, _)| entry as usize)
+    }
+
+    /// What the manifest says of the data of an entry; none of what is no file.
+    pub fn data(&self, entry: usize) -> Option<&FileData> {
+        match &self.manifest.entries()[entry].node {
+            Node::File(data) => Some(data),
+            _ => None,
+        }
+    }
+
     /// What is at an offset of the stream; none at its end.
     pub fn at(&self, offset: u64) -> Option<Piece> {
         if offset < self.manifest_bytes {
@@ -108,8 +121,7 @@ impl Layout {
         let index = self.files.partition_point(|&(_, begin)| begin <= offset).checked_sub(1)?;
         let (entry, begin) = self.files[index];
         let entry = entry as usize;
-        let crate::manifest::Node::File(data) = &self.manifest.entries()[entry].node else { return None };
-        Some(match data.at(offset - begin) {
+        Some(match self.data(entry)?.at(offset - begin) {
             Some(extent) => Piece::Data { entry, offset: extent.offset, bytes: extent.bytes },
             None => Piece::Verdict { entry },
         })

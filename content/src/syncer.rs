@@ -10,8 +10,8 @@ pub struct Syncer(Way);
 
 enum Way {
     Thread {
-        told: SyncSender<()>,
-        thread: JoinHandle<Result<()>>,
+        told: Option<SyncSender<()>>,
+        thread: Option<JoinHandle<Result<()>>>,
     },
     #[cfg(test)]
     AtOnce {
@@ -35,7 +35,7 @@ impl Syncer {
         let (told, rounds) = sync_channel::<()>(1);
         let work = move || rounds.iter().try_for_each(|()| sync());
         let thread = std::thread::Builder::new().name("sync".to_owned()).spawn(work)?;
-        Ok(Syncer(Way::Thread { told, thread }))
+        Ok(Syncer(Way::Thread { told: Some(told), thread: Some(thread) }))
     }
 
     /// One without a thread: who tells it waits.
@@ -47,7 +47,7 @@ impl Syncer {
     /// Tells it to sync; whether it was not busy with two rounds already.
     pub fn tell(&mut self) -> bool {
         match &mut self.0 {
-            Way::Thread { told, .. } => told.try_send(()).is_ok(),
+            Way::Thread { told, .. } => told.as_ref().is_some_and(|told| told.try_send(()).is_ok()),
             #[cfg(test)]
             Way::AtOnce { sync, ended } => {
                 *ended = ended.take().or_else(|| sync().err().map(Err));
@@ -59,7 +59,7 @@ impl Syncer {
     /// Whether it has ended, which it does only with an error.
     pub fn has_ended(&self) -> bool {
         match &self.0 {
-            Way::Thread { thread, .. } => thread.is_finished(),
+            Way::Thread { thread, .. } => thread.as_ref().is_none_or(JoinHandle::is_finished),
             #[cfg(test)]
             Way::AtOnce { ended, .. } => ended.is_some(),
         }
@@ -69,14 +69,26 @@ impl Syncer {
     ///
     /// # Errors
     /// The first error of all syncs.
-    pub fn finish(self) -> Result<()> {
-        match self.0 {
+    pub fn finish(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match &mut self.0 {
             Way::Thread { told, thread } => {
-                drop(told);
-                thread.join().unwrap_or_else(|_| Err(Error::other("the syncing thread panicked")))
+                drop(told.take());
+                let panicked = |_| Err(Error::other("the syncing thread panicked"));
+                thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or_else(panicked))
             }
             #[cfg(test)]
-            Way::AtOnce { ended, .. } => ended.unwrap_or(Ok(())),
+            Way::AtOnce { ended, .. } => ended.take().unwrap_or(Ok(())),
         }
+    }
+}
+
+impl Drop for Syncer {
+    /// What it syncs is closed, and unlocked, before anybody goes on.
+    fn drop(&mut self) {
+        drop(self.end());
     }
 }

@@ -4,8 +4,10 @@ mod args;
 mod exit;
 mod lab;
 mod manual;
+mod mpi_env;
 mod perf;
 mod plan;
+mod port;
 mod probe;
 mod program;
 mod progress;
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(args),
         Command::Man(args) => manual::write_pages(&args),
         Command::Completions(args) => manual::print_completions(&args),
+        Command::MpiEnv(args) => mpi_env::run(&args),
+        Command::Port(args) => port::run(&args),
         Command::Watch(args) => watcher::run(&args),
     };
     exit::finish(result)

@@ -4,6 +4,7 @@ use crate::manifest::{Attributes, Manifest, Owner, Time};
 use crate::name;
 use ethbcast_collectives::session::FileAttributes;
 use nix::unistd::{Group, User};
+use parking_lot::Mutex;
 use rustix::fs::{self as linux, AtFlags, Mode, Timespec, Timestamps, XattrFlags};
 use rustix::process::{Gid, Uid};
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What stays of a mode without its owner: a program that runs as its owner must not run as another.
 const MODE_WITHOUT_OWNER: u16 = 0o1777;
@@ -19,44 +21,53 @@ const MODE_WITHOUT_OWNER: u16 = 0o1777;
 #[derive(Debug, Default)]
 pub struct Setter {
     /// Users and groups of this host, by their place in the list of owners.
-    owners: HashMap<u16, (u32, u32)>,
-    may_not_own: bool,
-    may_not_xattr: bool,
+    owners: Mutex<HashMap<u16, (u32, u32)>>,
+    may_not_own: AtomicBool,
+    may_not_xattr: AtomicBool,
 }
 
-impl Setter {
-    /// Those of an open file or directory.
-    pub(super) fn set(&mut self, file: impl AsFd, attributes: &Attributes, manifest: &Manifest) -> io::Result<()> {
-        let owned = match self.owner(attributes, manifest) {
+/// What something is given: these attributes, of this manifest.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    setter: &'a Setter,
+    attributes: &'a Attributes,
+    manifest: &'a Manifest,
+}
+
+impl Given<'_> {
+    /// The attributes.
+    #[cfg(test)]
+    pub(super) fn attributes(&self) -> &Attributes {
+        self.attributes
+    }
+
+    /// To an open file or directory.
+    pub(super) fn set(&self, file: impl AsFd) -> io::Result<()> {
+        let Given { setter, attributes, manifest } = self;
+        let owned = match setter.owner(attributes, manifest) {
             Some((user, group)) => {
                 let owned = linux::fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
-                self.heed_owner(owned)?
+                setter.heed_owner(owned)?
             }
             None => false,
         };
         for xattr in &attributes.xattrs {
             let set = linux::fsetxattr(&file, &*xattr.name, &xattr.value, XattrFlags::empty());
-            self.heed_xattr(set, &xattr.name)?;
+            setter.heed_xattr(set, &xattr.name)?;
         }
         linux::fchmod(&file, mode(attributes, owned))?;
         Ok(linux::futimens(&file, &times(attributes))?)
     }
 
-    /// Those of something that is not opened: a link, a device node, a fifo, right in a directory.
-    pub(super) fn set_at(
-        &mut self,
-        directory: impl AsFd,
-        name: &Path,
-        attributes: &Attributes,
-        manifest: &Manifest,
-        is_link: bool,
-    ) -> io::Result<()> {
+    /// To something that is not opened: a link, a device node, a fifo, right in a directory.
+    pub(super) fn set_at(&self, directory: impl AsFd, name: &Path, is_link: bool) -> io::Result<()> {
+        let Given { setter, attributes, manifest } = self;
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        let owned = match self.owner(attributes, manifest) {
+        let owned = match setter.owner(attributes, manifest) {
             Some((user, group)) => {
                 let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
                 let owned = linux::chownat(&directory, name, user, group, flags);
-                self.heed_owner(owned)?
+                setter.heed_owner(owned)?
             }
             None => false,
         };
@@ -65,20 +76,27 @@ impl Setter {
         }
         Ok(linux::utimensat(&directory, name, &times(attributes), flags)?)
     }
+}
+
+impl Setter {
+    /// What something of a manifest is given.
+    pub fn gives<'a>(&'a self, attributes: &'a Attributes, manifest: &'a Manifest) -> Given<'a> {
+        Given { setter: self, attributes, manifest }
+    }
 
     /// Whose a file is to be here.
-    fn owner(&mut self, attributes: &Attributes, manifest: &Manifest) -> Option<(u32, u32)> {
+    fn owner(&self, attributes: &Attributes, manifest: &Manifest) -> Option<(u32, u32)> {
         let place = attributes.owner?;
         let owner = manifest.owner_at(place)?;
-        Some(*self.owners.entry(place).or_insert_with(|| known_here(owner)))
+        Some(*self.owners.lock().entry(place).or_insert_with(|| known_here(owner)))
     }
 
     /// Whether the owner was set; that this user may not is said once.
-    fn heed_owner(&mut self, result: rustix::io::Result<()>) -> io::Result<bool> {
+    fn heed_owner(&self, result: rustix::io::Result<()>) -> io::Result<bool> {
         match result {
             Ok(()) => Ok(true),
             Err(rustix::io::Errno::PERM) => {
-                if !std::mem::replace(&mut self.may_not_own, true) {
+                if !self.may_not_own.swap(true, Ordering::Relaxed) {
                     log::warn!(
                         "files belong to this user and not to the sender's owners: only root may give them away"
                     );
@@ -89,10 +107,10 @@ impl Setter {
         }
     }
 
-    fn heed_xattr(&mut self, result: rustix::io::Result<()>, name: &[u8]) -> io::Result<()> {
+    fn heed_xattr(&self, result: rustix::io::Result<()>, name: &[u8]) -> io::Result<()> {
         match result {
             Err(error @ (rustix::io::Errno::PERM | rustix::io::Errno::NOTSUP | rustix::io::Errno::ACCESS)) => {
-                if !std::mem::replace(&mut self.may_not_xattr, true) {
+                if !self.may_not_xattr.swap(true, Ordering::Relaxed) {
                     log::warn!("extended attributes such as {} cannot be set here: {error}", name::shown(name));
                 }
                 Ok(())

@@ -1,9 +1,9 @@
 //! A directory of this system: paths are resolved by the kernel (`openat2`), which follows no symbolic link and leads
 //! nowhere else, whoever changes the directory meanwhile.
 
-use super::attributes::{Setter, keep_attributes};
+use super::attributes::{Given, keep_attributes};
 use super::{Directory, DiskFile, Kind, or_here};
-use crate::manifest::{Attributes, Manifest, Special};
+use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
 use rustix::fs::{
     self as linux, AtFlags, Dev, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, makedev,
@@ -214,19 +214,12 @@ impl Directory for Beneath {
         linux::flock(&self.0, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
-    fn set_attributes(&self, setter: &mut Setter, attributes: &Attributes, manifest: &Manifest) -> io::Result<()> {
-        setter.set(&self.0, attributes, manifest)
+    fn set_attributes(&self, given: Given<'_>) -> io::Result<()> {
+        given.set(&self.0)
     }
 
-    fn set_attributes_at(
-        &self,
-        name: &Path,
-        setter: &mut Setter,
-        attributes: &Attributes,
-        manifest: &Manifest,
-        is_link: bool,
-    ) -> io::Result<()> {
-        setter.set_at(&self.0, name, attributes, manifest, is_link)
+    fn set_attributes_at(&self, name: &Path, given: Given<'_>, is_link: bool) -> io::Result<()> {
+        given.set_at(&self.0, name, is_link)
     }
 }
 
@@ -268,8 +261,8 @@ impl DiskFile for File {
         linux::flock(self, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
-    fn set_attributes(&self, setter: &mut Setter, attributes: &Attributes, manifest: &Manifest) -> io::Result<()> {
-        setter.set(self, attributes, manifest)
+    fn set_attributes(&self, given: Given<'_>) -> io::Result<()> {
+        given.set(self)
     }
 
     fn keep_attributes(&self, attributes: FileAttributes) -> io::Result<()> {

@@ -8,10 +8,10 @@ mod beneath;
 #[cfg(test)]
 pub(crate) mod model;
 
-pub use attributes::Setter;
+pub use attributes::{Given, Setter};
 pub use beneath::Beneath;
 
-use crate::manifest::{Attributes, Manifest, Special};
+use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -80,7 +80,7 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The system's.
-    fn set_attributes(&self, setter: &mut Setter, attributes: &Attributes, manifest: &Manifest) -> io::Result<()>;
+    fn set_attributes(&self, given: Given<'_>) -> io::Result<()>;
 
     /// Sets the mode and time that a single file keeps.
     ///
@@ -259,20 +259,13 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The system's.
-    fn set_attributes(&self, setter: &mut Setter, attributes: &Attributes, manifest: &Manifest) -> io::Result<()>;
+    fn set_attributes(&self, given: Given<'_>) -> io::Result<()>;
 
     /// Sets those of something that is not opened: a link, a device node, a fifo, right in this one.
     ///
     /// # Errors
     /// The system's.
-    fn set_attributes_at(
-        &self,
-        name: &Path,
-        setter: &mut Setter,
-        attributes: &Attributes,
-        manifest: &Manifest,
-        is_link: bool,
-    ) -> io::Result<()>;
+    fn set_attributes_at(&self, name: &Path, given: Given<'_>, is_link: bool) -> io::Result<()>;
 
     /// Whether a directory of that name is right in this one; what a link leads to does not count.
     ///

@@ -2,7 +2,7 @@
 
 use super::basis::Basis;
 use super::index::{Index, Place};
-use ethbcast_collectives::session::ledger::{Piece, StretchLedger, piece_name};
+use ethbcast_collectives::session::ledger::{Fragment, StretchLedger, fragment_name};
 use std::ops::Range;
 
 /// Where the bytes of a chunk are.
@@ -44,31 +44,34 @@ pub(super) fn read(parts: &[Part], bases: &[Basis], to: &mut [u8]) -> bool {
     rest.is_empty()
 }
 
-/// The pieces that end in a stretch, and where each is; the first may begin in the stretch before.
+/// The fragments that end in a stretch, and where each is; the first may begin in the stretch before.
 #[derive(Debug)]
-pub(super) struct Located(Vec<(Piece, Place)>);
+pub(super) struct Located(Vec<(Fragment, Place)>);
 
 impl Located {
-    /// Finds the pieces of a stretch.
+    /// Finds the fragments of a stretch.
     pub(super) fn find(ledger: &StretchLedger, index: &Index, bases: &[Basis]) -> Located {
-        let mut places: Vec<Option<Place>> = ledger.pieces().iter().map(|piece| index.find(piece.name)).collect();
+        let mut places: Vec<Option<Place>> =
+            ledger.fragments().iter().map(|fragment| index.find(fragment.name)).collect();
         if index.is_partial() {
-            try_neighbours(ledger.pieces(), &mut places, bases);
+            try_neighbours(ledger.fragments(), &mut places, bases);
         }
-        Located(ledger.pieces().iter().zip(places).filter_map(|(piece, place)| Some((*piece, place?))).collect())
+        Located(
+            ledger.fragments().iter().zip(places).filter_map(|(fragment, place)| Some((*fragment, place?))).collect(),
+        )
     }
 
     /// The parts that make these bytes of the content, if all of them were found.
     pub(super) fn parts(&self, content: &Range<u64>) -> Option<Box<[Part]>> {
-        let end_of = |piece: &Piece| piece.offset + u64::from(piece.bytes);
-        let first = self.0.partition_point(|(piece, _)| end_of(piece) <= content.start);
+        let end_of = |fragment: &Fragment| fragment.offset + u64::from(fragment.bytes);
+        let first = self.0.partition_point(|(fragment, _)| end_of(fragment) <= content.start);
         let (mut at, mut parts) = (content.start, Vec::new());
-        for (piece, place) in &self.0[first..] {
-            if piece.offset > at || at == content.end {
+        for (fragment, place) in &self.0[first..] {
+            if fragment.offset > at || at == content.end {
                 break;
             }
-            let end = end_of(piece).min(content.end);
-            let place = Place { offset: place.offset + (at - piece.offset), ..*place };
+            let end = end_of(fragment).min(content.end);
+            let place = Place { offset: place.offset + (at - fragment.offset), ..*place };
             parts.push(Part { place, bytes: (end - at) as usize });
             at = end;
         }
@@ -76,22 +79,22 @@ impl Located {
     }
 }
 
-/// Pieces that are not known are tried behind, then before, where their neighbours were found.
-fn try_neighbours(pieces: &[Piece], places: &mut [Option<Place>], bases: &[Basis]) {
+/// Fragments that are not known are tried behind, then before, where their neighbours were found.
+fn try_neighbours(fragments: &[Fragment], places: &mut [Option<Place>], bases: &[Basis]) {
     let mut buffer = Vec::new();
-    let mut is_at = |piece: &Piece, place: Place| {
-        buffer.resize(piece.bytes as usize, 0);
-        bases[place.basis].read(place.offset, &mut buffer) && piece_name(&buffer) == piece.name
+    let mut is_at = |fragment: &Fragment, place: Place| {
+        buffer.resize(fragment.bytes as usize, 0);
+        bases[place.basis].read(place.offset, &mut buffer) && fragment_name(&buffer) == fragment.name
     };
-    for at in 1..pieces.len() {
+    for at in 1..fragments.len() {
         let Some(before) = places[at - 1].filter(|_| places[at].is_none()) else { continue };
-        let place = Place { offset: before.offset + u64::from(pieces[at - 1].bytes), ..before };
-        places[at] = Some(place).filter(|place| is_at(&pieces[at], *place));
+        let place = Place { offset: before.offset + u64::from(fragments[at - 1].bytes), ..before };
+        places[at] = Some(place).filter(|place| is_at(&fragments[at], *place));
     }
-    for at in (1..pieces.len()).rev() {
+    for at in (1..fragments.len()).rev() {
         let Some(behind) = places[at].filter(|_| places[at - 1].is_none()) else { continue };
-        let offset = behind.offset.checked_sub(u64::from(pieces[at - 1].bytes));
+        let offset = behind.offset.checked_sub(u64::from(fragments[at - 1].bytes));
         let place = offset.map(|offset| Place { offset, ..behind });
-        places[at - 1] = place.filter(|place| is_at(&pieces[at - 1], *place));
+        places[at - 1] = place.filter(|place| is_at(&fragments[at - 1], *place));
     }
 }

@@ -1,11 +1,11 @@
-//! Where the pieces of the bases are, by their names.
+//! Where the fragments of the bases are, by their names.
 
 use super::basis::Basis;
-use ethbcast_collectives::session::ledger::{Cut, Cutter, Piece};
+use ethbcast_collectives::session::ledger::{Cut, Cutter, Fragment};
 
-/// So many pieces are known: 16 MiB. Of more, every second is, every fourth, and so on; those between are tried where
-/// their neighbours were found.
-const MOST_PIECES: usize = 1 << 20;
+/// So many fragments are known: 16 MiB. Of more, every second is, every fourth, and so on; those between are tried
+/// where their neighbours were found.
+const MOST_FRAGMENTS: usize = 1 << 20;
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 /// The part of a place that is its offset; before it stands the number of the basis.
@@ -20,7 +20,7 @@ pub(super) struct Place {
     pub offset: u64,
 }
 
-/// The names of pieces, and where each was seen first.
+/// The names of fragments, and where each was seen first.
 #[derive(Debug)]
 pub(super) struct Index {
     cut: Cut,
@@ -33,14 +33,14 @@ pub(super) struct Index {
 impl Index {
     /// Of all bases, which are read once.
     pub(super) fn of(bases: &[Basis], cut: Cut) -> Index {
-        Index::with_room(bases, cut, MOST_PIECES)
+        Index::with_room(bases, cut, MOST_FRAGMENTS)
     }
 
-    pub(super) fn with_room(bases: &[Basis], cut: Cut, most_pieces: usize) -> Index {
-        let mut index = Index { cut, places: Vec::with_capacity(most_pieces + 1), left_out: 0 };
+    pub(super) fn with_room(bases: &[Basis], cut: Cut, most_fragments: usize) -> Index {
+        let mut index = Index { cut, places: Vec::with_capacity(most_fragments + 1), left_out: 0 };
         for (number, basis) in bases.iter().enumerate() {
             let mut cutter = Cutter::new(cut);
-            let mut found = |piece: Piece, _: &[u8]| index.add(number, &piece, most_pieces);
+            let mut found = |fragment: Fragment, _: &[u8]| index.add(number, &fragment, most_fragments);
             basis.read_through(READ_BYTES, |bytes| cutter.feed(bytes, &mut found));
             cutter.finish(&mut found);
         }
@@ -49,34 +49,34 @@ impl Index {
         index
     }
 
-    fn add(&mut self, basis: usize, piece: &Piece, most_pieces: usize) {
-        let name = u64::from_be_bytes(piece.name);
+    fn add(&mut self, basis: usize, fragment: &Fragment, most_fragments: usize) {
+        let name = u64::from_be_bytes(fragment.name);
         if name & self.left_out != 0 {
             return;
         }
-        self.places.push((name, (basis as u64) << OFFSET_BITS | piece.offset));
-        if self.places.len() > most_pieces {
-            // What an image has most of, the same piece again and again, is known once.
+        self.places.push((name, (basis as u64) << OFFSET_BITS | fragment.offset));
+        if self.places.len() > most_fragments {
+            // What an image has most of, the same fragment again and again, is known once.
             self.places.sort_unstable();
             self.places.dedup_by_key(|(name, _)| *name);
-            while self.places.len() > most_pieces / 2 {
+            while self.places.len() > most_fragments / 2 {
                 self.left_out = self.left_out << 1 | 1;
                 self.places.retain(|(name, _)| name & self.left_out == 0);
             }
         }
     }
 
-    /// How its pieces were cut.
+    /// How its fragments were cut.
     pub(super) fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// Whether there may be pieces that it does not know.
+    /// Whether there may be fragments that it does not know.
     pub(super) fn is_partial(&self) -> bool {
         self.left_out != 0
     }
 
-    /// Where a piece of that name was.
+    /// Where a fragment of that name was.
     pub(super) fn find(&self, name: [u8; 8]) -> Option<Place> {
         let name = u64::from_be_bytes(name);
         let at = self.places.binary_search_by_key(&name, |(name, _)| *name).ok()?;

@@ -1,5 +1,5 @@
 //! What this host has already of a content that is about to come: what an earlier run left of it, in its place; and
-//! bases, which are like it, at the same offset or, by the names of pieces, anywhere.
+//! bases, which are like it, at the same offset or, by the names of fragments, anywhere.
 //!
 //! Nothing is believed: a chunk is here if its bytes hash to what its ledger says when it is asked for, and what is
 //! read is checked once more when it is used. So a journal that is wrong, or a basis that changes while it is read,
@@ -16,7 +16,7 @@ pub use basis::BasisError;
 use basis::{Basis, read_exactly};
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::ledger::{
-    CHUNK_BYTES, ChunkSet, Cut, HeldOffer, Holdings, Origin, Piece, STRETCH_BYTES, StretchLedger,
+    CHUNK_BYTES, ChunkSet, Cut, Fragment, HeldOffer, Holdings, Origin, STRETCH_BYTES, StretchLedger,
 };
 use ethbcast_collectives::session::live::ReadAt;
 use found::{Found, Located, Part};
@@ -34,7 +34,7 @@ pub struct Held {
     /// Where an older version of it would be: DEST, if nothing else was given.
     dest: Option<PathBuf>,
     place: Mutex<InPlace>,
-    /// The pieces of the bases, once somebody looks for some.
+    /// The fragments of the bases, once somebody looks for some.
     index: Mutex<Option<Index>>,
     /// Of the stretches that are not written yet.
     found: Mutex<BTreeMap<u64, Vec<Found>>>,
@@ -107,11 +107,11 @@ impl Held {
     /// Looks anywhere for the chunks that were not found.
     fn look_elsewhere(&self, ledger: &StretchLedger, found: &mut [Found], buffer: &mut Vec<u8>) {
         let bases = self.bases.read();
-        if ledger.pieces().is_empty() || bases.is_empty() {
+        if ledger.fragments().is_empty() || bases.is_empty() {
             return;
         }
         let mut index = self.index.lock();
-        let cut = cut_of(ledger.pieces());
+        let cut = cut_of(ledger.fragments());
         if index.as_ref().is_none_or(|index| cut == Cut::ContentDefined && index.cut() != cut) {
             *index = Some(Index::of(&bases, cut));
         }
@@ -128,10 +128,10 @@ impl Held {
     }
 }
 
-/// How these pieces were cut.
-fn cut_of(pieces: &[Piece]) -> Cut {
-    let is_chunk = |piece: &Piece| piece.offset.is_multiple_of(CHUNK_BYTES as u64);
-    if pieces.iter().all(is_chunk) { Cut::Fixed } else { Cut::ContentDefined }
+/// How these fragments were cut.
+fn cut_of(fragments: &[Fragment]) -> Cut {
+    let is_chunk = |fragment: &Fragment| fragment.offset.is_multiple_of(CHUNK_BYTES as u64);
+    if fragments.iter().all(is_chunk) { Cut::Fixed } else { Cut::ContentDefined }
 }
 
 impl Holdings for Held {

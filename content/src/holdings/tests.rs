@@ -14,14 +14,14 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 
 /// The ledgers of a content, stretch by stretch.
 fn ledgers(content: &[u8], cut: Cut) -> Vec<StretchLedger> {
-    let (mut cutter, mut pieces) = (Cutter::new(cut), Vec::new());
-    cutter.feed(content, |piece, _| pieces.push(piece));
-    cutter.finish(|piece, _| pieces.push(piece));
+    let (mut cutter, mut fragments) = (Cutter::new(cut), Vec::new());
+    cutter.feed(content, |fragment, _| fragments.push(fragment));
+    cutter.finish(|fragment, _| fragments.push(fragment));
     let places = (0..).map_while(|number| StretchPlace::of(number, content.len() as u64));
     let ledger = |place: StretchPlace| {
         let (begin, end) = (place.begin(), place.begin() + place.bytes());
-        let ends_in = |piece: &&Piece| (begin + 1..=end).contains(&(piece.offset + u64::from(piece.bytes)));
-        let own: Vec<Piece> = pieces.iter().filter(ends_in).copied().collect();
+        let ends_in = |fragment: &&Fragment| (begin + 1..=end).contains(&(fragment.offset + u64::from(fragment.bytes)));
+        let own: Vec<Fragment> = fragments.iter().filter(ends_in).copied().collect();
         StretchLedger::of(place, &content[begin as usize..end as usize], &own)
     };
     places.map(ledger).collect()
@@ -85,7 +85,7 @@ fn what_an_earlier_run_left_is_in_its_place_and_comes_before_what_is_like_it() {
 }
 
 #[test]
-fn what_was_moved_by_whole_chunks_is_found_by_fixed_pieces() {
+fn what_was_moved_by_whole_chunks_is_found_by_fixed_fragments() {
     let directory = tempfile::tempdir().expect("a directory");
     let content = noise(3, 2 * MEBIBYTE + 9);
     let mut chunks: Vec<&[u8]> = content.chunks(CHUNK_BYTES).collect();
@@ -94,7 +94,11 @@ fn what_was_moved_by_whole_chunks_is_found_by_fixed_pieces() {
     let last = with(&directory, "last", &[chunks[0], &[7; 1000]].concat());
     assert!(here(&held(&[moved.clone(), last.clone()], None), &content, Cut::None).0.len() <= 1, "only at its offset");
     let found = here(&held(&[moved, last], None), &content, Cut::Fixed).0;
-    assert_eq!(found, (0..32).collect::<Vec<_>>(), "the last, of 9 bytes, stands in front of others and is no piece");
+    assert_eq!(
+        found,
+        (0..32).collect::<Vec<_>>(),
+        "the last, of 9 bytes, stands in front of others and is no fragment"
+    );
 }
 
 #[test]
@@ -164,8 +168,8 @@ fn of_more_pieces_than_are_remembered_the_others_are_found_beside_their_neighbou
     let index = Index::with_room(&bases, Cut::ContentDefined, 100);
     assert!(index.is_partial());
     let ledger = ledgers(&content, Cut::ContentDefined).remove(0);
-    let known = ledger.pieces().iter().filter(|piece| index.find(piece.name).is_some()).count();
-    assert!((10..=100).contains(&known) && ledger.pieces().len() > 300, "{known} of {}", ledger.pieces().len());
+    let known = ledger.fragments().iter().filter(|fragment| index.find(fragment.name).is_some()).count();
+    assert!((10..=100).contains(&known) && ledger.fragments().len() > 300, "{known} of {}", ledger.fragments().len());
     let located = Located::find(&ledger, &index, &bases);
     let found = (2..128).filter(|chunk| located.parts(&(chunk * 65_536..(chunk + 1) * 65_536)).is_some()).count();
     assert_eq!(found, 126);

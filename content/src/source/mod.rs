@@ -1,5 +1,6 @@
 //! A directory, or several files and directories, as a stream.
 
+mod ahead;
 mod attributes;
 mod error;
 mod exclusion;

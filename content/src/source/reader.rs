@@ -1,6 +1,7 @@
 //! The stream of a directory, read from its beginning to its end.
 
 use super::SourceFiles;
+use super::ahead::{FilesAhead, is_small};
 use crate::layout::{Layout, Piece, Verdict};
 use crate::replay::{Trouble, Troubles};
 use std::fs::File;
@@ -19,6 +20,8 @@ pub struct TreeReader {
     position: u64,
     /// The file that is being read.
     open: Option<(usize, File)>,
+    /// The small files, from the first of them on.
+    ahead: Option<FilesAhead>,
 }
 
 impl TreeReader {
@@ -29,11 +32,22 @@ impl TreeReader {
         troubles: Troubles,
         allow_changing: bool,
     ) -> TreeReader {
-        TreeReader { layout, encoded, files, troubles, allow_changing, position: 0, open: None }
+        TreeReader { layout, encoded, files, troubles, allow_changing, position: 0, open: None, ahead: None }
+    }
+
+    /// All bytes of a small file that was read before its turn, and is unchanged.
+    fn ahead(&mut self, entry: usize) -> Option<&[u8]> {
+        self.layout.data(entry).filter(|data| is_small(data))?;
+        let begin = || FilesAhead::begin(&self.layout, &self.files, self.allow_changing);
+        self.ahead.get_or_insert_with(begin).bytes(entry)
     }
 
     /// Data of a file, or zeros if there is none any more.
     fn read_data(&mut self, entry: usize, offset: u64, buffer: &mut [u8]) -> usize {
+        if let Some(bytes) = self.ahead(entry) {
+            buffer.copy_from_slice(&bytes[offset as usize..][..buffer.len()]);
+            return buffer.len();
+        }
         if !self.troubles.lock().contains_key(&entry) {
             match self.try_read(entry, offset, buffer) {
                 Ok(count) => return count,
@@ -61,6 +75,9 @@ impl TreeReader {
 
     /// What became of a file whose data has been read.
     fn judge(&mut self, entry: usize) -> Verdict {
+        if self.ahead(entry).is_some() {
+            return Verdict::Whole;
+        }
         let file = self.open.take().filter(|(open, _)| *open == entry).map(|(_, file)| file);
         if let Some(trouble) = self.troubles.lock().get(&entry) {
             return trouble.verdict;

@@ -92,37 +92,68 @@ fn what_is_excluded_is_not_even_looked_into() {
     assert_eq!(paths(&tree), ["keep", "keep/y", "w.o"]);
 }
 
+/// Not read before its turn.
+const LARGE: usize = 300_000;
+const SHORTER: usize = 180_000;
+
 #[test]
 fn a_file_that_vanishes_shrinks_or_changes_is_named_and_the_rest_is_read() {
-    let large = vec![7; 100_000];
+    let large = vec![7; LARGE];
     let files = ["1-gone", "2-shrinks", "3-changes", "4-late", "5-whole"].map(|name| (name, &large[..]));
     let directory = directory(&files);
     let at = |name: &str| directory.path().join(name);
     let tree = list(directory.path(), &Selection::default());
     fs::remove_file(at("1-gone")).expect("ours");
     let mut reader = tree.reader();
-    let begin = tree.bytes() as usize - 5 * 100_001;
+    let begin = tree.bytes() as usize - 5 * (LARGE + 1);
     // Into the middle of the second.
-    let mut bytes = vec![0; begin + 150_000];
+    let mut bytes = vec![0; begin + LARGE * 3 / 2];
     reader.read_exact(&mut bytes).expect("it never fails");
     std::thread::sleep(std::time::Duration::from_millis(20));
-    fs::write(at("2-shrinks"), &large[..60_000]).expect("ours");
-    fs::write(at("3-changes"), vec![8; 100_000]).expect("ours");
+    fs::write(at("2-shrinks"), &large[..SHORTER]).expect("ours");
+    fs::write(at("3-changes"), vec![8; LARGE]).expect("ours");
     reader.read_to_end(&mut bytes).expect("it never fails");
-    let verdicts: Vec<_> = (1..=5).map(|file| Verdict::of(bytes[begin + file * 100_001 - 1])).collect();
+    let verdicts: Vec<_> = (1..=5).map(|file| Verdict::of(bytes[begin + file * (LARGE + 1) - 1])).collect();
     let (lost, changed, whole) = (Verdict::Lost, Verdict::Changed, Verdict::Whole);
     assert_eq!(verdicts, [lost, changed, changed, whole, whole]);
-    let second = &bytes[begin + 100_001..][..100_000];
-    assert!(second[..60_000].iter().all(|&byte| byte == 7) && second[60_000..].iter().all(|&byte| byte == 0));
+    let second = &bytes[begin + (LARGE + 1)..][..LARGE];
+    assert!(second[..SHORTER].iter().all(|&byte| byte == 7) && second[SHORTER..].iter().all(|&byte| byte == 0));
     let left_out = tree.left_out();
     assert_eq!(left_out.len(), 3, "{left_out:?}");
     assert!(left_out[0].contains("1-gone: No such file") && left_out[1].contains("shorter"), "{left_out:?}");
     // Who lacks a part of it gets the same bytes.
     let (again, mut rest) = (tree.again(), vec![0; 1]);
-    for at in [begin, begin + 100_000, begin + 170_000, begin + 200_001, bytes.len() - 1] {
+    for at in [begin, begin + LARGE, begin + LARGE * 17 / 10, begin + 2 * LARGE + 1, bytes.len() - 1] {
         assert_eq!(again.read_at(&mut rest, at as u64).expect("there"), 1);
         assert_eq!(rest[0], bytes[at], "at {at}");
     }
+}
+
+#[test]
+fn small_files_are_read_before_their_turn_and_those_that_changed_are_named() {
+    let small: Vec<(String, Vec<u8>)> =
+        (0..300_u32).map(|at| (format!("{at:03}"), vec![at as u8; at as usize])).collect();
+    let files: Vec<(&str, &[u8])> = small.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
+    let directory = directory(&files);
+    let at = |name: &str| directory.path().join(name);
+    let tree = list(directory.path(), &Selection::default());
+    fs::remove_file(at("100")).expect("ours");
+    fs::write(at("200"), [1; 7]).expect("ours");
+    let mut expected: Vec<u8> = Vec::new();
+    for (name, bytes) in &small {
+        let verdict = match &**name {
+            "100" => Verdict::Lost,
+            "200" => Verdict::Changed,
+            _ => Verdict::Whole,
+        };
+        expected.extend(bytes.iter().map(|&byte| if verdict == Verdict::Whole { byte } else { 0 }));
+        expected.push(verdict.byte());
+    }
+    assert!(stream(&tree).ends_with(&expected));
+    let left_out = tree.left_out();
+    assert!(left_out.len() == 2 && left_out[0].contains("No such file"), "{left_out:?}");
+    // One that nobody reads to its end leaves no thread behind.
+    tree.reader().read_exact(&mut vec![0; expected.len() / 2]).expect("it never fails");
 }
 
 #[test]

@@ -1,19 +1,29 @@
 //! Builds a directory from its stream.
 
+use super::makers::{Failed, Makers, Orders, SMALL_BYTES};
 use crate::disk::{Directory, DiskFile, Kind, PRIVATE_FILE, Setter, is_taken, one};
 use crate::hidden_names::is_hidden;
 use crate::layout::{Layout, Piece, Verdict};
 use crate::manifest::{Entry, Manifest, Node};
 use crate::name;
 use crate::replay::{Trouble, Troubles};
+use crate::runs::Runs;
 use crate::trouble::trouble;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+
+/// A small file whose data and verdict are the next bytes.
+#[derive(Clone, Copy, Debug)]
+struct SmallFile {
+    entry: usize,
+    bytes: usize,
+}
 
 /// A directory that is being built.
 #[derive(Debug)]
@@ -22,13 +32,17 @@ pub(super) struct Building<D: Directory> {
     layout: Arc<Layout>,
     /// The files that did not come whole, and the names of them: they are removed before anybody sees them.
     troubles: Troubles,
-    setter: Setter,
+    setter: Arc<Setter>,
+    /// What of the stream is written, or was here.
+    written: Arc<Mutex<Runs>>,
+    /// Who makes small files, if others than this thread do.
+    makers: Option<Makers<D>>,
     /// Where in the stream the next bytes are.
     at: u64,
     /// The next entry to be made.
     next: usize,
     /// The directory in which something was made last.
-    directory: Option<(u32, D)>,
+    directory: Option<(u32, Arc<D>)>,
     /// The file that is being written.
     file: Option<D::File>,
     /// An earlier run has built a part of it.
@@ -43,14 +57,16 @@ impl<D: Directory> Building<D> {
         layout: Arc<Layout>,
         manifest_bytes: u64,
         troubles: Troubles,
+        written: Arc<Mutex<Runs>>,
         is_taken_up: bool,
     ) -> Building<D> {
-        let setter = Setter::default();
         Building {
             root,
             layout,
             troubles,
-            setter,
+            setter: Arc::default(),
+            written,
+            makers: None,
             at: manifest_bytes,
             next: 1,
             directory: None,
@@ -59,9 +75,16 @@ impl<D: Directory> Building<D> {
         }
     }
 
-    /// Where in the stream the next bytes are.
-    pub(super) fn at(&self) -> u64 {
-        self.at
+    /// From now on small files are made by several threads; what an earlier run built is looked at one by one.
+    pub(super) fn start_makers(&mut self) {
+        if !self.is_taken_up {
+            self.makers = Makers::start(&self.layout, &self.setter, &self.written);
+        }
+    }
+
+    /// What is asked whether a file is made.
+    pub(super) fn orders(&self) -> Option<Arc<Orders<D>>> {
+        self.makers.as_ref().map(|makers| Arc::clone(makers.orders()))
     }
 
     /// Takes the next bytes of the stream.
@@ -75,8 +98,22 @@ impl<D: Directory> Building<D> {
     }
 
     fn take(&mut self, mut bytes: &[u8], is_new: bool) -> Result<(), StorageError> {
+        let all = self.take_all(&mut bytes, is_new);
+        if let Some(makers) = &mut self.makers {
+            makers.flush();
+        }
+        all.and_then(|()| self.heed_makers())
+    }
+
+    fn take_all(&mut self, bytes: &mut &[u8], is_new: bool) -> Result<(), StorageError> {
         while !bytes.is_empty() {
-            let taken = match self.layout.at(self.at) {
+            let piece = self.layout.at(self.at);
+            if let Some(taken) = piece.filter(|_| is_new).and_then(|piece| self.small(piece, bytes)) {
+                self.order(taken, bytes)?;
+                *bytes = &bytes[taken.bytes + 1..];
+                continue;
+            }
+            let taken = match piece {
                 Some(Piece::Data { entry, offset, bytes: most }) => {
                     let count = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
                     self.make_until(entry)?;
@@ -95,10 +132,52 @@ impl<D: Directory> Building<D> {
                     return Err(StorageError::new(Outcome::Damaged, text));
                 }
             };
-            self.at += taken as u64;
-            bytes = &bytes[taken..];
+            let end = self.at + taken as u64;
+            self.written.lock().insert(self.at..end);
+            self.at = end;
+            *bytes = &bytes[taken..];
         }
         Ok(())
+    }
+
+    /// A file that others make, all of which is there.
+    fn small(&self, piece: Piece, bytes: &[u8]) -> Option<SmallFile> {
+        let (entry, here) = match piece {
+            Piece::Data { entry, offset: 0, bytes } => (entry, bytes),
+            Piece::Verdict { entry } => (entry, 0),
+            _ => return None,
+        };
+        let data = self.layout.data(entry)?;
+        let is_all = self.next <= entry && data.extents().is_none() && data.bytes() == here;
+        let verdict = bytes.get(usize::try_from(here).ok()?)?;
+        let is_small = here <= SMALL_BYTES && Verdict::of(*verdict) == Verdict::Whole;
+        (self.makers.is_some() && is_all && is_small).then_some(SmallFile { entry, bytes: here as usize })
+    }
+
+    fn order(&mut self, file: SmallFile, bytes: &[u8]) -> Result<(), StorageError> {
+        let SmallFile { entry, bytes: count } = file;
+        self.make_until(entry - 1)?;
+        self.next = entry + 1;
+        let parent = self.layout.manifest().entries()[entry].parent;
+        if let Err(error) = self.enter(parent) {
+            return Err(self.failed("make", entry, error));
+        }
+        let directory = self.directory.as_ref().map(|(_, directory)| Arc::clone(directory));
+        let end = self.at + count as u64 + 1;
+        if let (Some(makers), Some(directory)) = (&mut self.makers, directory) {
+            makers.make(entry, directory, &bytes[..count], self.at..end);
+        }
+        self.at = end;
+        Ok(())
+    }
+
+    /// Fails if a file could not be made.
+    fn heed_makers(&self) -> Result<(), StorageError> {
+        match self.makers.as_ref().and_then(Makers::take_failed) {
+            Some(Failed { entry, doing: "make", error }) if is_taken(&error) => Err(self.collision(entry)),
+            Some(Failed { entry, doing, error }) => Err(self.failed(doing, entry, error)),
+            None => Ok(()),
+        }
     }
 
     /// All has come: makes what is left, takes away what did not come whole, and sets the directories' attributes.
@@ -110,6 +189,8 @@ impl<D: Directory> Building<D> {
         let layout = Arc::clone(&self.layout);
         let entries = layout.manifest().entries();
         self.make_until(entries.len() - 1)?;
+        self.makers.iter_mut().for_each(Makers::drain);
+        self.heed_makers()?;
         if self.is_taken_up {
             let removed = remove_others(&*self.root, layout.manifest());
             removed.map_err(|error| trouble("remove what an earlier run left", error))?;
@@ -122,8 +203,9 @@ impl<D: Directory> Building<D> {
         }
         for (at, entry) in entries.iter().enumerate().rev().filter(|(_, entry)| entry.is_directory()) {
             let opened = self.root.directory(&layout.manifest().path(at));
-            let set = opened
-                .and_then(|directory| directory.set_attributes(&mut self.setter, &entry.attributes, layout.manifest()));
+            let set = opened.and_then(|directory| {
+                directory.set_attributes(self.setter.gives(&entry.attributes, layout.manifest()))
+            });
             set.map_err(|error| self.failed("set the attributes of", at, error))?;
         }
         Ok(())
@@ -166,6 +248,10 @@ impl<D: Directory> Building<D> {
             }
             Node::HardLink(of) => {
                 let first = *of as usize;
+                if let Some(makers) = &mut self.makers {
+                    makers.flush();
+                    makers.orders().wait_for(first);
+                }
                 let trouble = self.troubles.lock().get(&first).cloned();
                 if let Some(trouble) = trouble {
                     // It is made as an empty file, to be removed with the others.
@@ -203,7 +289,7 @@ impl<D: Directory> Building<D> {
     fn set_at(&mut self, entry: &Entry, own: &Path, is_link: bool) -> io::Result<()> {
         let layout = Arc::clone(&self.layout);
         let directory = self.enter(entry.parent)?.try_clone()?;
-        directory.set_attributes_at(own, &mut self.setter, &entry.attributes, layout.manifest(), is_link)
+        directory.set_attributes_at(own, self.setter.gives(&entry.attributes, layout.manifest()), is_link)
     }
 
     /// All data of a file has come.
@@ -219,7 +305,7 @@ impl<D: Directory> Building<D> {
         let Node::File(data) = &own.node else { return Ok(()) };
         // A hole at the end is written by nobody.
         let sized = if data.extents().is_some() || self.is_taken_up { file.set_bytes(data.bytes()) } else { Ok(()) };
-        let set = sized.and_then(|()| file.set_attributes(&mut self.setter, &own.attributes, layout.manifest()));
+        let set = sized.and_then(|()| file.set_attributes(self.setter.gives(&own.attributes, layout.manifest())));
         set.map_err(|error| self.failed("set the attributes of", entry, error))
     }
 
@@ -228,7 +314,7 @@ impl<D: Directory> Building<D> {
         let parent = parent.unwrap_or(0);
         if self.directory.as_ref().is_none_or(|(open, _)| *open != parent) {
             let path = self.layout.manifest().path(parent as usize);
-            self.directory = Some((parent, self.root.directory(&path)?));
+            self.directory = Some((parent, Arc::new(self.root.directory(&path)?)));
         }
         Ok(&self.directory.as_ref().expect("it was just opened").1)
     }

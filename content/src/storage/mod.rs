@@ -6,6 +6,7 @@ mod crashes;
 mod hidden;
 mod incoming;
 mod leftover;
+mod makers;
 mod place;
 mod work;
 

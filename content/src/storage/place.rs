@@ -151,7 +151,7 @@ impl<D: Directory> Place<D> {
 
     /// One file after the other.
     fn merge(&self, hidden: &Hidden<D>, manifest: &Manifest, lost: &HashSet<usize>) -> io::Result<()> {
-        let mut setter = Setter::default();
+        let setter = Setter::default();
         let entries = manifest.entries();
         let mut open: Option<(u32, D, D)> = None;
         for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !lost.contains(at)) {
@@ -185,7 +185,7 @@ impl<D: Directory> Place<D> {
         let own = usize::from(manifest.root().name.is_empty());
         for (at, entry) in entries.iter().enumerate().skip(own).rev().filter(|(_, entry)| entry.is_directory()) {
             let directory = self.holder.directory(&manifest.path(at))?;
-            directory.set_attributes(&mut setter, &entry.attributes, manifest)?;
+            directory.set_attributes(setter.gives(&entry.attributes, manifest))?;
         }
         self.holder.sync_file_system()
     }

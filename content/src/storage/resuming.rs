@@ -2,14 +2,12 @@
 
 use super::tests::{everything, list, names, scratch, seen, stream, whole};
 use super::*;
-use crate::disk::Directory;
 use crate::hidden_names::remove_stale;
 use crate::source::Selection;
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::ledger::CHUNK_BYTES;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 fn offered(stream: &[u8]) -> Offered {
     Offered { source: "source".to_owned(), size: Some(stream.len() as u64), content: ContentKind::Tree }
@@ -43,19 +41,6 @@ fn receive(mut storage: TreeStorage, stream: &[u8]) -> usize {
     sent
 }
 
-/// Ends a run in the middle, with the thread that syncs for it, as its process would have ended: what it had is free
-/// then.
-fn cut_off(storage: TreeStorage, holder: &Path) {
-    drop(storage);
-    let built = names(holder).into_iter().find(|name| name.ends_with(".tree")).expect("it is there");
-    let is_free = || Beneath::open(&holder.join(&built)).is_ok_and(|tree| tree.try_lock());
-    let until = Instant::now() + Duration::from_secs(10);
-    while !is_free() {
-        assert!(Instant::now() < until, "{built} is held");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn what_was_built_is_taken_up_and_only_the_rest_is_sent() {
     let scratch = scratch();
@@ -66,7 +51,7 @@ fn what_was_built_is_taken_up_and_only_the_rest_is_sent() {
     let half = stream.len() / 2;
     let mut storage = begin(&dest, &stream);
     storage.write(&stream[..half]).expect("room");
-    cut_off(storage, scratch.path());
+    drop(storage);
     let left = names(scratch.path());
     assert!(left.len() == 3 && !dest.exists(), "a directory and a journal: {left:?}");
     assert_eq!(remove_stale(&Beneath::open(scratch.path()).expect("there")), 0, "it is kept");
@@ -89,8 +74,8 @@ fn what_was_built_of_another_manifest_is_copied_as_far_as_it_is_the_same() {
     let before = stream(&list(&source.join(""), &Selection::default()));
     let mut storage = begin(&dest, &before);
     storage.write(&before[..before.len() - 10]).expect("room");
-    cut_off(storage, scratch.path());
-    let then = std::time::UNIX_EPOCH + Duration::from_secs(5);
+    drop(storage);
+    let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(5);
     fs::File::open(source.join("large")).and_then(|file| file.set_modified(then)).expect("ours");
     let after = stream(&list(&source.join(""), &Selection::default()));
     assert_eq!(before.len(), after.len());

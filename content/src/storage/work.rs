@@ -3,6 +3,7 @@
 use super::building::Building;
 use super::hidden::Hidden;
 use super::leftover::{self, Leftover};
+use super::makers::Orders;
 use super::place::Place;
 use crate::disk::{Directory, DiskFile, PRIVATE_FILE};
 use crate::journal::{Identity, Journal};
@@ -41,16 +42,22 @@ pub(super) struct Work<D: Directory> {
 
 /// The files of a directory that is being built, or was.
 #[derive(Debug)]
-pub(super) struct BuiltFiles<D> {
+pub(super) struct BuiltFiles<D: Directory> {
     layout: Arc<Layout>,
     root: Arc<D>,
     /// Where they are once they were moved one by one; none where an earlier run built them.
     moved: Option<D>,
+    /// Who makes them now, if others than the thread that takes the stream do.
+    orders: Option<Arc<Orders<D>>>,
 }
 
 impl<D: Directory> BuiltFiles<D> {
     pub(super) fn new(layout: &Arc<Layout>, root: &Arc<D>, moved: Option<D>) -> BuiltFiles<D> {
-        BuiltFiles { layout: Arc::clone(layout), root: Arc::clone(root), moved }
+        BuiltFiles { layout: Arc::clone(layout), root: Arc::clone(root), moved, orders: None }
+    }
+
+    fn made_by(self, orders: Option<Arc<Orders<D>>>) -> BuiltFiles<D> {
+        BuiltFiles { orders, ..self }
     }
 }
 
@@ -58,6 +65,9 @@ impl<D: Directory> OpenEntry for BuiltFiles<D> {
     type File = D::File;
 
     fn open(&self, entry: usize) -> io::Result<D::File> {
+        if let Some(orders) = &self.orders {
+            orders.wait_for(entry);
+        }
         let path = self.layout.manifest().path(entry);
         let Some(moved) = &self.moved else {
             let file = self.root.file(&path)?;
@@ -127,6 +137,7 @@ impl<D: Directory> Work<D> {
         let mut work = Work::without_syncer(place, manifest, encoded, identity, leftover)?;
         let syncing = work.0.syncing(work.1)?;
         work.0.syncer = Some(Syncer::start(syncing)?);
+        work.0.building.start_makers();
         Ok(work.0)
     }
 
@@ -159,14 +170,15 @@ impl<D: Directory> Work<D> {
         let layout = Arc::new(Layout::new(manifest, encoded.len() as u64));
         let troubles = Troubles::default();
         let root = Arc::clone(hidden.root());
+        let (written, begin) = (Arc::<Mutex<Runs>>::default(), encoded.len() as u64);
         let building =
-            Building::new(root, Arc::clone(&layout), encoded.len() as u64, Arc::clone(&troubles), is_taken_up);
+            Building::new(root, Arc::clone(&layout), begin, Arc::clone(&troubles), Arc::clone(&written), is_taken_up);
         let work = Work {
             building,
             syncer: None,
             unsynced_bytes: 0,
             sync_bytes: SYNC_BYTES,
-            written: Arc::default(),
+            written,
             layout,
             troubles,
             hidden,
@@ -198,19 +210,17 @@ impl<D: Directory> Work<D> {
     /// The stream as far as it is built, for those who lack a part of it.
     pub(super) fn replay(&self, encoded: Vec<u8>) -> io::Result<Replay<BuiltFiles<D>>> {
         let moved = Some(self.place.holder().try_clone()?);
-        let files = BuiltFiles::new(&self.layout, self.hidden.root(), moved);
+        let files = BuiltFiles::new(&self.layout, self.hidden.root(), moved).made_by(self.building.orders());
         Ok(Replay::new(Arc::clone(&self.layout), Arc::new(encoded), Arc::clone(&self.troubles), files))
     }
 
     /// Takes the next bytes of the stream; they `are_here` if an earlier run wrote them.
     pub(super) fn take(&mut self, bytes: &[u8], are_here: bool) -> Result<(), StorageError> {
-        let begin = self.building.at();
         if are_here {
             self.building.keep(bytes)?
         } else {
             self.building.write(bytes)?
         }
-        self.written.lock().insert(begin..self.building.at());
         self.unsynced_bytes += bytes.len() as u64;
         if self.unsynced_bytes >= self.sync_bytes && self.syncer.as_mut().is_some_and(Syncer::tell) {
             self.unsynced_bytes = 0;

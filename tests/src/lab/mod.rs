@@ -6,6 +6,7 @@
 mod cable;
 mod disk;
 pub mod interrupt;
+mod mpi;
 mod process;
 pub mod program;
 mod records;
@@ -15,6 +16,7 @@ mod tap;
 
 pub use cable::{KIND_BYTE, Way, Which, faults};
 pub use disk::{SharedDirectory, SmallDisk, ThinDisk};
+pub use mpi::{Mpi, MpiCluster};
 pub use process::{Line, Process, Stdout, power_off, processes_on};
 pub use records::Records;
 pub use run::{Ended, Run};

@@ -30,8 +30,8 @@ pub struct Have {
     /// From that many reads on its bytes are others.
     changes_after: Option<u64>,
     reads: AtomicU64,
-    /// Where pieces are, by name.
-    pieces: BTreeMap<[u8; 8], Range<usize>>,
+    /// Where fragments are, by name.
+    fragments: BTreeMap<[u8; 8], Range<usize>>,
 }
 
 impl Have {
@@ -52,12 +52,12 @@ impl Have {
         Have { changes_after: Some(reads), ..self }
     }
 
-    /// Finds pieces wherever they are.
+    /// Finds fragments wherever they are.
     pub fn anywhere(mut self, cut: Cut) -> Have {
         let (mut cutter, bytes) = (Cutter::new(cut), Arc::clone(&self.bytes));
-        let mut found = |piece: ethbcast_collectives::session::ledger::Piece, _: &[u8]| {
-            let at = piece.offset as usize;
-            self.pieces.insert(piece.name, at..at + piece.bytes as usize);
+        let mut found = |fragment: ethbcast_collectives::session::ledger::Fragment, _: &[u8]| {
+            let at = fragment.offset as usize;
+            self.fragments.insert(fragment.name, at..at + fragment.bytes as usize);
         };
         cutter.feed(&bytes, &mut found);
         cutter.finish(&mut found);
@@ -69,15 +69,15 @@ impl Have {
         self.bytes.get(chunk * CHUNK..chunk * CHUNK + length).filter(|_| !missing)
     }
 
-    /// A chunk put together of pieces that are somewhere.
-    fn of_pieces(&self, ledger: &StretchLedger, chunk: usize) -> Option<Vec<u8>> {
+    /// A chunk put together of fragments that are somewhere.
+    fn of_fragments(&self, ledger: &StretchLedger, chunk: usize) -> Option<Vec<u8>> {
         let (begin, mut found) = (ledger.chunk_offset(chunk), vec![0; ledger.chunk_bytes(chunk)]);
         let (end, mut to) = (begin + found.len() as u64, begin);
-        for piece in ledger.pieces() {
-            let (from, until) = (piece.offset.max(begin), (piece.offset + u64::from(piece.bytes)).min(end));
+        for fragment in ledger.fragments() {
+            let (from, until) = (fragment.offset.max(begin), (fragment.offset + u64::from(fragment.bytes)).min(end));
             if from < until && from == to {
-                let place = self.pieces.get(&piece.name)?;
-                let bytes = &self.bytes[place.start + (from - piece.offset) as usize..][..(until - from) as usize];
+                let place = self.fragments.get(&fragment.name)?;
+                let bytes = &self.bytes[place.start + (from - fragment.offset) as usize..][..(until - from) as usize];
                 found[(from - begin) as usize..(until - begin) as usize].copy_from_slice(bytes);
                 to = until;
             }
@@ -99,7 +99,7 @@ impl Holdings for Found {
         let here = |chunk: &usize| {
             let at = self.have.at(first + chunk, ledger.chunk_bytes(*chunk));
             self.have.lies || at.is_some_and(|bytes| ledger.matches(*chunk, bytes)) || {
-                let moved = self.have.of_pieces(ledger, *chunk);
+                let moved = self.have.of_fragments(ledger, *chunk);
                 let mut all = self.moved.lock().expect("no panic");
                 moved.map(|bytes| all.insert((ledger.number(), *chunk), bytes)).is_some()
             }

@@ -1,6 +1,7 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
 mod manual;
+mod mpi_env;
 mod patience;
 mod perf;
 mod plan;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
 pub use manual::{CompletionsArgs, ManArgs};
+pub use mpi_env::{Launcher, MpiEnvArgs, PortArgs};
 pub use patience::{PatienceArgs, StallArgs};
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
@@ -61,6 +63,10 @@ pub enum Command {
     Man(ManArgs),
     /// Print what a shell needs to complete this program's commands and options.
     Completions(CompletionsArgs),
+    /// Print the line that starts an MPI program with the drop-in.
+    MpiEnv(MpiEnvArgs),
+    /// Hand packet sockets to processes that may not open one.
+    Port(PortArgs),
     /// Says that a process has ended which could not say so itself; started by send and recv.
     #[command(hide = true)]
     Watch(WatchArgs),

@@ -19,8 +19,9 @@ pub struct ResumeArgs {
     pub only_missing: bool,
     /// What receivers with an older version find at another place: what was moved by whole chunks of 64 KiB (fixed), as
     /// in images, or by any number of bytes (cdc), as in archives and directories; none: only what is where it was.
-    #[arg(long, value_enum, value_name = "fixed|cdc|none", default_value = "fixed", hide_possible_values = true)]
-    pub delta: Delta,
+    /// Without it, cdc for directories, else fixed.
+    #[arg(long, value_enum, value_name = "fixed|cdc|none", hide_possible_values = true)]
+    pub delta: Option<Delta>,
 }
 
 /// What `send --delta` says.
@@ -32,6 +33,13 @@ pub enum Delta {
     Cdc,
     /// Nothing.
     None,
+}
+
+impl ResumeArgs {
+    /// How what is sent is cut.
+    pub fn cut(&self, is_tree: bool) -> Cut {
+        self.delta.unwrap_or(if is_tree { Delta::Cdc } else { Delta::Fixed }).into()
+    }
 }
 
 impl From<Delta> for Cut {

@@ -44,7 +44,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
         last.check_source(options.size)?;
     }
     let (reader, source) = content.read_ahead(options.size, session.waker());
-    let source = source.naming(args.resume.delta.into());
+    let source = source.naming(args.resume.cut(tree.is_some()));
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     audience::start_at_enter(&bar, &options).code(Code::System)?;

@@ -41,6 +41,16 @@ pub enum OpenError {
         /// The interface.
         interface: String,
     },
+    /// The process that was to open it ($ETHBCAST_PORT) has not.
+    #[error("no port on {interface} from {path}: {text}; see whether `ethbcast port --serve {path}` runs on this host")]
+    Served {
+        /// The interface.
+        interface: String,
+        /// The server's socket.
+        path: String,
+        /// What went wrong.
+        text: String,
+    },
     /// The interface was switched off or removed since it was found.
     #[error("interface {interface} has gone down: bring it up with `ip link set {interface} up`")]
     Down {

@@ -7,7 +7,7 @@ use super::ring::{Geometry, Ring, SlotContent};
 use super::sender::Sender;
 use super::sleep::{Sleeper, SocketEvents, Waker};
 use super::syscall::InterfaceState;
-use super::{Interface, filter, syscall};
+use super::{Interface, served, syscall};
 use crate::link::{Blocked, Link};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr, Machine};
@@ -122,11 +122,8 @@ impl Port {
     fn connect(interface: &Interface, config: &PortConfig) -> Result<(OwnedFd, Ring, Sender), OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::new(name, step, errno);
-        let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
+        let socket = served::filtered_socket(interface, config.ether_type, config.group)?;
         let fd = socket.as_fd();
-        let program = filter::program(config.ether_type, interface.mac, config.group);
-        syscall::attach_filter(fd, &program).map_err(failed("attach the frame filter"))?;
-        syscall::lock_filter(fd).map_err(failed("lock the frame filter"))?;
         syscall::ignore_outgoing(fd).map_err(failed("leave out outgoing frames"))?;
         let sender = Sender::new(interface.mtu_bytes, config.send_buffer_bytes);
         set_send_buffer(&socket, sender.buffer_bytes()).map_err(failed("set the send buffer"))?;

@@ -5,10 +5,13 @@ use crate::MacAddr;
 use crate::wire::EtherType;
 use libc::{c_int, c_void, socklen_t};
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-use std::io::IoSlice;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, recvmsg, sendmsg,
+    socket,
+};
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Most frames one [`send_many`] takes.
 pub(super) const SEND_MANY_FRAMES: usize = 64;
@@ -89,6 +92,30 @@ pub(super) fn lock_filter(fd: BorrowedFd) -> nix::Result<()> {
     let yes: c_int = 1;
     // SAFETY: the option takes a plain `c_int`.
     unsafe { set_option(fd, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &yes) }
+}
+
+/// Hands a descriptor, with one byte, to the process at the other end of a Unix socket.
+pub(super) fn send_descriptor(stream: BorrowedFd, descriptor: BorrowedFd) -> nix::Result<()> {
+    let rights = [descriptor.as_raw_fd()];
+    let word = [IoSlice::new(&[1])];
+    let message = [ControlMessage::ScmRights(&rights)];
+    sendmsg::<UnixAddr>(stream.as_raw_fd(), &word, &message, MsgFlags::MSG_NOSIGNAL, None).map(drop)
+}
+
+/// Receives bytes and, if there is one, a descriptor from the process at the other end of a Unix socket.
+pub(super) fn receive_descriptor(stream: BorrowedFd, buffer: &mut [u8]) -> nix::Result<(usize, Option<OwnedFd>)> {
+    let mut space = nix::cmsg_space!([RawFd; 1]);
+    let mut word = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let received = recvmsg::<UnixAddr>(stream.as_raw_fd(), &mut word, Some(&mut space), flags)?;
+    let mut descriptors = Vec::new();
+    for message in received.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(rights) = message {
+            // SAFETY: the kernel has just made each of them for this process, and nobody else knows of it.
+            descriptors.extend(rights.into_iter().map(|own| unsafe { OwnedFd::from_raw_fd(own) }));
+        }
+    }
+    Ok((received.bytes, descriptors.pop()))
 }
 
 /// Hands frames, Ethernet headers included, to the interface the socket is bound to; says how many the kernel took.

@@ -25,7 +25,7 @@ pub struct Ledgered<S> {
     recent: Option<Recent>,
     /// What is sent again.
     again: Vec<u8>,
-    /// How many bytes the content has, and how its pieces are named, if any part of it can be had.
+    /// How many bytes the content has, and how its fragments are named, if any part of it can be had.
     selects: Option<(u64, Cut)>,
     selecting: Option<Box<Selecting>>,
 }
@@ -59,7 +59,7 @@ impl<S: Source> Ledgered<S> {
     }
 
     /// The same of a content of so many bytes any part of which can be read again: where receivers have some of it,
-    /// only what somebody lacks is shown. Its pieces are named as `cut` says.
+    /// only what somebody lacks is shown. Its fragments are named as `cut` says.
     pub fn selecting(self, content_bytes: u64, cut: Cut) -> Ledgered<S> {
         Ledgered { selects: Some((content_bytes, cut)), ..self }
     }

@@ -151,7 +151,8 @@ impl ReadAhead {
         self
     }
 
-    /// Where receivers have some of the content, its pieces are named as `cut` says, so that they are found elsewhere.
+    /// Where receivers have some of the content, its fragments are named as `cut` says, so that they are found
+    /// elsewhere.
     pub fn naming(self, cut: Cut) -> ReadAhead {
         ReadAhead { cut, ..self }
     }

@@ -2,8 +2,8 @@
 
 use super::world::{Change, Inode, World};
 use super::{Model, State};
-use crate::disk::{Directory, DiskFile, Kind, Setter};
-use crate::manifest::{Attributes, Manifest, Special};
+use crate::disk::{Directory, DiskFile, Given, Kind};
+use crate::manifest::{Attributes, Special};
 use ethbcast_collectives::session::FileAttributes;
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Result};
@@ -230,20 +230,13 @@ impl Directory for ModelDirectory {
         true
     }
 
-    fn set_attributes(&self, _setter: &mut Setter, attributes: &Attributes, _manifest: &Manifest) -> Result<()> {
-        set(&self.disk, self.inode, text(attributes))
+    fn set_attributes(&self, given: Given<'_>) -> Result<()> {
+        set(&self.disk, self.inode, text(given.attributes()))
     }
 
-    fn set_attributes_at(
-        &self,
-        name: &Path,
-        _setter: &mut Setter,
-        attributes: &Attributes,
-        _manifest: &Manifest,
-        _is_link: bool,
-    ) -> Result<()> {
+    fn set_attributes_at(&self, name: &Path, given: Given<'_>, _is_link: bool) -> Result<()> {
         let inode = self.disk.look(|state| state.current.find(self.inode, name))?;
-        set(&self.disk, inode, text(attributes))
+        set(&self.disk, inode, text(given.attributes()))
     }
 }
 
@@ -314,8 +307,8 @@ impl DiskFile for ModelFile {
         true
     }
 
-    fn set_attributes(&self, _setter: &mut Setter, attributes: &Attributes, _manifest: &Manifest) -> Result<()> {
-        set(&self.disk, self.inode, text(attributes))
+    fn set_attributes(&self, given: Given<'_>) -> Result<()> {
+        set(&self.disk, self.inode, text(given.attributes()))
     }
 
     fn keep_attributes(&self, attributes: FileAttributes) -> Result<()> {

@@ -9,5 +9,6 @@ mod nobody;
 mod perf;
 mod pipes;
 mod probe;
+mod served;
 mod source;
 mod topology;

@@ -4,6 +4,7 @@ use crate::harness::{PROGRAM, Run, Site};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 /// A copy of the program that every user can reach, and how to run it as user nobody.
 pub struct Nobody {
@@ -29,6 +30,19 @@ impl Nobody {
         arguments: &[&str],
         path: impl AsRef<OsStr>,
     ) -> Run {
+        self.start_with(site, host, capabilities, arguments, path, |_| {})
+    }
+
+    /// The same, with whatever else the command is to have.
+    pub fn start_with(
+        &self,
+        site: &Site,
+        host: &str,
+        capabilities: &str,
+        arguments: &[&str],
+        path: impl AsRef<OsStr>,
+        more: impl FnOnce(&mut Command),
+    ) -> Run {
         let mut command = site.command(host, "setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", capabilities]);
         command
@@ -36,6 +50,7 @@ impl Nobody {
             .arg(self.directory.path().join("ethbcast"))
             .args(arguments)
             .arg(path);
+        more(&mut command);
         Run::start(host, command)
     }
 }

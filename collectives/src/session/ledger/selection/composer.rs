@@ -1,7 +1,7 @@
 //! From what a root sends of a content back to its spans, as far as they have come.
 
 use super::super::layout::SpanPlace;
-use super::pieces::PIECE_BYTES;
+use super::fragments::FRAGMENT_BYTES;
 use super::sections::{HEAD_BYTES, Head, MOST_AHEAD};
 use super::stretch::SPAN_CHUNKS;
 use super::{ChunkSet, StretchLedger, StretchPlace, stretches};
@@ -34,7 +34,7 @@ pub struct PartialSpan {
 enum State {
     /// A section is to begin.
     Begin,
-    /// Ledgers are coming, so many bytes of them and the pieces.
+    /// Ledgers are coming, so many bytes of them and the fragments.
     Ledgers { place: StretchPlace, before: u16, bytes: usize },
     /// So many bytes mean nothing.
     Padding(usize),
@@ -168,11 +168,11 @@ impl Composer {
     /// A section that begins so; none if none can.
     fn begin(&self, head: &[u8; HEAD_BYTES]) -> Option<State> {
         match Head::read(head)? {
-            Head::Ledgers { before, pieces } => {
+            Head::Ledgers { before, fragments } => {
                 let place = StretchPlace::of(self.next_ledger, self.content_bytes)?;
                 let sound = head[8..] == Head::seal(head, &[], place.number())
                     && self.next_ledger < self.next_chunks + MOST_AHEAD;
-                let bytes = place.ledger_bytes() + pieces as usize * PIECE_BYTES;
+                let bytes = place.ledger_bytes() + fragments as usize * FRAGMENT_BYTES;
                 sound.then_some(State::Ledgers { place, before, bytes })
             }
             Head::Chunks { set_bytes } => Some(State::Set { head: *head, bytes: set_bytes.into() }),

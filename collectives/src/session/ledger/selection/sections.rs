@@ -2,7 +2,7 @@
 
 use super::super::Form;
 use super::super::layout::{SEAL_BYTES, overlap};
-use super::pieces::PIECE_BYTES;
+use super::fragments::FRAGMENT_BYTES;
 use super::{ChunkSet, StretchPlace};
 use std::ops::Range;
 
@@ -17,8 +17,8 @@ pub(super) const HEAD_BYTES: usize = 8 + SEAL_BYTES;
 /// What a section begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Head {
-    /// The ledgers of the next stretch, and so many pieces, the first of which begins so far before the stretch.
-    Ledgers { before: u16, pieces: u32 },
+    /// The ledgers of the next stretch, and so many fragments, the first of which begins so far before the stretch.
+    Ledgers { before: u16, fragments: u32 },
     /// Chunks of the next stretch, said in so many bytes.
     Chunks { set_bytes: u16 },
     /// So many bytes that mean nothing: they fill a frame, so that what is before them goes.
@@ -32,7 +32,7 @@ impl Head {
 
     fn write(self) -> [u8; 8] {
         let (kind, short, long) = match self {
-            Head::Ledgers { before, pieces } => (Head::LEDGERS, before, pieces),
+            Head::Ledgers { before, fragments } => (Head::LEDGERS, before, fragments),
             Head::Chunks { set_bytes } => (Head::CHUNKS, set_bytes, 0),
             Head::Padding { bytes } => (Head::PADDING, 0, bytes),
         };
@@ -48,7 +48,9 @@ impl Head {
         let (short, long) = rest.split_first_chunk::<2>()?;
         let (short, long) = (u16::from_be_bytes(*short), u32::from_be_bytes(*long.first_chunk()?));
         match kind {
-            [Head::LEDGERS, 0] if long as usize <= MOST_PIECES => Some(Head::Ledgers { before: short, pieces: long }),
+            [Head::LEDGERS, 0] if long as usize <= MOST_FRAGMENTS => {
+                Some(Head::Ledgers { before: short, fragments: long })
+            }
             [Head::CHUNKS, 0] if long == 0 && usize::from(short) <= ChunkSet::MOST_BYTES => {
                 Some(Head::Chunks { set_bytes: short })
             }
@@ -68,8 +70,8 @@ impl Head {
 /// The most bytes of padding: a frame has fewer.
 const MOST_PADDING_BYTES: u32 = 1 << 17;
 
-/// The most pieces of a stretch: the shortest has 4 KiB.
-const MOST_PIECES: usize = super::STRETCH_BYTES as usize / 4096 + 1;
+/// The most fragments of a stretch: the shortest has 4 KiB.
+const MOST_FRAGMENTS: usize = super::STRETCH_BYTES as usize / 4096 + 1;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +124,7 @@ struct Section {
 
 #[derive(Clone, Debug)]
 enum What {
-    Ledgers { before: u16, pieces: u32 },
+    Ledgers { before: u16, fragments: u32 },
     Chunks(Box<ChunkSet>),
     Padding(u32),
 }
@@ -130,11 +132,11 @@ enum What {
 impl Section {
     fn parts(&self) -> Vec<SectionPart> {
         match &self.what {
-            What::Ledgers { before, pieces } => {
-                let head = Head::Ledgers { before: *before, pieces: *pieces }.write();
+            What::Ledgers { before, fragments } => {
+                let head = Head::Ledgers { before: *before, fragments: *fragments }.write();
                 let head = [&head[..], &Head::seal(&head, &[], self.place.number())].concat();
                 let ledgers = self.place.spans().map(|span| SectionPart::Whole(span.ledger()));
-                let names = SectionPart::Names(u64::from(*pieces) * PIECE_BYTES as u64);
+                let names = SectionPart::Names(u64::from(*fragments) * FRAGMENT_BYTES as u64);
                 std::iter::once(SectionPart::Bytes(head)).chain(ledgers).chain([names]).collect()
             }
             What::Padding(bytes) => {
@@ -184,14 +186,15 @@ impl Sections {
         ledgers.map(Due::Ledgers).or_else(|| chunks().map(Due::Chunks)).unwrap_or(Due::End)
     }
 
-    /// The next section has ledgers and so many pieces, the first of which begins so far before the stretch; its parts.
+    /// The next section has ledgers and so many fragments, the first of which begins so far before the stretch; its
+    /// parts.
     ///
     /// # Panics
     /// If ledgers are not due.
-    pub fn add_ledgers(&mut self, before: u16, pieces: u32) -> Vec<SectionPart> {
+    pub fn add_ledgers(&mut self, before: u16, fragments: u32) -> Vec<SectionPart> {
         let Due::Ledgers(place) = self.due() else { panic!("ledgers are not due") };
         self.ledgers += 1;
-        self.add(place, What::Ledgers { before, pieces })
+        self.add(place, What::Ledgers { before, fragments })
     }
 
     /// The next section has these chunks; its parts.

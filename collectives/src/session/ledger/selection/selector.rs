@@ -3,7 +3,7 @@
 use super::super::encoder::SpanBuffer;
 use super::super::layout::SpanPlace;
 use super::sections::Due;
-use super::{ChunkSet, Cut, Cutter, Piece, SectionPart, Sections, StretchPlace};
+use super::{ChunkSet, Cut, Cutter, Fragment, SectionPart, Sections, StretchPlace};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Of a content of so many bytes, whose pieces are named as `cut` says; what it makes goes in frames of so many
+    /// Of a content of so many bytes, whose fragments are named as `cut` says; what it makes goes in frames of so many
     /// bytes, and only whole ones go at once.
     pub fn new(content_bytes: u64, cut: Cut, frame_bytes: usize) -> Selector {
         let sections = Arc::new(Mutex::new(Sections::new(content_bytes)));
@@ -44,23 +44,23 @@ impl Selector {
         place: &StretchPlace,
         mut next: impl FnMut(&SpanPlace, SpanBuffer) -> Result<SpanBuffer, E>,
     ) -> Result<Vec<u8>, E> {
-        let (mut ledgers, mut pieces, mut buffer) = (Vec::new(), Vec::new(), SpanBuffer::default());
+        let (mut ledgers, mut fragments, mut buffer) = (Vec::new(), Vec::new(), SpanBuffer::default());
         for span in place.spans() {
             buffer = next(&span, buffer)?;
-            self.cutter.feed(buffer.content(), |piece, _| pieces.push(piece));
+            self.cutter.feed(buffer.content(), |fragment, _| fragments.push(fragment));
             ledgers.extend_from_slice(buffer.ledger());
         }
         let content_bytes = self.sections.lock().content_bytes();
         if place.begin() + place.bytes() == content_bytes {
-            self.cutter.finish(|piece, _| pieces.push(piece));
+            self.cutter.finish(|fragment, _| fragments.push(fragment));
         }
-        let before = pieces.first().map_or(0, |first: &Piece| place.begin().saturating_sub(first.offset));
-        let parts = self.sections.lock().add_ledgers(before as u16, pieces.len() as u32);
+        let before = fragments.first().map_or(0, |first: &Fragment| place.begin().saturating_sub(first.offset));
+        let parts = self.sections.lock().add_ledgers(before as u16, fragments.len() as u32);
         let Some(SectionPart::Bytes(mut section)) = parts.into_iter().next() else {
             unreachable!("every section has a head")
         };
         section.append(&mut ledgers);
-        pieces.iter().for_each(|piece| piece.write(&mut section));
+        fragments.iter().for_each(|fragment| fragment.write(&mut section));
         Ok(section)
     }
 

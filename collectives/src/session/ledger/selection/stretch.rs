@@ -4,7 +4,7 @@ use super::super::encoder::SpanBuffer;
 use super::super::hash::{ChunkHash, is_ledger, value_in};
 use super::super::layout::{CHUNK_BYTES, MOST_LEDGER_BYTES, SPAN_BYTES, SpanPlace};
 use super::ChunkSet;
-use super::pieces::{PIECE_BYTES, Piece};
+use super::fragments::{FRAGMENT_BYTES, Fragment};
 
 /// Spans of a stretch; the last one of a content may have fewer.
 pub(super) const STRETCH_SPANS: usize = 64;
@@ -84,23 +84,23 @@ pub fn stretches(content_bytes: u64) -> u64 {
     content_bytes.div_ceil(STRETCH_BYTES)
 }
 
-/// What the chunks of a stretch hash to, and perhaps the names of its pieces.
+/// What the chunks of a stretch hash to, and perhaps the names of its fragments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StretchLedger {
     place: StretchPlace,
     /// The ledgers of its spans, one after the other.
     ledgers: Vec<u8>,
-    pieces: Vec<Piece>,
+    fragments: Vec<Fragment>,
     /// Of the spans whose ledger is one.
     sound: ChunkSet,
 }
 
 impl StretchLedger {
-    /// Of a stretch whose bytes are all here, with these pieces.
+    /// Of a stretch whose bytes are all here, with these fragments.
     ///
     /// # Panics
     /// If they are not as many as the place has.
-    pub fn of(place: StretchPlace, content: &[u8], pieces: &[Piece]) -> StretchLedger {
+    pub fn of(place: StretchPlace, content: &[u8], fragments: &[Fragment]) -> StretchLedger {
         assert_eq!(content.len() as u64, place.bytes(), "all of the stretch");
         let (mut bytes, mut rest) = (Vec::new(), content);
         for span in place.spans() {
@@ -112,26 +112,27 @@ impl StretchLedger {
             buffer.seal(span.index());
             bytes.extend_from_slice(buffer.ledger());
         }
-        let before = pieces.first().map_or(0, |first| place.begin().saturating_sub(first.offset));
-        pieces.iter().for_each(|piece| piece.write(&mut bytes));
+        let before = fragments.first().map_or(0, |first| place.begin().saturating_sub(first.offset));
+        fragments.iter().for_each(|fragment| fragment.write(&mut bytes));
         StretchLedger::read(place, before, &bytes)
     }
 
-    /// From its ledgers and, behind them, the pieces, as they stand in the stream; the first piece begins so many bytes
-    /// before the stretch.
+    /// From its ledgers and, behind them, the fragments, as they stand in the stream; the first of them begins so
+    /// many bytes before the stretch.
     ///
     /// # Panics
     /// If they are not as long as those of the place are.
     pub(super) fn read(place: StretchPlace, before: u64, bytes: &[u8]) -> StretchLedger {
-        let (ledgers, pieces) = bytes.split_at(place.ledger_bytes());
+        let (ledgers, fragments) = bytes.split_at(place.ledger_bytes());
         let mut sound = ChunkSet::default();
         for (at, (span, ledger)) in place.spans().zip(ledgers.chunks(MOST_LEDGER_BYTES)).enumerate() {
             if is_ledger(&span, ledger) {
                 (0..span.chunks()).for_each(|chunk| sound.insert(at * SPAN_CHUNKS + chunk));
             }
         }
-        let pieces = pieces.chunks_exact(PIECE_BYTES).scan(place.begin().saturating_sub(before), Piece::read).collect();
-        StretchLedger { place, ledgers: ledgers.to_vec(), pieces, sound }
+        let fragments =
+            fragments.chunks_exact(FRAGMENT_BYTES).scan(place.begin().saturating_sub(before), Fragment::read).collect();
+        StretchLedger { place, ledgers: ledgers.to_vec(), fragments, sound }
     }
 
     /// Where it is.
@@ -172,10 +173,10 @@ impl StretchLedger {
             && ChunkHash::of(self.chunk_offset(chunk), bytes).value() == self.value(chunk)
     }
 
-    /// Pieces of the content by name, in order of their offsets, if names were asked for: those that end in the
+    /// Fragments of the content by name, in order of their offsets, if names were asked for: those that end in the
     /// stretch, or nearly. None is certain, only [`matches`](StretchLedger::matches) is.
-    pub fn pieces(&self) -> &[Piece] {
-        &self.pieces
+    pub fn fragments(&self) -> &[Fragment] {
+        &self.fragments
     }
 
     /// The ledger of a span of it.

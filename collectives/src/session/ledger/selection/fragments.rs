@@ -1,17 +1,17 @@
-//! Names of pieces: what a receiver finds at another offset, where chaining values say nothing.
+//! Names of fragments: what a receiver finds at another offset, where chaining values say nothing.
 
 use crate::session::ledger::CHUNK_BYTES;
 use fastcdc::v2020::FastCDC;
 
-/// Bytes of a piece in the stream.
-pub(super) const PIECE_BYTES: usize = 12;
-/// The shortest, mean and longest piece that is cut by what is in it.
+/// Bytes of a fragment in the stream.
+pub(super) const FRAGMENT_BYTES: usize = 12;
+/// The shortest, mean and longest fragment that is cut by what is in it.
 const CONTENT_DEFINED_BYTES: [u32; 3] = [4 << 10, 16 << 10, CHUNK_BYTES as u32];
 
 /// A part of the content by the name of its bytes, wherever they are. A name is a hint: what is found by it is checked
 /// by its chunk's chaining value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct Fragment {
     /// Where it begins in the content.
     pub offset: u64,
     /// How long it is.
@@ -20,10 +20,10 @@ pub struct Piece {
     pub name: [u8; 8],
 }
 
-impl Piece {
+impl Fragment {
     /// Of bytes that begin at `offset`.
-    pub fn of(offset: u64, bytes: &[u8]) -> Piece {
-        Piece { offset, bytes: bytes.len() as u32, name: name(bytes) }
+    pub fn of(offset: u64, bytes: &[u8]) -> Fragment {
+        Fragment { offset, bytes: bytes.len() as u32, name: name(bytes) }
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
@@ -31,12 +31,12 @@ impl Piece {
         out.extend_from_slice(&self.name);
     }
 
-    /// The next piece; `offset` is where it begins, and then where the one behind it does.
-    pub(super) fn read(offset: &mut u64, bytes: &[u8]) -> Option<Piece> {
+    /// The next fragment; `offset` is where it begins, and then where the one behind it does.
+    pub(super) fn read(offset: &mut u64, bytes: &[u8]) -> Option<Fragment> {
         let (length, name) = bytes.split_first_chunk()?;
-        let piece = Piece { offset: *offset, bytes: u32::from_be_bytes(*length), name: name.try_into().ok()? };
-        *offset = offset.checked_add(u64::from(piece.bytes))?;
-        Some(piece)
+        let fragment = Fragment { offset: *offset, bytes: u32::from_be_bytes(*length), name: name.try_into().ok()? };
+        *offset = offset.checked_add(u64::from(fragment.bytes))?;
+        Some(fragment)
     }
 }
 
@@ -45,7 +45,7 @@ pub fn name(bytes: &[u8]) -> [u8; 8] {
     *blake3::hash(bytes).as_bytes().first_chunk().expect("a digest is longer")
 }
 
-/// Where pieces begin and end.
+/// Where fragments begin and end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cut {
     /// Nothing is named: only what is at its offset is found.
@@ -57,11 +57,11 @@ pub enum Cut {
     ContentDefined,
 }
 
-/// Cuts a content that comes in parts of any length into pieces.
+/// Cuts a content that comes in parts of any length into fragments.
 #[derive(Clone, Debug)]
 pub struct Cutter {
     cut: Cut,
-    /// Where the next piece begins.
+    /// Where the next fragment begins.
     offset: u64,
     /// Its bytes, as far as they have come.
     open: Vec<u8>,
@@ -73,8 +73,8 @@ impl Cutter {
         Cutter { cut, offset: 0, open: Vec::new() }
     }
 
-    /// Takes the next bytes, and gives `found` each piece that they complete, with its bytes.
-    pub fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Piece, &[u8])) {
+    /// Takes the next bytes, and gives `found` each fragment that they complete, with its bytes.
+    pub fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Fragment, &[u8])) {
         if self.cut != Cut::None {
             self.open.extend_from_slice(bytes);
             // What ends nearer than this to the last byte might end elsewhere with more behind it.
@@ -83,11 +83,11 @@ impl Cutter {
     }
 
     /// That was all.
-    pub fn finish(&mut self, mut found: impl FnMut(Piece, &[u8])) {
+    pub fn finish(&mut self, mut found: impl FnMut(Fragment, &[u8])) {
         self.cut_while(1, &mut found);
     }
 
-    fn cut_while(&mut self, least: usize, found: &mut impl FnMut(Piece, &[u8])) {
+    fn cut_while(&mut self, least: usize, found: &mut impl FnMut(Fragment, &[u8])) {
         let mut begin = 0;
         let [shortest, mean, longest] = CONTENT_DEFINED_BYTES;
         while self.open.len() - begin >= least {
@@ -96,7 +96,7 @@ impl Cutter {
                 Cut::ContentDefined => FastCDC::new(rest, shortest, mean, longest).cut(0, rest.len()).1,
                 Cut::Fixed | Cut::None => rest.len().min(CHUNK_BYTES),
             };
-            found(Piece::of(self.offset, &rest[..end]), &rest[..end]);
+            found(Fragment::of(self.offset, &rest[..end]), &rest[..end]);
             (begin, self.offset) = (begin + end, self.offset + end as u64);
         }
         self.open.drain(..begin);
@@ -114,35 +114,38 @@ mod tests {
         content
     }
 
-    fn pieces(cut: Cut, content: &[u8], part: usize) -> Vec<Piece> {
-        let (mut cutter, mut pieces) = (Cutter::new(cut), Vec::new());
-        content.chunks(part).for_each(|part| cutter.feed(part, |piece, _| pieces.push(piece)));
-        cutter.finish(|piece, _| pieces.push(piece));
-        pieces
+    fn fragments(cut: Cut, content: &[u8], part: usize) -> Vec<Fragment> {
+        let (mut cutter, mut fragments) = (Cutter::new(cut), Vec::new());
+        content.chunks(part).for_each(|part| cutter.feed(part, |fragment, _| fragments.push(fragment)));
+        cutter.finish(|fragment, _| fragments.push(fragment));
+        fragments
     }
 
     #[test]
     fn pieces_are_the_same_in_whatever_parts_the_content_comes_and_all_of_it() {
         let content = noise(1_000_003);
         for cut in [Cut::Fixed, Cut::ContentDefined] {
-            let whole = pieces(cut, &content, content.len());
-            assert_eq!(whole, pieces(cut, &content, 10_007), "{cut:?}");
+            let whole = fragments(cut, &content, content.len());
+            assert_eq!(whole, fragments(cut, &content, 10_007), "{cut:?}");
             let mut at = 0;
-            for piece in &whole {
-                assert_eq!((piece.offset, piece.name), (at, name(&content[at as usize..][..piece.bytes as usize])));
-                at += u64::from(piece.bytes);
+            for fragment in &whole {
+                assert_eq!(
+                    (fragment.offset, fragment.name),
+                    (at, name(&content[at as usize..][..fragment.bytes as usize]))
+                );
+                at += u64::from(fragment.bytes);
             }
             assert_eq!(at, 1_000_003);
         }
-        assert!(pieces(Cut::None, &content, 1000).is_empty() && pieces(Cut::ContentDefined, &[], 1).is_empty());
+        assert!(fragments(Cut::None, &content, 1000).is_empty() && fragments(Cut::ContentDefined, &[], 1).is_empty());
     }
 
     #[test]
-    fn what_was_moved_by_some_bytes_keeps_the_names_of_nearly_all_its_pieces() {
+    fn what_was_moved_by_some_bytes_keeps_the_names_of_nearly_all_its_fragments() {
         let content = noise(4_000_000);
         let moved = [&content[..1_000_000], b"seventeen bytes  ", &content[1_000_000..]].concat();
         let names = |content: &[u8]| -> BTreeSet<[u8; 8]> {
-            pieces(Cut::ContentDefined, content, 65_536).iter().map(|piece| piece.name).collect()
+            fragments(Cut::ContentDefined, content, 65_536).iter().map(|fragment| fragment.name).collect()
         };
         let (before, after) = (names(&content), names(&moved));
         let new = after.difference(&before).count();

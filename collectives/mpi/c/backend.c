@@ -1,0 +1,209 @@
+/* The back end of one MPI: compiled with its mpi.h, by its mpicc (`build`). Calls PMPI only. */
+#include "backend.h"
+#include <mpi.h>
+#include <stddef.h>
+
+#ifdef OPEN_MPI
+#define LIBRARY "Open MPI"
+#define COMM(handle) ((MPI_Comm)(handle))
+#define TYPE(handle) ((MPI_Datatype)(handle))
+#else
+/* MPICH, MVAPICH, Intel MPI: one ABI, whose handles are ints. */
+#define LIBRARY "MPICH"
+#define COMM(handle) ((MPI_Comm)(int)(handle))
+#define TYPE(handle) ((MPI_Datatype)(int)(handle))
+#endif
+#define WORD(handle) ((word)(handle))
+
+static int keyval = MPI_KEYVAL_INVALID;
+/* Nobody sends here: a receive that never ends is tested so that the messages of others get on. (MPICH's probe does not
+   move them.) */
+static MPI_Comm nobodys = MPI_COMM_NULL;
+static MPI_Request never = MPI_REQUEST_NULL;
+static char never_there, is_testing;
+static void (*tell_closed)(void *);
+
+static int on_delete(MPI_Comm comm, int key, void *state, void *extra)
+{
+    (void)comm, (void)key, (void)extra;
+    tell_closed(state);
+    return MPI_SUCCESS;
+}
+
+/* MPI_Finalize begins with what is kept with MPI_COMM_SELF. */
+static int on_finalize(MPI_Comm comm, int key, void *state, void *extra)
+{
+    (void)comm, (void)key, (void)state, (void)extra;
+    PMPI_Cancel(&never);
+    PMPI_Wait(&never, MPI_STATUS_IGNORE);
+    return PMPI_Comm_free(&nobodys);
+}
+
+static int start(void (*closed)(void *))
+{
+    int at_end = MPI_KEYVAL_INVALID;
+    tell_closed = closed;
+    int failed = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &keyval, NULL);
+    failed = failed ? failed : PMPI_Comm_dup(MPI_COMM_SELF, &nobodys);
+    failed = failed ? failed : PMPI_Irecv(&never_there, 1, MPI_BYTE, 0, 0, nobodys, &never);
+    failed = failed ? failed : PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &at_end, NULL);
+    return failed ? failed : PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, NULL);
+}
+
+static int look(word handle, void **state, int *rank, int *size)
+{
+    MPI_Comm comm = COMM(handle);
+    int found = 0;
+    if (comm == MPI_COMM_NULL)
+        return LOOK_NULL;
+    if (keyval != MPI_KEYVAL_INVALID) {
+        /* One that is no communicator is for the MPI to complain about. */
+        if (PMPI_Comm_get_attr(comm, keyval, state, &found) != MPI_SUCCESS)
+            return LOOK_NULL;
+        if (found)
+            return LOOK_KNOWN;
+    }
+    int is_begun = 0, is_over = 0, is_inter = 0;
+    PMPI_Initialized(&is_begun);
+    PMPI_Finalized(&is_over);
+    if (!is_begun || is_over)
+        return LOOK_NOT_NOW;
+    if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS)
+        return LOOK_NULL;
+    if (is_inter)
+        return LOOK_INTER;
+    PMPI_Comm_rank(comm, rank);
+    PMPI_Comm_size(comm, size);
+    return LOOK_NEW;
+}
+
+static int keep(word comm, void *state)
+{
+    return PMPI_Comm_set_attr(COMM(comm), keyval, state);
+}
+
+static int type(word handle, int64_t *bytes, int64_t *extent, int *is_plain)
+{
+    MPI_Datatype type = TYPE(handle);
+    if (type == MPI_DATATYPE_NULL)
+        return -1;
+    int integers, addresses, types, combiner;
+    MPI_Count size;
+    MPI_Aint lower, width;
+    int failed = PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    failed = failed ? failed : PMPI_Type_size_x(type, &size);
+    failed = failed ? failed : PMPI_Type_get_extent(type, &lower, &width);
+    if (failed || size < 0)
+        return -1;
+    *bytes = size;
+    *extent = width;
+    *is_plain = combiner == MPI_COMBINER_NAMED && lower == 0 && width == size;
+    return 0;
+}
+
+static int pack(word comm, word type, int64_t count, const void *from, void *to, int64_t bytes)
+{
+    int at = 0;
+    int failed = PMPI_Pack(from, (int)count, TYPE(type), to, (int)bytes, &at, COMM(comm));
+    return failed ? failed : at != bytes;
+}
+
+static int unpack(word comm, word type, int64_t count, void *to, const void *from, int64_t bytes)
+{
+    int at = 0;
+    return PMPI_Unpack(from, (int)bytes, &at, to, (int)count, TYPE(type), COMM(comm));
+}
+
+static int is_in_place(const void *address)
+{
+    return address == MPI_IN_PLACE;
+}
+
+static int is_bottom(const void *address)
+{
+    return address == MPI_BOTTOM;
+}
+
+static int allgather(word comm, const void *own, void *all, int bytes)
+{
+    return PMPI_Allgather(own, bytes, MPI_BYTE, all, bytes, MPI_BYTE, COMM(comm));
+}
+
+static int least(word comm, int own, int *least)
+{
+    return PMPI_Allreduce(&own, least, 1, MPI_INT, MPI_MIN, COMM(comm));
+}
+
+static int broadcast(word comm, void *buffer, int bytes, int root)
+{
+    return PMPI_Bcast(buffer, bytes, MPI_BYTE, root, COMM(comm));
+}
+
+static int barrier(word comm)
+{
+    return PMPI_Barrier(COMM(comm));
+}
+
+static int split(word comm, int color, int key, word *part)
+{
+    MPI_Comm made = MPI_COMM_NULL;
+    int failed = PMPI_Comm_split(COMM(comm), color, key, &made);
+    *part = WORD(made);
+    return failed;
+}
+
+static int release(word comm)
+{
+    MPI_Comm gone = COMM(comm);
+    return PMPI_Comm_free(&gone);
+}
+
+static void progress(void)
+{
+    int is_there;
+    /* One thread at a time is enough for all, and as many as may test a request. */
+    if (__atomic_test_and_set(&is_testing, __ATOMIC_ACQUIRE))
+        return;
+    PMPI_Test(&never, &is_there, MPI_STATUS_IGNORE);
+    __atomic_clear(&is_testing, __ATOMIC_RELEASE);
+}
+
+static int fail(word comm, int failure)
+{
+    int code = failure == FAILURE_TRUNCATED ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
+    PMPI_Comm_call_errhandler(COMM(comm), code);
+    return code;
+}
+
+static word comm_of_fortran(int handle)
+{
+    return WORD(PMPI_Comm_f2c(handle));
+}
+
+static word type_of_fortran(int handle)
+{
+    return WORD(PMPI_Type_f2c(handle));
+}
+
+const struct ethbcast_mpi_table ethbcast_mpi_backend = {
+    .version = ETHBCAST_MPI_TABLE_VERSION,
+    .library = LIBRARY,
+    .start = start,
+    .look = look,
+    .keep = keep,
+    .type = type,
+    .pack = pack,
+    .unpack = unpack,
+    .is_in_place = is_in_place,
+    .is_bottom = is_bottom,
+    .allgather = allgather,
+    .least = least,
+    .broadcast = broadcast,
+    .barrier = barrier,
+    .split = split,
+    .release = release,
+    .progress = progress,
+    .fail = fail,
+    .comm_of_fortran = comm_of_fortran,
+    .type_of_fortran = type_of_fortran,
+};

@@ -1,0 +1,118 @@
+//! The user's buffers as bytes: in place where elements lie without gaps, packed elsewhere.
+
+use crate::statistics::Reason;
+use crate::table::{Table, Word, done};
+use crate::wire::Trouble;
+
+/// So many elements of a type at an address.
+#[derive(Clone, Copy)]
+pub struct Elements<'a> {
+    table: &'a Table,
+    comm: Word,
+    address: Word,
+    count: i64,
+    datatype: Word,
+    type_bytes: i64,
+    type_extent: i64,
+    is_plain: bool,
+}
+
+impl<'a> Elements<'a> {
+    /// What the arguments of a call say, if the MPI would not complain of them.
+    pub fn new(
+        table: &'a Table,
+        comm: Word,
+        (address, count, datatype): (Word, i64, Word),
+    ) -> Result<Elements<'a>, Reason> {
+        let (mut type_bytes, mut type_extent, mut is_plain) = (0, 0, 0);
+        if count < 0 || (table.type_of)(datatype, &mut type_bytes, &mut type_extent, &mut is_plain) != 0 {
+            return Err(Reason::Arguments);
+        }
+        let is_plain = is_plain != 0;
+        // From address zero on, in plain elements, is no buffer.
+        if is_plain && (table.is_bottom)(address) != 0 && count > 0 {
+            return Err(Reason::Arguments);
+        }
+        Ok(Elements { table, comm, address, count, datatype, type_bytes, type_extent, is_plain })
+    }
+
+    /// How many bytes they have, packed; an error if no integer says.
+    pub fn bytes(&self) -> Result<usize, Reason> {
+        let bytes = self.count.checked_mul(self.type_bytes).and_then(|bytes| usize::try_from(bytes).ok());
+        bytes.ok_or(Reason::Arguments)
+    }
+
+    /// The same for so many times as many elements.
+    pub fn times(&self, times: usize) -> Result<Elements<'a>, Reason> {
+        let count = i64::try_from(times).ok().and_then(|times| self.count.checked_mul(times));
+        Ok(Elements { count: count.ok_or(Reason::Arguments)?, ..*self })
+    }
+
+    /// The elements that begin behind so many times as many.
+    pub fn behind(&self, times: usize) -> Elements<'a> {
+        let gone = (times as i64).wrapping_mul(self.count).wrapping_mul(self.type_extent);
+        Elements { address: self.address.wrapping_add_signed(gone as isize), ..*self }
+    }
+
+    /// Their bytes, to be read.
+    pub fn read(&self) -> Result<Bytes<'a>, Trouble> {
+        let length = self.length();
+        if self.is_plain && length > 0 {
+            // SAFETY: the program has passed an address, a count and a type to an MPI call that reads them, and the
+            // type's elements lie without gaps from the address on.
+            return Ok(Bytes::There(unsafe { std::slice::from_raw_parts(self.address as *const u8, length) }));
+        }
+        let mut packed = vec![0; length];
+        let (count, bytes) = (self.count, length as i64);
+        let code = (self.table.pack)(self.comm, self.datatype, count, self.address, packed.as_mut_ptr(), bytes);
+        done(if length > 0 { code } else { 0 }).map_err(Trouble::Mpi)?;
+        Ok(Bytes::Packed(packed))
+    }
+
+    /// Lets `fill` write their bytes. What was there is given to it if `reads`.
+    pub fn write(&self, reads: bool, fill: impl FnOnce(&mut [u8]) -> Result<(), Trouble>) -> Result<(), Trouble> {
+        let length = self.length();
+        if self.is_plain && length > 0 {
+            // SAFETY: as above, for a call that writes them; the program uses the buffer for nothing else meanwhile.
+            return fill(unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, length) });
+        }
+        let mut packed = match reads {
+            true => self.read()?.into_vec(),
+            false => vec![0; length],
+        };
+        fill(&mut packed)?;
+        // At a broadcast's root the bytes came from there.
+        if reads || length == 0 {
+            return Ok(());
+        }
+        let bytes = length as i64;
+        let code = (self.table.unpack)(self.comm, self.datatype, self.count, self.address, packed.as_ptr(), bytes);
+        done(code).map_err(Trouble::Mpi)
+    }
+
+    fn length(&self) -> usize {
+        self.bytes().unwrap_or(0)
+    }
+}
+
+/// Bytes to be read.
+pub enum Bytes<'a> {
+    There(&'a [u8]),
+    Packed(Vec<u8>),
+}
+
+impl Bytes<'_> {
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Bytes::There(bytes) => bytes,
+            Bytes::Packed(bytes) => bytes,
+        }
+    }
+
+    pub fn into_vec(self) -> Vec<u8> {
+        match self {
+            Bytes::There(bytes) => bytes.to_vec(),
+            Bytes::Packed(bytes) => bytes,
+        }
+    }
+}

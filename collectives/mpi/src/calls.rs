@@ -1,0 +1,214 @@
+//! The calls: which of them go by the wire, and how.
+
+use crate::buffers::Elements;
+use crate::group::Group;
+use crate::library::{Process, say};
+use crate::settings::{Operation, Settings};
+use crate::statistics::Reason;
+use crate::table::{OTHER, TRUNCATED, Table, Word};
+use crate::wire::{Trouble, Wire};
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// An address, a count of elements and their type, as MPI's calls have them.
+pub type Buffer = (Word, i64, Word);
+
+/// What a call on a wired communicator needs.
+struct Place {
+    table: &'static Table,
+    comm: Word,
+    rank: usize,
+    size: usize,
+    wire: Arc<Wire>,
+}
+
+impl Place {
+    fn elements(&self, buffer: Buffer) -> Result<Elements<'static>, Reason> {
+        Elements::new(self.table, self.comm, buffer)
+    }
+
+    fn is_in_place(&self, buffer: Buffer) -> bool {
+        (self.table.is_in_place)(buffer.0) != 0
+    }
+
+    /// The rank of a root that there is.
+    fn root(&self, root: c_int) -> Result<usize, Reason> {
+        usize::try_from(root).ok().filter(|&root| root < self.size).ok_or(Reason::Arguments)
+    }
+
+    /// Whether blocks of ranks can be blocks on the wire.
+    fn blocks(&self) -> Result<(), Reason> {
+        if self.wire.is_one_each() { Ok(()) } else { Err(Reason::SharedHosts) }
+    }
+}
+
+/// A call that is to be made: how many bytes decide about it, and what it does.
+struct Work<'p> {
+    bytes: usize,
+    run: Box<dyn FnOnce() -> Result<(), Trouble> + 'p>,
+}
+
+impl<'p> Work<'p> {
+    fn new(bytes: usize, run: impl FnOnce() -> Result<(), Trouble> + 'p) -> Result<Work<'p>, Reason> {
+        Ok(Work { bytes, run: Box::new(run) })
+    }
+}
+
+/// `MPI_Bcast`, or the MPI's own.
+pub fn broadcast(buffer: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
+    call(Operation::Broadcast, comm, own, |place| {
+        let (elements, root) = (place.elements(buffer)?, place.root(root)?);
+        let reads = place.rank == root;
+        Work::new(elements.bytes()?, move || elements.write(reads, |bytes| place.wire.broadcast(root, bytes)))
+    })
+}
+
+/// `MPI_Barrier`, or the MPI's own.
+pub fn barrier(comm: Word, own: impl FnOnce() -> c_int) -> c_int {
+    call(Operation::Barrier, comm, own, |place| Work::new(0, || place.wire.barrier()))
+}
+
+/// `MPI_Allgather`, or the MPI's own.
+pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
+    call(Operation::Allgather, comm, own, |place| {
+        place.blocks()?;
+        let block = place.elements(to)?;
+        let all = block.times(place.size)?;
+        let sent = if place.is_in_place(from) { block.behind(place.rank) } else { place.elements(from)? };
+        same(&sent, &block)?;
+        Work::new(all.bytes()?, move || {
+            // Copied: what is sent may lie among what is received.
+            let own = sent.read()?.into_vec();
+            all.write(false, |blocks| place.wire.allgather(&own, blocks))
+        })
+    })
+}
+
+/// `MPI_Gather`, or the MPI's own.
+pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
+    call(Operation::Gather, comm, own, |place| {
+        place.blocks()?;
+        let root = place.root(root)?;
+        if place.rank != root {
+            let sent = place.elements(from)?;
+            return Work::new(sent.times(place.size)?.bytes()?, move || {
+                place.wire.gather(root, sent.read()?.as_slice(), &mut [])
+            });
+        }
+        let block = place.elements(to)?;
+        let all = block.times(place.size)?;
+        let sent = if place.is_in_place(from) { block.behind(root) } else { place.elements(from)? };
+        same(&sent, &block)?;
+        Work::new(all.bytes()?, move || {
+            let own = sent.read()?.into_vec();
+            all.write(false, |blocks| place.wire.gather(root, &own, blocks))
+        })
+    })
+}
+
+/// `MPI_Scatter`, or the MPI's own.
+pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
+    call(Operation::Scatter, comm, own, |place| {
+        place.blocks()?;
+        let root = place.root(root)?;
+        if place.rank != root {
+            let received = place.elements(to)?;
+            return Work::new(received.times(place.size)?.bytes()?, move || {
+                received.write(false, |own| place.wire.scatter(root, &[], own))
+            });
+        }
+        let block = place.elements(from)?;
+        let all = block.times(place.size)?;
+        let received = if place.is_in_place(to) { None } else { Some(place.elements(to)?) };
+        received.map_or(Ok(()), |received| same(&received, &block))?;
+        let block_bytes = block.bytes()?;
+        Work::new(all.bytes()?, move || {
+            let blocks = all.read()?;
+            match received {
+                Some(received) => received.write(false, |own| place.wire.scatter(root, blocks.as_slice(), own)),
+                // Its own block stays where it is.
+                None => place.wire.scatter(root, blocks.as_slice(), &mut vec![0; block_bytes]),
+            }
+        })
+    })
+}
+
+/// A rank whose own block differs in its two types is for the MPI to judge.
+fn same(one: &Elements, other: &Elements) -> Result<(), Reason> {
+    if one.bytes()? == other.bytes()? { Ok(()) } else { Err(Reason::Arguments) }
+}
+
+/// Makes a call by the wire if all ranks can tell that it goes there, else the MPI's own.
+fn call(
+    operation: Operation,
+    comm: Word,
+    own: impl FnOnce() -> c_int,
+    prepare: impl for<'p> FnOnce(&'p Place) -> Result<Work<'p>, Reason>,
+) -> c_int {
+    let process = Process::get();
+    let passed = |reason| {
+        if process.counts() {
+            process.statistics.passed(operation, reason);
+        }
+        own()
+    };
+    let settings = process.settings.as_ref().ok_or(Reason::Off);
+    let found = process.table.and_then(|table| settings.map(|settings| (table, settings)));
+    let (table, settings) = match found {
+        Ok(found) => found,
+        Err(reason) => return passed(reason),
+    };
+    let (group, wire) = match Group::of(table, settings, comm).and_then(|group| Ok((group, group.way()?))) {
+        Ok(found) => found,
+        Err(reason) => return passed(reason),
+    };
+    let place = Place { table, comm, rank: group.rank, size: group.size, wire };
+    let began = Instant::now();
+    let Work { bytes, run } = match prepare(&place).and_then(|work| decided(operation, settings, work)) {
+        Ok(work) => work,
+        Err(reason) => return passed(reason),
+    };
+    let code = outcome(table, comm, group, operation, catch_unwind(AssertUnwindSafe(run)));
+    if process.counts() {
+        process.statistics.took(operation, bytes, began.elapsed());
+    }
+    code
+}
+
+/// What all ranks decide alike: by the call, its bytes and what was agreed.
+fn decided<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> Result<Work<'p>, Reason> {
+    let agreed = &settings.agreed;
+    let bytes = work.bytes as u64;
+    if !agreed.taken.contains(&operation) {
+        return Err(Reason::NotAsked);
+    }
+    match operation {
+        Operation::Barrier => Ok(work),
+        _ if bytes == 0 => Err(Reason::Empty),
+        _ if !(agreed.least_bytes..=agreed.most_bytes).contains(&bytes) => Err(Reason::Size),
+        _ => Ok(work),
+    }
+}
+
+/// The code of a call that went by the wire. After a failure the communicator's calls are the MPI's own for good.
+fn outcome(
+    table: &'static Table,
+    comm: Word,
+    group: &Group,
+    operation: Operation,
+    ended: std::thread::Result<Result<(), Trouble>>,
+) -> c_int {
+    let failed = |failure, text: &dyn std::fmt::Display| {
+        say(format_args!("rank {} of {}, {}: {text}", group.rank, group.size, operation.name()));
+        group.give_up(Reason::Failed);
+        (table.fail)(comm, failure)
+    };
+    match ended {
+        Ok(Ok(())) => 0,
+        Ok(Err(Trouble::Mpi(code))) => code,
+        Ok(Err(trouble)) => failed(if trouble.is_mismatch() { TRUNCATED } else { OTHER }, &trouble),
+        Err(_) => failed(OTHER, &"a fault of ethbcast, told above: please report it"),
+    }
+}

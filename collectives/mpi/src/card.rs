@@ -1,0 +1,78 @@
+//! What a rank says of itself before a communicator is wired: so many bytes, exchanged by the MPI's own allgather.
+
+use ethbcast_transport::MacAddr;
+
+/// Bytes of a card: the longest texts fit, and longer ones are cut.
+pub const BYTES: usize = 512;
+/// The layout; a rank of another build passes on.
+const VERSION: u8 = 1;
+
+/// A rank's card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Of the interface: ranks behind one are on one host.
+    pub mac: MacAddr,
+    /// Drawn at random; the first rank's names the group.
+    pub nonce: u64,
+    /// The host's name.
+    pub host: String,
+    /// What was agreed beforehand.
+    pub fingerprint: String,
+    /// Why it cannot take part; empty if it can.
+    pub trouble: String,
+}
+
+impl Card {
+    pub fn encode(&self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        bytes[0] = VERSION;
+        bytes[1..7].copy_from_slice(&self.mac.octets());
+        bytes[7..15].copy_from_slice(&self.nonce.to_be_bytes());
+        let mut at = 15;
+        for (text, most) in [(&self.host, 64), (&self.fingerprint, 128), (&self.trouble, 255)] {
+            let cut = (0..=text.len().min(most)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+            bytes[at] = cut as u8;
+            bytes[at + 1..at + 1 + cut].copy_from_slice(&text.as_bytes()[..cut]);
+            at += 1 + cut;
+        }
+        bytes
+    }
+
+    /// `None` if it is of another build.
+    pub fn decode(bytes: &[u8]) -> Option<Card> {
+        let (head, mut rest) = bytes.split_at_checked(15).filter(|(head, _)| head[0] == VERSION)?;
+        let mut text = || {
+            let (&length, more) = rest.split_first()?;
+            let (text, more) = more.split_at_checked(usize::from(length))?;
+            rest = more;
+            String::from_utf8(text.to_vec()).ok()
+        };
+        let nonce = u64::from_be_bytes(head[7..15].try_into().ok()?);
+        let mac = MacAddr::new(head[1], head[2], head[3], head[4], head[5], head[6]);
+        Some(Card { mac, nonce, host: text()?, fingerprint: text()?, trouble: text()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_arrives_as_it_was_and_any_other_bytes_are_none() {
+        let card = Card {
+            mac: MacAddr::new(2, 0, 0, 0, 0, 7),
+            nonce: 0x0123_4567_89ab_cdef,
+            host: "n7".into(),
+            fingerprint: "bcast 0".into(),
+            trouble: String::new(),
+        };
+        assert_eq!(Card::decode(&card.encode()), Some(card.clone()));
+        let long = Card { host: "é".repeat(40), trouble: "x".repeat(300), ..card };
+        let cut = Card::decode(&long.encode()).expect("it fits");
+        assert_eq!((cut.host.len(), cut.trouble.len()), (64, 255));
+        assert_eq!(Card::decode(&[0; BYTES]), None);
+        assert_eq!(Card::decode(&[]), None);
+        assert_eq!(Card::decode(&[1; 20]), None);
+        assert_eq!(Card::decode(&[&[1u8][..], &[255; BYTES - 1]].concat()), None);
+    }
+}

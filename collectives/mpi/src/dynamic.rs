@@ -1,0 +1,84 @@
+//! Finding functions in what is loaded, and loading a back end: all that is known by name alone.
+
+use crate::table::Table;
+use std::ffi::{CStr, CString, OsStr, c_void};
+use std::mem::{size_of, transmute_copy};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Names that MPIs' libraries go by, for programs that have loaded theirs where only its own users see it (as Python
+/// does): MPICH and its kin, Open MPI, and that of the standard's own ABI.
+const SONAMES: [&CStr; 5] = [c"libmpi.so.40", c"libmpi.so.12", c"libmpich.so.12", c"libmpi.so.80", c"libmpi_abi.so.0"];
+
+/// A function of the MPI, looked up once. `F` is a type of function pointer.
+pub struct Symbol<F> {
+    name: &'static CStr,
+    found: OnceLock<Option<F>>,
+}
+
+impl<F: Copy> Symbol<F> {
+    pub const fn new(name: &'static CStr) -> Symbol<F> {
+        Symbol { name, found: OnceLock::new() }
+    }
+
+    pub fn get(&self) -> Option<F> {
+        *self.found.get_or_init(|| {
+            const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+            let address = address(self.name);
+            // SAFETY: it is not null, and a function of the MPI with the arguments that MPI's standard gives it, which
+            // `F` says.
+            (!address.is_null()).then(|| unsafe { transmute_copy::<*mut c_void, F>(&address) })
+        })
+    }
+}
+
+/// Where something stands that is loaded; null if nothing of the name is.
+pub fn address(name: &CStr) -> *mut c_void {
+    // SAFETY: a name that ends with a zero byte.
+    let global = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if !global.is_null() {
+        return global;
+    }
+    let hidden = SONAMES.iter().map(|soname| {
+        // SAFETY: nothing new is loaded, so nothing runs.
+        let library = unsafe { libc::dlopen(soname.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+        if library.is_null() {
+            return library;
+        }
+        // SAFETY: a handle that has just been given out, and a name that ends with a zero byte.
+        unsafe { libc::dlsym(library, name.as_ptr()) }
+    });
+    hidden.into_iter().find(|address| !address.is_null()).unwrap_or(std::ptr::null_mut())
+}
+
+/// Loads a back end; its table, or what the loader says.
+pub fn back_end(path: &Path) -> Result<&'static Table, String> {
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its path has a zero byte".to_owned())?;
+    // SAFETY: a back end has nothing that runs when it is loaded.
+    let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        // SAFETY: after a failure it is a text of the loader's, until its next call in this thread.
+        let text = unsafe { CStr::from_ptr(libc::dlerror()) };
+        return Err(text.to_string_lossy().into_owned());
+    }
+    // SAFETY: a handle that has just been given out, and a name that ends with a zero byte.
+    let table = unsafe { libc::dlsym(library, c"ethbcast_mpi_backend".as_ptr()) }.cast::<Table>();
+    // SAFETY: a back end's symbol of this name is a constant table, which is never unloaded; one of another version
+    // begins with its number, too.
+    unsafe { table.as_ref() }.ok_or_else(|| "it is no back end".to_owned())
+}
+
+/// The folder of this library.
+pub fn own_folder() -> Option<PathBuf> {
+    // SAFETY: all bytes zero is a valid `Dl_info`.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is there to be written, and the address one of this library.
+    let found = unsafe { libc::dladdr(own_folder as *const c_void, &mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's own text, which stays as long as this library.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(Path::new(OsStr::from_bytes(name.to_bytes())).parent()?.to_owned())
+}

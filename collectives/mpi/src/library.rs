@@ -1,0 +1,96 @@
+//! Which MPI this is, its back end, and what the process has in common.
+
+use crate::dynamic::{self, Symbol};
+use crate::settings::{Settings, Stats};
+use crate::statistics::{Reason, Statistics};
+use crate::table::{Table, VERSION};
+use crate::{dynamic::own_folder, group};
+use std::ffi::{CStr, c_char, c_int};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+type LibraryVersion = extern "C" fn(text: *mut c_char, length: *mut c_int) -> c_int;
+static LIBRARY_VERSION: Symbol<LibraryVersion> = Symbol::new(c"PMPI_Get_library_version");
+/// As long as any MPI's description of itself (`MPI_MAX_LIBRARY_VERSION_STRING` is 8192 at most).
+const VERSION_BYTES: usize = 1 << 14;
+
+/// The MPIs that there are back ends for: what the description begins with, and the back end's name.
+const LIBRARIES: [(&str, &str); 3] = [("Open MPI", "openmpi"), ("MPICH", "mpich"), ("Intel(R) MPI", "mpich")];
+
+/// What the process has in common; there from the first call on.
+pub struct Process {
+    pub settings: Option<Settings>,
+    /// The back end, or why there is none.
+    pub table: Result<&'static Table, Reason>,
+    pub statistics: Statistics,
+}
+
+static PROCESS: OnceLock<Process> = OnceLock::new();
+
+impl Process {
+    /// The one there is.
+    pub fn get() -> &'static Process {
+        PROCESS.get_or_init(|| {
+            let settings = Settings::read().inspect_err(|text| say(format_args!("{text}; all calls are MPI's own")));
+            let settings = settings.ok();
+            let statistics = Statistics::default();
+            let table = match &settings {
+                Some(settings) if settings.is_on => back_end(settings).map_err(|text| {
+                    if settings.is_verbose {
+                        say(format_args!("{text}; all calls are MPI's own"));
+                    }
+                    Reason::NoBackEnd
+                }),
+                _ => Err(Reason::Off),
+            };
+            Process { settings, table, statistics }
+        })
+    }
+
+    pub fn counts(&self) -> bool {
+        self.settings.as_ref().is_some_and(|settings| settings.stats != Stats::None)
+    }
+
+    /// Says at the end what was done, once.
+    pub fn finish(&self) {
+        static SAID: OnceLock<()> = OnceLock::new();
+        let Some(settings) = self.settings.as_ref().filter(|_| SAID.set(()).is_ok()) else { return };
+        group::close_all();
+        let rank = group::world_rank();
+        if settings.stats == Stats::All || settings.stats == Stats::First && rank.unwrap_or(0) == 0 {
+            let beginning = rank.map_or("ethbcast-mpi: ".into(), |rank| format!("ethbcast-mpi: rank {rank}: "));
+            eprint!("{}", self.statistics.lines(&beginning));
+        }
+    }
+}
+
+/// A line on stderr.
+pub fn say(text: impl std::fmt::Display) {
+    eprintln!("ethbcast-mpi: {text}");
+}
+
+/// The back end of the MPI that is loaded, started; or what is missing.
+fn back_end(settings: &Settings) -> Result<&'static Table, String> {
+    let version = LIBRARY_VERSION.get().ok_or("this MPI has no MPI_Get_library_version")?;
+    let mut text = vec![0_u8; VERSION_BYTES];
+    let mut length = 0;
+    version(text.as_mut_ptr().cast(), &mut length);
+    let text = CStr::from_bytes_until_nul(&text).map_err(|_| "this MPI's version has no end")?.to_string_lossy();
+    let known = LIBRARIES.iter().find(|(beginning, _)| text.starts_with(beginning));
+    let first = || text.lines().next().unwrap_or_default();
+    let (_, name) = known.ok_or_else(|| format!("there is no back end for {}", first()))?;
+    let folder = settings.back_ends.clone().or_else(own_folder).unwrap_or_else(|| PathBuf::from("."));
+    let path = folder.join(format!("libethbcast_mpi_{name}.so"));
+    let table = dynamic::back_end(&path).map_err(|why| format!("no back end {}: {why}", path.display()))?;
+    if table.version != VERSION {
+        return Err(format!("{} is of another build: make it anew with build-backends", path.display()));
+    }
+    let own = if *name == "openmpi" { "Open MPI" } else { "MPICH" };
+    if table.library() != own {
+        return Err(format!("{} was compiled for {}, and this is {}", path.display(), table.library(), first()));
+    }
+    match (table.start)(group::closed) {
+        0 => Ok(table),
+        code => Err(format!("{} did not start: the MPI's error {code}", path.display())),
+    }
+}

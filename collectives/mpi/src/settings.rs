@@ -1,0 +1,151 @@
+//! What the environment says, read once.
+
+use std::env;
+use std::path::PathBuf;
+
+/// The most bytes of a call: what MPI's own functions count with, which pack and hand on.
+const MOST_BYTES: u64 = i32::MAX as u64;
+/// Between two hosts there is one copy to send, whoever sends it.
+const LEAST_HOSTS: usize = 3;
+/// Communicators on the wire at a time: each has a ring and feeds of its own.
+const MOST_GROUPS: usize = 16;
+
+/// The calls that can be taken over, as they are named in the environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Broadcast,
+    Barrier,
+    Allgather,
+    Scatter,
+    Gather,
+}
+
+impl Operation {
+    pub const ALL: [Operation; 5] =
+        [Operation::Broadcast, Operation::Barrier, Operation::Allgather, Operation::Scatter, Operation::Gather];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Operation::Broadcast => "bcast",
+            Operation::Barrier => "barrier",
+            Operation::Allgather => "allgather",
+            Operation::Scatter => "scatter",
+            Operation::Gather => "gather",
+        }
+    }
+}
+
+/// What the environment says of the drop-in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub is_on: bool,
+    pub is_verbose: bool,
+    /// Whether the first rank, or every one, prints what was done.
+    pub stats: Stats,
+    pub interface: Option<String>,
+    /// Where back ends are, if not beside the front.
+    pub back_ends: Option<PathBuf>,
+    pub topology: Option<PathBuf>,
+    pub calibration: Option<PathBuf>,
+    pub agreed: Agreed,
+}
+
+/// Who prints statistics at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stats {
+    None,
+    First,
+    All,
+}
+
+/// What decides about a call, and must be the same on all ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    pub taken: Vec<Operation>,
+    pub least_bytes: u64,
+    pub most_bytes: u64,
+    pub least_hosts: usize,
+    pub most_groups: usize,
+}
+
+impl Settings {
+    /// As the environment says; the first thing in it that cannot be, named with what can.
+    pub fn read() -> Result<Settings, String> {
+        Settings::from(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn from(value: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
+        let number = |name: &str, otherwise: u64| {
+            let Some(text) = value(name) else { return Ok(otherwise) };
+            text.parse().map_err(|_| format!("{name}={text} is no number: say how many, such as {otherwise}"))
+        };
+        let is_on = !matches!(value("ETHBCAST_MPI").as_deref(), Some("0" | "off" | "no"));
+        let stats = match value("ETHBCAST_MPI_STATS").as_deref() {
+            None | Some("0") => Stats::None,
+            Some("all") => Stats::All,
+            Some(_) => Stats::First,
+        };
+        let agreed = Agreed {
+            taken: value("ETHBCAST_MPI_TAKE").map_or(Ok(Operation::ALL.to_vec()), |names| taken(&names))?,
+            least_bytes: number("ETHBCAST_MPI_MIN_BYTES", 0)?,
+            most_bytes: number("ETHBCAST_MPI_MAX_BYTES", MOST_BYTES)?.min(MOST_BYTES),
+            least_hosts: number("ETHBCAST_MPI_MIN_HOSTS", LEAST_HOSTS as u64)?.max(2) as usize,
+            most_groups: number("ETHBCAST_MPI_COMMUNICATORS", MOST_GROUPS as u64)? as usize,
+        };
+        Ok(Settings {
+            is_on,
+            is_verbose: value("ETHBCAST_MPI_VERBOSE").is_some_and(|text| text != "0"),
+            stats,
+            interface: value("ETHBCAST_MPI_INTERFACE"),
+            back_ends: value("ETHBCAST_MPI_BACKENDS").map(PathBuf::from),
+            topology: value("ETHBCAST_MPI_TOPOLOGY").map(PathBuf::from),
+            calibration: value("ETHBCAST_MPI_CALIBRATION").map(PathBuf::from),
+            agreed,
+        })
+    }
+}
+
+impl Agreed {
+    /// The same text on all ranks, or they were told different things.
+    pub fn fingerprint(&self) -> String {
+        let Agreed { taken, least_bytes, most_bytes, least_hosts, most_groups } = self;
+        let taken: Vec<_> = taken.iter().map(|operation| operation.name()).collect();
+        format!("{} {least_bytes} {most_bytes} {least_hosts} {most_groups}", taken.join(","))
+    }
+}
+
+fn taken(names: &str) -> Result<Vec<Operation>, String> {
+    let known = |name: &str| Operation::ALL.into_iter().find(|operation| operation.name() == name);
+    let each = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+    each.map(|name| {
+        let all = Operation::ALL.map(Operation::name).join(",");
+        known(name).ok_or_else(|| format!("ETHBCAST_MPI_TAKE={names}: there is no {name}, only {all}"))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Settings, String> {
+        let pairs: Vec<_> = pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Settings::from(move |wanted| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone()))
+    }
+
+    #[test]
+    fn an_empty_environment_takes_everything_between_three_hosts() {
+        let settings = read(&[]).expect("nothing is wrong");
+        assert!(settings.is_on && !settings.is_verbose && settings.stats == Stats::None);
+        assert_eq!(settings.agreed.fingerprint(), "bcast,barrier,allgather,scatter,gather 0 2147483647 3 16");
+    }
+
+    #[test]
+    fn what_cannot_be_is_named_and_what_can_be_said() {
+        let error = |name, value| read(&[(name, value)]).expect_err("it cannot be");
+        assert!(error("ETHBCAST_MPI_TAKE", "bcast,reduce").contains("no reduce, only bcast,barrier"));
+        assert!(error("ETHBCAST_MPI_MIN_BYTES", "4K").contains("is no number"));
+        let settings = read(&[("ETHBCAST_MPI", "off"), ("ETHBCAST_MPI_MAX_BYTES", "99999999999")]).expect("good");
+        assert!(!settings.is_on && settings.agreed.most_bytes == i32::MAX as u64);
+    }
+}

@@ -1,0 +1,63 @@
+//! What a back end offers: the Rust side of `c/backend.h`.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// The layout that this front knows.
+pub const VERSION: u32 = 1;
+
+/// A handle of the MPI's, an address or a count, as the calling convention passes it.
+pub type Word = usize;
+
+/// What [`Table::look`] says of a communicator.
+pub const KNOWN: c_int = 0;
+pub const NEW: c_int = 1;
+pub const INTER: c_int = 4;
+
+/// What [`Table::fail`] calls a failure.
+pub const OTHER: c_int = 0;
+pub const TRUNCATED: c_int = 1;
+
+/// See `c/backend.h`, which says what each function does. A function that returns an int returns 0 if all is well,
+/// unless it answers a question.
+#[repr(C)]
+pub struct Table {
+    pub version: u32,
+    library: *const c_char,
+    pub start: extern "C" fn(closed: extern "C" fn(state: *mut c_void)) -> c_int,
+    pub look: extern "C" fn(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: &mut c_int) -> c_int,
+    pub keep: extern "C" fn(comm: Word, state: *mut c_void) -> c_int,
+    pub type_of: extern "C" fn(datatype: Word, bytes: &mut i64, extent: &mut i64, is_plain: &mut c_int) -> c_int,
+    pub pack: extern "C" fn(comm: Word, datatype: Word, count: i64, from: Word, to: *mut u8, bytes: i64) -> c_int,
+    pub unpack: extern "C" fn(comm: Word, datatype: Word, count: i64, to: Word, from: *const u8, bytes: i64) -> c_int,
+    pub is_in_place: extern "C" fn(address: Word) -> c_int,
+    pub is_bottom: extern "C" fn(address: Word) -> c_int,
+    pub allgather: extern "C" fn(comm: Word, own: *const u8, all: *mut u8, bytes: c_int) -> c_int,
+    pub least: extern "C" fn(comm: Word, own: c_int, least: &mut c_int) -> c_int,
+    pub broadcast: extern "C" fn(comm: Word, buffer: *mut u8, bytes: c_int, root: c_int) -> c_int,
+    pub barrier: extern "C" fn(comm: Word) -> c_int,
+    pub split: extern "C" fn(comm: Word, color: c_int, key: c_int, part: &mut Word) -> c_int,
+    pub release: extern "C" fn(comm: Word) -> c_int,
+    pub progress: extern "C" fn(),
+    pub fail: extern "C" fn(comm: Word, failure: c_int) -> c_int,
+    pub comm_of_fortran: extern "C" fn(handle: c_int) -> Word,
+    pub type_of_fortran: extern "C" fn(handle: c_int) -> Word,
+}
+
+// SAFETY: a table is a constant of the back end, and the MPI's functions may be called from where the program itself
+// has called one.
+unsafe impl Sync for Table {}
+// SAFETY: as above.
+unsafe impl Send for Table {}
+
+/// The code of an MPI function, unless it is `MPI_SUCCESS`, which is 0 in every MPI.
+pub fn done(code: c_int) -> Result<(), c_int> {
+    if code == 0 { Ok(()) } else { Err(code) }
+}
+
+impl Table {
+    /// What the MPI's own description begins with.
+    pub fn library(&self) -> &str {
+        // SAFETY: a back end of this version has a constant text here.
+        unsafe { CStr::from_ptr(self.library) }.to_str().unwrap_or_default()
+    }
+}

@@ -1,0 +1,195 @@
+//! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of this host.
+
+use crate::seating::Seating;
+use crate::settings::Settings;
+use crate::table::{Table, Word, done};
+use ethbcast_collectives::ErrorKind;
+use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options};
+use ethbcast_planning::model::Calibration;
+use ethbcast_planning::topology::Topology;
+use std::ffi::c_int;
+use std::time::Duration;
+
+/// How long the leaders look for each other; they have all just said that they come.
+const JOIN_WITHIN: Duration = Duration::from_secs(10);
+/// How long a rank may compute before it makes a call that others wait in: MPI knows no limit. Whoever dies is missed
+/// within seconds.
+const CALL_WITHIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// How often a call that waits lets the MPI go on. An empty look costs it about a microsecond.
+const PROGRESS_EVERY: Duration = Duration::from_micros(200);
+
+/// What a call on the wire can fail with.
+pub enum Trouble {
+    /// The wire: the others hear of it, too.
+    Wire(Error),
+    /// This host's leader, which has told of it.
+    Leader,
+    /// The MPI's own error, whose handler has been called.
+    Mpi(c_int),
+}
+
+impl Trouble {
+    pub fn is_mismatch(&self) -> bool {
+        matches!(self, Trouble::Wire(error) if error.kind() == ErrorKind::Mismatch)
+    }
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Trouble::Wire(error) => error.fmt(out),
+            Trouble::Leader => out.write_str("the first rank of this host says why"),
+            Trouble::Mpi(code) => write!(out, "the MPI's error {code}"),
+        }
+    }
+}
+
+/// See the module's description.
+pub struct Wire {
+    table: &'static Table,
+    seating: Seating,
+    rank: usize,
+    /// There on leaders.
+    leaders: Option<Communicator>,
+    /// The ranks of this host, where any two share one.
+    node: Option<Word>,
+    /// By host: its leader's rank on the wire.
+    seats: Vec<u16>,
+}
+
+impl Wire {
+    /// Joins, if this rank leads. Where ranks share hosts all of them take part in the split.
+    pub fn join(
+        table: &'static Table,
+        settings: &Settings,
+        comm: Word,
+        rank: usize,
+        seating: Seating,
+    ) -> Result<Wire, String> {
+        let host = seating.host_of[rank];
+        let mut node = None;
+        if !seating.is_one_each() {
+            let mut part = 0;
+            done((table.split)(comm, host as c_int, rank as c_int, &mut part))
+                .map_err(|code| format!("no communicator of this host's ranks: the MPI's error {code}"))?;
+            node = Some(part);
+        }
+        let mut wire = Wire { table, rank, leaders: None, node, seats: Vec::new(), seating };
+        if wire.is_leader() {
+            let joined = options(settings, &wire.seating.names[host], table).and_then(|options| {
+                let size = u16::try_from(wire.seating.leaders.len()).map_err(|_| "too many hosts".to_owned())?;
+                Communicator::join_with(&wire.seating.group, size, &options).map_err(|error| error.to_string())
+            });
+            match joined.and_then(|leaders| Ok((seats(&wire.seating, &leaders)?, leaders))) {
+                Ok((seats, leaders)) => (wire.seats, wire.leaders) = (seats, Some(leaders)),
+                Err(text) => {
+                    wire.release();
+                    return Err(text);
+                }
+            }
+        }
+        Ok(wire)
+    }
+
+    fn is_leader(&self) -> bool {
+        self.seating.place_of[self.rank] == 0
+    }
+
+    /// Whether blocks of ranks are blocks of hosts, in the same order.
+    pub fn is_one_each(&self) -> bool {
+        self.seating.is_one_each() && self.seats.iter().enumerate().all(|(host, seat)| host == usize::from(*seat))
+    }
+
+    pub fn describe(&self) -> String {
+        format!("{} hosts, group {}", self.seating.leaders.len(), self.seating.group)
+    }
+
+    /// From `root` to all: on its host, among the leaders, on the other hosts.
+    pub fn broadcast(&self, root: usize, buffer: &mut [u8]) -> Result<(), Trouble> {
+        let host = self.seating.host_of[root];
+        let is_here = host == self.seating.host_of[self.rank];
+        if is_here {
+            self.on_host(buffer, self.seating.place_of[root])?;
+        }
+        let outcome = self.leaders.as_ref().map_or(Ok(()), |all| all.broadcast(self.seats[host], buffer));
+        if !is_here {
+            self.on_host(buffer, 0)?;
+        }
+        self.agree_on_host(outcome)
+    }
+
+    /// Until all have called it.
+    pub fn barrier(&self) -> Result<(), Trouble> {
+        if let Some(node) = self.node {
+            done((self.table.barrier)(node)).map_err(Trouble::Mpi)?;
+        }
+        self.agree_on_host(self.leaders.as_ref().map_or(Ok(()), Communicator::barrier))
+    }
+
+    /// The blocks of all, where every host has one rank.
+    pub fn allgather(&self, own: &[u8], blocks: &mut [u8]) -> Result<(), Trouble> {
+        self.alone(|all| all.allgather(own, blocks))
+    }
+
+    /// As above; `blocks` matters at the root.
+    pub fn gather(&self, root: usize, own: &[u8], blocks: &mut [u8]) -> Result<(), Trouble> {
+        self.alone(|all| all.gather(root as u16, own, blocks))
+    }
+
+    /// As above; `blocks` matters at the root.
+    pub fn scatter(&self, root: usize, blocks: &[u8], own: &mut [u8]) -> Result<(), Trouble> {
+        self.alone(|all| all.scatter(root as u16, blocks, own))
+    }
+
+    fn alone(&self, call: impl FnOnce(&Communicator) -> Result<(), Error>) -> Result<(), Trouble> {
+        self.leaders.as_ref().map_or(Ok(()), call).map_err(Trouble::Wire)
+    }
+
+    /// Bytes from one rank of this host to the others.
+    fn on_host(&self, buffer: &mut [u8], place: usize) -> Result<(), Trouble> {
+        let Some(node) = self.node else { return Ok(()) };
+        let broadcast = (self.table.broadcast)(node, buffer.as_mut_ptr(), buffer.len() as c_int, place as c_int);
+        done(broadcast).map_err(Trouble::Mpi)
+    }
+
+    /// What the leader came to is what all of its host come to: none goes on with bytes that have not come.
+    fn agree_on_host(&self, outcome: Result<(), Error>) -> Result<(), Trouble> {
+        let mut word = [u8::from(outcome.is_err())];
+        self.on_host(&mut word, 0)?;
+        outcome.map_err(Trouble::Wire)?;
+        if word[0] == 0 { Ok(()) } else { Err(Trouble::Leader) }
+    }
+
+    /// Leaves, and gives back what the MPI has made for it: all ranks of the communicator do so together.
+    pub fn release(&self) {
+        if let Some(all) = &self.leaders {
+            // A socket that has failed has nobody to tell.
+            drop(all.leave());
+        }
+        if let Some(node) = self.node {
+            (self.table.release)(node);
+        }
+    }
+}
+
+/// By host: the rank on the wire, which follows the names.
+fn seats(seating: &Seating, leaders: &Communicator) -> Result<Vec<u16>, String> {
+    let seat = |name: &String| leaders.hosts().iter().position(|host| host == name).map(|seat| seat as u16);
+    let seats: Option<Vec<u16>> = seating.names.iter().map(seat).collect();
+    seats.ok_or_else(|| "the wire has other names for the hosts".to_owned())
+}
+
+fn options(settings: &Settings, name: &str, table: &'static Table) -> Result<Options, String> {
+    let topology = settings.topology.as_ref().map(Topology::load).transpose().map_err(|error| error.to_string())?;
+    let calibration = settings.calibration.as_ref().map(Calibration::load).transpose();
+    Ok(Options {
+        interface: settings.interface.clone(),
+        host: Some(name.to_owned()),
+        topology: topology.map(|imported| imported.topology),
+        calibration: calibration.map_err(|error| error.to_string())?,
+        join_within: JOIN_WITHIN,
+        call_within: CALL_WITHIN,
+        meanwhile: Some(Meanwhile::new(PROGRESS_EVERY, || (table.progress)())),
+        ..Options::default()
+    })
+}

@@ -1,0 +1,293 @@
+/*
+ * What a drop-in must not change: `correct WHAT`, one word for each part; every rank checks what it has got.
+ * Prints "WHAT: all is well" on rank 0.
+ */
+#include <mpi.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size;
+
+#define REQUIRE(holds) \
+    do { \
+        if (!(holds)) { \
+            fprintf(stderr, "rank %d, line %d: %s\n", rank, __LINE__, #holds); \
+            MPI_Abort(MPI_COMM_WORLD, 99); \
+        } \
+    } while (0)
+
+static unsigned char mark(long at, int salt)
+{
+    return (unsigned char)(at * 131 + at / 251 + salt * 17 + 1);
+}
+
+static void bytes_from(MPI_Comm comm, int root, long count, int salt)
+{
+    unsigned char *bytes = malloc(count + 1);
+    int own;
+    MPI_Comm_rank(comm, &own);
+    for (long at = 0; at < count; at++)
+        bytes[at] = own == root ? mark(at, salt) : 0;
+    bytes[count] = 77;
+    REQUIRE(MPI_Bcast(bytes, (int)count, MPI_BYTE, root, comm) == MPI_SUCCESS);
+    for (long at = 0; at < count; at++)
+        REQUIRE(bytes[at] == mark(at, salt));
+    REQUIRE(bytes[count] == 77);
+    free(bytes);
+}
+
+static void roots(void)
+{
+    long counts[] = {1, 5, 256, 1467, 1469, 40000, 1000003};
+    for (int root = 0; root < size; root++)
+        for (int at = 0; at < 7; at++)
+            bytes_from(MPI_COMM_WORLD, root, counts[at], root + at);
+}
+
+/* Every named type of C, whole buffers of it, and the pairs of MINLOC, which have gaps. */
+static void named(void)
+{
+    MPI_Datatype types[] = {
+        MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_BYTE, MPI_WCHAR, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_INT,
+        MPI_UNSIGNED, MPI_LONG, MPI_UNSIGNED_LONG, MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE,
+        MPI_LONG_DOUBLE, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T,
+        MPI_UINT64_T, MPI_AINT, MPI_COUNT, MPI_OFFSET, MPI_C_BOOL, MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX,
+        MPI_C_LONG_DOUBLE_COMPLEX, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT,
+        MPI_LONG_DOUBLE_INT, MPI_PACKED};
+    for (size_t at = 0; at < sizeof types / sizeof *types; at++) {
+        MPI_Aint lower, extent;
+        int bytes, count = 37, root = (int)at % size;
+        MPI_Type_get_extent(types[at], &lower, &extent);
+        MPI_Type_size(types[at], &bytes);
+        unsigned char *sent = calloc(count, extent), *packed = calloc(count, bytes), *own = calloc(count, bytes);
+        for (long byte = 0; byte < count * extent; byte++)
+            sent[byte] = rank == root ? mark(byte, (int)at) : 0;
+        REQUIRE(MPI_Bcast(sent, count, types[at], root, MPI_COMM_WORLD) == MPI_SUCCESS);
+        int place = 0;
+        MPI_Pack(sent, count, types[at], own, count * bytes, &place, MPI_COMM_WORLD);
+        for (long byte = 0; byte < count * extent; byte++)
+            sent[byte] = mark(byte, (int)at);
+        place = 0;
+        MPI_Pack(sent, count, types[at], packed, count * bytes, &place, MPI_COMM_WORLD);
+        REQUIRE(memcmp(own, packed, place) == 0);
+        free(sent), free(packed), free(own);
+    }
+}
+
+/* A vector at the root, contiguous elsewhere; a struct; a type resized; gaps stay as they were. */
+static void derived(void)
+{
+    enum { ROWS = 301, WIDTH = 5 };
+    MPI_Datatype column, pair, wide;
+    MPI_Type_vector(ROWS, 2, WIDTH, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    int *matrix = malloc(sizeof(int) * ROWS * WIDTH), *line = malloc(sizeof(int) * ROWS * 2);
+    for (int at = 0; at < ROWS * WIDTH; at++)
+        matrix[at] = rank == 0 ? at : -7;
+    if (rank % 2 == 0) {
+        MPI_Bcast(matrix, 1, column, 0, MPI_COMM_WORLD);
+        for (int at = 0; at < ROWS * WIDTH; at++)
+            REQUIRE(matrix[at] == (rank == 0 || at % WIDTH < 2 ? at : -7));
+    } else {
+        MPI_Bcast(line, 2 * ROWS, MPI_INT, 0, MPI_COMM_WORLD);
+        for (int at = 0; at < 2 * ROWS; at++)
+            REQUIRE(line[at] == at / 2 * WIDTH + at % 2);
+    }
+    struct record { char letter; double number; } records[50];
+    MPI_Datatype types[] = {MPI_CHAR, MPI_DOUBLE};
+    MPI_Aint places[] = {offsetof(struct record, letter), offsetof(struct record, number)};
+    int lengths[] = {1, 1};
+    MPI_Type_create_struct(2, lengths, places, types, &pair);
+    MPI_Type_create_resized(pair, 0, sizeof(struct record), &wide);
+    MPI_Type_commit(&wide);
+    memset(records, 0x55, sizeof records);
+    for (int at = 0; at < 50 && rank == size - 1; at++)
+        records[at].letter = (char)at, records[at].number = at / 8.0;
+    MPI_Bcast(records, 50, wide, size - 1, MPI_COMM_WORLD);
+    for (int at = 0; at < 50; at++) {
+        REQUIRE(records[at].letter == (char)at && records[at].number == at / 8.0);
+        REQUIRE(((unsigned char *)&records[at])[1] == 0x55);
+    }
+    MPI_Type_free(&column), MPI_Type_free(&pair), MPI_Type_free(&wide);
+    free(matrix), free(line);
+}
+
+/* The calls with blocks, in place and not, and empty ones. */
+static void blocks(void)
+{
+    for (int count = 1; count < 5000; count = count * 7 + 1) {
+        int root = count % size;
+        long *own = malloc(sizeof(long) * count), *all = malloc(sizeof(long) * count * size);
+        for (int at = 0; at < count; at++)
+            own[at] = rank * 100000L + at;
+        memset(all, 0, sizeof(long) * count * size);
+        MPI_Allgather(own, count, MPI_LONG, all, count, MPI_LONG, MPI_COMM_WORLD);
+        for (int at = 0; at < count * size; at++)
+            REQUIRE(all[at] == at / count * 100000L + at % count);
+        memset(all, 0, sizeof(long) * count * size);
+        memcpy(all + rank * count, own, sizeof(long) * count);
+        MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, MPI_LONG, MPI_COMM_WORLD);
+        for (int at = 0; at < count * size; at++)
+            REQUIRE(all[at] == at / count * 100000L + at % count);
+        memset(own, 0, sizeof(long) * count);
+        MPI_Scatter(all, count, MPI_LONG, own, count, MPI_LONG, root, MPI_COMM_WORLD);
+        for (int at = 0; at < count; at++)
+            REQUIRE(own[at] == rank * 100000L + at);
+        if (rank == root)
+            MPI_Scatter(all, count, MPI_LONG, MPI_IN_PLACE, 0, MPI_LONG, root, MPI_COMM_WORLD);
+        else
+            MPI_Scatter(NULL, 0, MPI_DATATYPE_NULL, own, count, MPI_LONG, root, MPI_COMM_WORLD);
+        REQUIRE(own[0] == rank * 100000L);
+        memset(all, 0, sizeof(long) * count * size);
+        if (rank == root) {
+            memcpy(all + rank * count, own, sizeof(long) * count);
+            MPI_Gather(MPI_IN_PLACE, 0, MPI_LONG, all, count, MPI_LONG, root, MPI_COMM_WORLD);
+            for (int at = 0; at < count * size; at++)
+                REQUIRE(all[at] == at / count * 100000L + at % count);
+        } else {
+            MPI_Gather(own, count, MPI_LONG, NULL, 0, MPI_DATATYPE_NULL, root, MPI_COMM_WORLD);
+        }
+        MPI_Bcast(NULL, 0, MPI_INT, root, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+        free(own), free(all);
+    }
+}
+
+/* So many are made and freed; some are there at a time; one lacks a rank, one has its ranks turned round. */
+static void communicators(void)
+{
+    const char *turns = getenv("CORRECT_COMMUNICATORS");
+    for (int turn = 0; turn < (turns ? atoi(turns) : 8); turn++) {
+        MPI_Comm made;
+        if (turn % 2 == 0)
+            MPI_Comm_dup(MPI_COMM_WORLD, &made);
+        else
+            MPI_Comm_split(MPI_COMM_WORLD, rank == turn % size ? MPI_UNDEFINED : 1, -rank, &made);
+        if (made == MPI_COMM_NULL)
+            continue;
+        bytes_from(made, turn % (size - 1), 3000, turn);
+        MPI_Comm_free(&made);
+    }
+    MPI_Comm several[5];
+    for (int at = 0; at < 5; at++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &several[at]);
+        bytes_from(several[at], at % size, 100 + at, at);
+    }
+    for (int at = 4; at >= 0; at--) {
+        bytes_from(several[at], at % size, 5000 + at, at);
+        MPI_Comm_free(&several[at]);
+    }
+    bytes_from(MPI_COMM_SELF, 0, 100, 1);
+    MPI_Comm half, between;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 5, &between);
+    int word = rank == 0 ? 42 : 0;
+    MPI_Bcast(&word, 1, MPI_INT, rank % 2 == 1 ? 0 : rank == 0 ? MPI_ROOT : MPI_PROC_NULL, between);
+    REQUIRE(rank % 2 == 0 || word == 42);
+    MPI_Comm_free(&between), MPI_Comm_free(&half);
+}
+
+/* A message of 16 MiB waits for its receiver, who is in a broadcast: it gets on only if the broadcast lets it. */
+static void in_flight(void)
+{
+    int many = 16 << 20;
+    char *message = calloc(many, 1), *cast = calloc(many, 1);
+    for (int turn = 0; turn < 2; turn++) {
+        memset(cast, rank == 2 ? 5 : 0, many);
+        if (rank == 0) {
+            MPI_Request request;
+            MPI_Irecv(message, many, MPI_CHAR, 1, 9, MPI_COMM_WORLD, &request);
+            MPI_Bcast(cast, 3000, MPI_CHAR, 2, MPI_COMM_WORLD);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            REQUIRE(message[0] == 7 && message[many - 1] == 7);
+        } else if (rank == 1) {
+            memset(message, 7, many);
+            MPI_Send(message, many, MPI_CHAR, 0, 9, MPI_COMM_WORLD);
+            MPI_Send(message, 1, MPI_CHAR, 2, 10, MPI_COMM_WORLD);
+            MPI_Bcast(cast, 3000, MPI_CHAR, 2, MPI_COMM_WORLD);
+        } else if (rank == 2) {
+            /* The root comes last, when rank 1's message has gone. */
+            char word;
+            MPI_Recv(&word, 1, MPI_CHAR, 1, 10, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Bcast(cast, 3000, MPI_CHAR, 2, MPI_COMM_WORLD);
+        } else {
+            MPI_Bcast(cast, 3000, MPI_CHAR, 2, MPI_COMM_WORLD);
+        }
+        REQUIRE(cast[2999] == 5);
+        memset(message, 0, many);
+    }
+    free(message), free(cast);
+}
+
+static void *on_own(void *comm)
+{
+    for (int turn = 0; turn < 50; turn++)
+        bytes_from(*(MPI_Comm *)comm, turn % size, 1 + turn * 97, turn);
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t running[4];
+    MPI_Comm own[4];
+    for (int at = 0; at < 4; at++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &own[at]);
+    for (int at = 0; at < 4; at++)
+        pthread_create(&running[at], NULL, on_own, &own[at]);
+    for (int at = 0; at < 4; at++)
+        pthread_join(running[at], NULL);
+    for (int at = 0; at < 4; at++)
+        MPI_Comm_free(&own[at]);
+}
+
+/* Rank 1 expects less than is sent: an error on it or on all, and nobody waits for ever. */
+static void lengths(void)
+{
+    static char bytes[100000];
+    MPI_Comm made;
+    MPI_Comm_dup(MPI_COMM_WORLD, &made);
+    MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+    REQUIRE(MPI_Barrier(made) == MPI_SUCCESS);
+    int code = MPI_Bcast(bytes, rank == 1 ? 50000 : 100000, MPI_CHAR, 0, made);
+    REQUIRE(rank != 1 || code != MPI_SUCCESS);
+}
+
+/* What the MPI says of arguments that cannot be, it says still. */
+static void arguments(void)
+{
+    int word = 0;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    REQUIRE(MPI_Bcast(&word, -1, MPI_INT, 0, MPI_COMM_WORLD) != MPI_SUCCESS);
+    REQUIRE(MPI_Bcast(&word, 1, MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD) != MPI_SUCCESS);
+    REQUIRE(MPI_Bcast(&word, 1, MPI_INT, size, MPI_COMM_WORLD) != MPI_SUCCESS);
+    REQUIRE(MPI_Bcast(&word, 1, MPI_INT, -3, MPI_COMM_WORLD) != MPI_SUCCESS);
+    REQUIRE(MPI_Bcast(&word, 1, MPI_INT, 0, MPI_COMM_NULL) != MPI_SUCCESS);
+    REQUIRE(MPI_Barrier(MPI_COMM_NULL) != MPI_SUCCESS);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    bytes_from(MPI_COMM_WORLD, 0, 1000, 3);
+}
+
+int main(int count, char **words)
+{
+    int provided;
+    MPI_Init_thread(&count, &words, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    struct { const char *name; void (*run)(void); } parts[] = {
+        {"roots", roots}, {"named", named}, {"derived", derived}, {"blocks", blocks}, {"communicators", communicators},
+        {"in-flight", in_flight}, {"threads", threads}, {"arguments", arguments}, {"lengths", lengths}};
+    for (int word = 1; word < count; word++)
+        for (size_t at = 0; at < sizeof parts / sizeof *parts; at++)
+            if (strcmp(words[word], parts[at].name) == 0) {
+                if (strcmp(words[word], "threads") == 0 && provided < MPI_THREAD_MULTIPLE)
+                    continue;
+                parts[at].run();
+                if (rank == 0)
+                    printf("%s: all is well\n", words[word]), fflush(stdout);
+            }
+    MPI_Finalize();
+    return 0;
+}

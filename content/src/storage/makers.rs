@@ -1,0 +1,246 @@
+//! Small files, made on several threads: what a file system does to make one takes longer than its bytes.
+
+use super::building::path_of;
+use crate::disk::{Directory, DiskFile, PRIVATE_FILE, Setter};
+use crate::layout::Layout;
+use crate::runs::Runs;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A file up to this is made by another thread.
+pub(super) const SMALL_BYTES: u64 = 256 << 10;
+/// Files and bytes that a thread is given at once.
+const JOB_FILES: usize = 32;
+const JOB_BYTES: usize = 128 << 10;
+/// Jobs that may wait: with the last file of each 6 MiB at most.
+const JOBS_WAITING: usize = 16;
+const MOST_THREADS: usize = 4;
+
+/// Makes small files, and says which of them are made.
+#[derive(Debug)]
+pub(super) struct Makers<D: Directory> {
+    orders: Arc<Orders<D>>,
+    threads: Vec<JoinHandle<()>>,
+    next: Job<D>,
+}
+
+/// What is to be made, and what came of it.
+#[derive(Debug)]
+pub(super) struct Orders<D: Directory> {
+    layout: Arc<Layout>,
+    setter: Arc<Setter>,
+    /// What of the stream is written.
+    written: Arc<Mutex<Runs>>,
+    queue: Mutex<Queue<D>>,
+    ordered: Condvar,
+    made: Condvar,
+}
+
+#[derive(Debug)]
+struct Queue<D: Directory> {
+    waiting: VecDeque<Job<D>>,
+    /// The entries of the jobs that wait or are at work.
+    unmade: Vec<RangeInclusive<usize>>,
+    /// Nothing more is made.
+    has_failed: bool,
+    failed: Option<Failed>,
+    is_over: bool,
+}
+
+impl<D: Directory> Queue<D> {
+    /// The first one counts.
+    fn fail(&mut self, failed: Failed) {
+        if !std::mem::replace(&mut self.has_failed, true) {
+            self.failed = Some(failed);
+        }
+    }
+}
+
+/// A file that could not be made.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub entry: usize,
+    /// What was being done to it.
+    pub doing: &'static str,
+    pub error: io::Error,
+}
+
+/// Some files, in the order of their entries.
+#[derive(Debug)]
+struct Job<D: Directory> {
+    files: Vec<Small<D>>,
+    bytes: Vec<u8>,
+    /// Where all of them are in the stream.
+    run: Range<u64>,
+}
+
+#[derive(Debug)]
+struct Small<D: Directory> {
+    entry: usize,
+    directory: Arc<D>,
+    /// Where its data is in the job's bytes.
+    data: Range<usize>,
+}
+
+impl<D: Directory> Job<D> {
+    fn empty() -> Job<D> {
+        Job { files: Vec::new(), bytes: Vec::new(), run: 0..0 }
+    }
+
+    fn entries(&self) -> Option<RangeInclusive<usize>> {
+        Some(self.files.first()?.entry..=self.files.last()?.entry)
+    }
+}
+
+impl<D: Directory> Makers<D> {
+    /// Makers of what is in this layout, which tell `written` what they have made; none if there can be no threads.
+    pub(super) fn start(layout: &Arc<Layout>, setter: &Arc<Setter>, written: &Arc<Mutex<Runs>>) -> Option<Makers<D>> {
+        let queue =
+            Queue { waiting: VecDeque::new(), unmade: Vec::new(), has_failed: false, failed: None, is_over: false };
+        let orders = Arc::new(Orders {
+            layout: Arc::clone(layout),
+            setter: Arc::clone(setter),
+            written: Arc::clone(written),
+            queue: Mutex::new(queue),
+            ordered: Condvar::new(),
+            made: Condvar::new(),
+        });
+        let thread = |_| {
+            let orders = Arc::clone(&orders);
+            std::thread::Builder::new().name("files".to_owned()).spawn(move || while orders.make_next() {}).ok()
+        };
+        let most = std::thread::available_parallelism().map_or(MOST_THREADS, |cores| cores.get().min(MOST_THREADS));
+        let threads: Vec<JoinHandle<()>> = (0..most.max(2)).filter_map(thread).collect();
+        (!threads.is_empty()).then_some(Makers { orders, threads, next: Job::empty() })
+    }
+
+    /// What readers of the files ask whether one is made.
+    pub(super) fn orders(&self) -> &Arc<Orders<D>> {
+        &self.orders
+    }
+
+    /// Orders a file in that directory with this data, which with its verdict is `run` of the stream.
+    pub(super) fn make(&mut self, entry: usize, directory: Arc<D>, data: &[u8], run: Range<u64>) {
+        // A job is one piece of the stream.
+        if self.next.run.end != run.start {
+            self.flush();
+        }
+        let Job { files, bytes, run: whole } = &mut self.next;
+        if files.is_empty() {
+            whole.start = run.start;
+        }
+        whole.end = run.end;
+        let begin = bytes.len();
+        bytes.extend_from_slice(data);
+        files.push(Small { entry, directory, data: begin..bytes.len() });
+        if files.len() >= JOB_FILES || bytes.len() >= JOB_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Nothing is kept back; waits for room.
+    pub(super) fn flush(&mut self) {
+        let job = std::mem::replace(&mut self.next, Job::empty());
+        let Some(entries) = job.entries() else { return };
+        let mut queue = self.orders.queue.lock();
+        while queue.waiting.len() >= JOBS_WAITING && !queue.has_failed {
+            self.orders.made.wait(&mut queue);
+        }
+        if queue.has_failed {
+            return;
+        }
+        queue.unmade.push(entries);
+        queue.waiting.push_back(job);
+        self.orders.ordered.notify_one();
+    }
+
+    /// Waits until all that was ordered is made.
+    pub(super) fn drain(&mut self) {
+        self.flush();
+        let mut queue = self.orders.queue.lock();
+        while !queue.unmade.is_empty() && !queue.has_failed {
+            self.orders.made.wait(&mut queue);
+        }
+    }
+
+    /// The first file that could not be made; told once.
+    pub(super) fn take_failed(&self) -> Option<Failed> {
+        self.orders.queue.lock().failed.take()
+    }
+}
+
+impl<D: Directory> Drop for Makers<D> {
+    /// What was ordered is made: the next run may find it.
+    fn drop(&mut self) {
+        self.orders.queue.lock().is_over = true;
+        self.orders.ordered.notify_all();
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}
+
+impl<D: Directory> Orders<D> {
+    /// Waits until a file is made, if it was ordered.
+    pub(super) fn wait_for(&self, entry: usize) {
+        let mut queue = self.queue.lock();
+        while queue.unmade.iter().any(|entries| entries.contains(&entry)) && !queue.has_failed {
+            self.made.wait(&mut queue);
+        }
+    }
+
+    /// Does the next job, once there is one; false if there will be none.
+    fn make_next(&self) -> bool {
+        let (job, has_failed) = {
+            let mut queue = self.queue.lock();
+            loop {
+                match queue.waiting.pop_front() {
+                    Some(job) => break (job, queue.has_failed),
+                    None if queue.is_over => return false,
+                    None => self.ordered.wait(&mut queue),
+                }
+            }
+        };
+        // Who waits for it waits no longer, whatever becomes of it.
+        let _done = Done { orders: self, entries: job.entries() };
+        let made = if has_failed { Ok(()) } else { job.files.iter().try_for_each(|file| self.make(file, &job.bytes)) };
+        match made {
+            Ok(()) if !has_failed => self.written.lock().insert(job.run.clone()),
+            Ok(()) => {}
+            Err(failed) => self.queue.lock().fail(failed),
+        }
+        true
+    }
+
+    fn make(&self, file: &Small<D>, bytes: &[u8]) -> Result<(), Failed> {
+        let manifest = self.layout.manifest();
+        let own = &manifest.entries()[file.entry];
+        let failed = |doing| move |error| Failed { entry: file.entry, doing, error };
+        let made = file.directory.create(&path_of(own), PRIVATE_FILE).map_err(failed("make"))?;
+        made.write_all_at(&bytes[file.data.clone()], 0).map_err(failed("write"))?;
+        made.set_attributes(self.setter.gives(&own.attributes, manifest)).map_err(failed("set the attributes of"))
+    }
+}
+
+/// A job that is at work.
+struct Done<'a, D: Directory> {
+    orders: &'a Orders<D>,
+    entries: Option<RangeInclusive<usize>>,
+}
+
+impl<D: Directory> Drop for Done<'_, D> {
+    fn drop(&mut self) {
+        let mut queue = self.orders.queue.lock();
+        if std::thread::panicking() {
+            let error = io::Error::other("the thread that made it panicked");
+            let entry = self.entries.as_ref().map_or(0, |entries| *entries.start());
+            queue.fail(Failed { entry, doing: "make", error });
+        }
+        queue.unmade.retain(|entries| Some(entries) != self.entries.as_ref());
+        self.orders.made.notify_all();
+    }
+}

@@ -1,0 +1,59 @@
+//! The arguments of `ethbcast mpi-env` and `ethbcast port`.
+
+use clap::{Args, ValueEnum};
+use ethbcast_transport::wire::EtherType;
+use std::path::PathBuf;
+
+/// `ethbcast mpi-env`.
+#[derive(Debug, Args)]
+pub struct MpiEnvArgs {
+    /// Only the line of this launcher, without a heading.
+    #[arg(long, value_name = "LAUNCHER")]
+    pub launcher: Option<Launcher>,
+    /// The drop-in; without it, the one beside this program or in ../lib.
+    #[arg(long, value_name = "FILE")]
+    pub library: Option<PathBuf>,
+    /// Network interface of every host; without it, the only Ethernet interface that is up.
+    #[arg(short, long, value_name = "IFACE")]
+    pub interface: Option<String>,
+    /// The socket of `ethbcast port --serve` on every host, for ranks without CAP_NET_RAW.
+    #[arg(long, value_name = "SOCKET")]
+    pub port: Option<PathBuf>,
+    /// Have rank 0 say at the end which calls were taken over.
+    #[arg(long)]
+    pub stats: bool,
+}
+
+/// Who starts the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Launcher {
+    /// Open MPI's mpirun.
+    Openmpi,
+    /// MPICH's and Intel MPI's mpiexec.
+    Hydra,
+    /// Slurm's srun.
+    Srun,
+}
+
+/// `ethbcast port`.
+#[derive(Debug, Args)]
+pub struct PortArgs {
+    /// Hand packet sockets to whoever may connect to this Unix socket, which is made and at the end removed; they hear
+    /// frames of ethbcast's EtherType and of nothing else.
+    #[arg(long, value_name = "SOCKET", required = true)]
+    pub serve: PathBuf,
+    /// The socket file's permissions, in octal: who may connect.
+    #[arg(long, value_name = "MODE", default_value = "660", value_parser = mode)]
+    pub mode: u32,
+    /// The socket file's group, by number.
+    #[arg(long, value_name = "GID")]
+    pub gid: Option<u32>,
+    /// EtherType of the frames, in hexadecimal.
+    #[arg(long, value_name = "HEX", default_value = "88b5")]
+    pub ether_type: EtherType,
+}
+
+fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| format!("{text} is no mode: give one such as 660"))
+}

@@ -1,0 +1,39 @@
+//! `ethbcast port --serve`: packet sockets for processes that may not open one.
+
+use crate::args::PortArgs;
+use crate::exit::{Code, Failure, WithCode, say};
+use crate::signals::Interrupt;
+use ethbcast_transport::packet::PortServer;
+use nix::unistd::{Gid, chown};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+/// Runs the command, until it is interrupted.
+///
+/// # Errors
+/// If there is a file of that name, or no permission.
+pub fn run(args: &PortArgs) -> anyhow::Result<()> {
+    let path = &args.serve;
+    let (at, file) = (path.display(), path.clone());
+    let interrupt = Interrupt::watch(false, move || {
+        // The last that is done: who waits for requests waits in the kernel.
+        drop(fs::remove_file(&file));
+        say("ethbcast: no more ports are served");
+        std::process::exit(0);
+    });
+    let interrupt = interrupt.code(Code::System)?;
+    interrupt.heed();
+    let server = PortServer::bind(path, args.ether_type).map_err(|error| {
+        Failure::new(
+            Code::System,
+            format!("cannot serve ports at {at}: {error}; remove what is left there, or name another place"),
+        )
+    })?;
+    chown(path, None, args.gid.map(Gid::from_raw)).code(Code::System)?;
+    fs::set_permissions(path, Permissions::from_mode(args.mode)).code(Code::System)?;
+    say(format_args!("ethbcast: ports are served at {at}: give processes ETHBCAST_PORT={at}"));
+    loop {
+        let served = server.serve().code(Code::System)?;
+        log::info!("{served}");
+    }
+}

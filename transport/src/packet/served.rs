@@ -1,0 +1,179 @@
+//! A socket for a process that may not open one: a server that may opens it, with the filter attached and locked, and
+//! hands it over a Unix socket (SCM_RIGHTS, unix(7)). The process then needs no capability: rings, groups and binding
+//! ask for none (packet(7)), and what it hears is frames of the server's EtherType for its own host and group.
+
+use super::error::{Errno, OpenError};
+use super::{Interface, filter, syscall};
+use crate::MacAddr;
+use crate::wire::EtherType;
+use nix::errno::Errno as SystemErrno;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+/// The variable with the path of the server's socket.
+const SERVER: &str = "ETHBCAST_PORT";
+/// What a request begins with; the last byte is its version.
+const MAGIC: [u8; 8] = *b"ethport\x01";
+/// Magic, EtherType, whether there is a group, the group, the interface's name filled up with zeros.
+const REQUEST_BYTES: usize = 8 + 2 + 1 + 6 + 16;
+/// How long either side waits for the other, in words of a few bytes on one machine.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest reason of a refusal.
+const REASON_BYTES: usize = 200;
+
+/// A packet socket that hears nothing yet, and never anything but what `filter` lets in; the server's, if there is one
+/// and this process may not open its own.
+pub(super) fn filtered_socket(
+    interface: &Interface,
+    ether_type: EtherType,
+    group: Option<MacAddr>,
+) -> Result<OwnedFd, OpenError> {
+    let name = interface.name.as_str();
+    let failed = |step| move |errno| OpenError::new(name, step, errno);
+    match syscall::packet_socket() {
+        Ok(socket) => lock(socket, interface, ether_type, group).map_err(|(step, errno)| failed(step)(errno)),
+        Err(errno) => match std::env::var_os(SERVER).filter(|_| errno == SystemErrno::EPERM) {
+            Some(path) => ask(Path::new(&path), interface, ether_type, group).map_err(|error| OpenError::Served {
+                interface: name.to_owned(),
+                path: path.to_string_lossy().into_owned(),
+                text: error.to_string(),
+            }),
+            None => Err(failed("open a packet socket")(errno)),
+        },
+    }
+}
+
+fn lock(
+    socket: OwnedFd,
+    interface: &Interface,
+    ether_type: EtherType,
+    group: Option<MacAddr>,
+) -> Result<OwnedFd, (&'static str, SystemErrno)> {
+    let program = filter::program(ether_type, interface.mac, group);
+    syscall::attach_filter(socket.as_fd(), &program).map_err(|errno| ("attach the frame filter", errno))?;
+    syscall::lock_filter(socket.as_fd()).map_err(|errno| ("lock the frame filter", errno))?;
+    Ok(socket)
+}
+
+fn ask(path: &Path, interface: &Interface, ether_type: EtherType, group: Option<MacAddr>) -> io::Result<OwnedFd> {
+    let mut server = UnixStream::connect(path)?;
+    server.set_read_timeout(Some(PATIENCE))?;
+    server.set_write_timeout(Some(PATIENCE))?;
+    server.write_all(&request(&interface.name, ether_type, group)?)?;
+    let mut reason = [0; REASON_BYTES];
+    let (bytes, socket) = syscall::receive_descriptor(server.as_fd(), &mut reason)?;
+    let text = || String::from_utf8_lossy(&reason[..bytes]).into_owned();
+    let socket = socket.ok_or_else(|| io::Error::other(text()))?;
+    // It belongs to the server's network namespace, which must be this process's.
+    match syscall::interface_state(socket.as_fd(), &interface.name) {
+        Ok(state) if state.index == interface.index && state.mac == interface.mac => Ok(socket),
+        _ => Err(io::Error::other("the server runs in another network namespace: start one in this")),
+    }
+}
+
+fn request(name: &str, ether_type: EtherType, group: Option<MacAddr>) -> io::Result<[u8; REQUEST_BYTES]> {
+    let mut request = [0; REQUEST_BYTES];
+    request[..8].copy_from_slice(&MAGIC);
+    request[8..10].copy_from_slice(&ether_type.number().to_be_bytes());
+    if let Some(group) = group {
+        request[10] = 1;
+        request[11..17].copy_from_slice(&group.octets());
+    }
+    let room = request[17..].get_mut(..name.len()).filter(|room| room.len() < 16);
+    room.ok_or(ErrorKind::InvalidInput)?.copy_from_slice(name.as_bytes());
+    Ok(request)
+}
+
+/// Hands sockets to processes that may not open one. Who may ask is whoever may connect: the socket file's permissions.
+#[derive(Debug)]
+pub struct PortServer {
+    listener: UnixListener,
+    ether_type: EtherType,
+}
+
+impl PortServer {
+    /// Listens at `path`, which must not exist, for requests of this EtherType alone.
+    ///
+    /// # Errors
+    /// The kernel's, in binding.
+    pub fn bind(path: &Path, ether_type: EtherType) -> io::Result<PortServer> {
+        Ok(PortServer { listener: UnixListener::bind(path)?, ether_type })
+    }
+
+    /// Waits for one process and answers it; what it asked for, or why it got nothing, in words for a log.
+    ///
+    /// # Errors
+    /// If nobody can be waited for any more.
+    pub fn serve(&self) -> io::Result<String> {
+        let (stream, _) = self.listener.accept()?;
+        Ok(match self.answer(&stream) {
+            Ok(interface) => format!("a socket on {interface} was handed over"),
+            Err(error) => {
+                // Who is gone hears nothing.
+                let text = error.to_string();
+                let cut = (0..=text.len().min(REASON_BYTES)).rev().find(|&end| text.is_char_boundary(end));
+                drop((&stream).write_all(&text.as_bytes()[..cut.unwrap_or(0)]));
+                format!("refused: {text}")
+            }
+        })
+    }
+
+    fn answer(&self, mut stream: &UnixStream) -> io::Result<String> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut request = [0; REQUEST_BYTES];
+        stream.read_exact(&mut request).map_err(|_| io::Error::other("that is no request for a port"))?;
+        let (name, ether_type, group) =
+            read(&request).ok_or_else(|| io::Error::other("that is no request for a port"))?;
+        if ether_type != self.ether_type.number() {
+            let own = self.ether_type;
+            return Err(io::Error::other(format!("only EtherType {own} is served: start a server for the other")));
+        }
+        let interface = Interface::find(Some(name)).map_err(io::Error::other)?;
+        let socket = syscall::packet_socket().map_err(io::Error::from)?;
+        let socket = lock(socket, &interface, self.ether_type, group)
+            .map_err(|(step, errno)| io::Error::other(format!("cannot {step}: {}", Errno::new(errno))))?;
+        syscall::send_descriptor(stream.as_fd(), socket.as_fd())?;
+        Ok(interface.name)
+    }
+}
+
+/// Interface, EtherType and group of a request; `None` if it is none.
+fn read(request: &[u8; REQUEST_BYTES]) -> Option<(&str, u16, Option<MacAddr>)> {
+    let (magic, rest) = request.split_at(8);
+    let (head, name) = rest.split_at(9);
+    let length = name.iter().position(|&byte| byte == 0)?;
+    let name = std::str::from_utf8(&name[..length]).ok().filter(|name| !name.is_empty())?;
+    let octet = |at: usize| head[3 + at];
+    let mac = MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5));
+    let group = match head[2] {
+        0 => None,
+        1 => Some(mac),
+        _ => return None,
+    };
+    (magic == MAGIC).then_some((name, u16::from_be_bytes([head[0], head[1]]), group))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let group = MacAddr::new(3, 1, 2, 3, 4, 5);
+        let asked = request("eth0", EtherType::DEFAULT, Some(group)).expect("the name fits");
+        assert_eq!(read(&asked), Some(("eth0", EtherType::DEFAULT.number(), Some(group))));
+        let alone = request("a-name-of-15-by", EtherType::DEFAULT, None).expect("the name fits");
+        assert_eq!(read(&alone), Some(("a-name-of-15-by", EtherType::DEFAULT.number(), None)));
+        assert!(request("a-name-of-16-byt", EtherType::DEFAULT, None).is_err());
+        for (at, byte) in [(0, 0), (7, 9), (10, 7), (17, 0), (18, 255)] {
+            let mut wrong = asked;
+            wrong[at] = byte;
+            assert_eq!(read(&wrong), None, "byte {at} is {byte}");
+        }
+        assert_eq!(read(&[255; REQUEST_BYTES]), None);
+    }
+}
