@@ -30,8 +30,8 @@ pub struct Found {
 }
 
 /// Plays schedules from `first` on until one finds something wrong, `most` of them at most. A panic is something wrong,
-/// and so is a schedule that has this process busy for longer than `patience`: by its own time on a processor, so that a
-/// machine full of other work finds nothing.
+/// and so is a schedule for which this process is busy for longer than `patience`: by its own time on processors, so
+/// that a machine full of other work finds nothing.
 pub fn hunt(first: u64, most: u64, patience: Duration) -> Option<Found> {
     let (say, heard) = mpsc::channel();
     thread::spawn(move || (first..first + most).try_for_each(|seed| say.send(judge(seed)).ok()));
