@@ -27,6 +27,8 @@ pub(super) const DIRECTORY: &str = "/dev/shm";
 /// How long somebody else may be in the door: it takes him a millisecond.
 const DOOR_WITHIN: Duration = Duration::from_secs(5);
 const DOOR_LOOKS_EVERY: Duration = Duration::from_millis(2);
+/// How long who leaves waits for the door; what is left behind is found by the next who comes.
+const LEAVES_WITHIN: Duration = Duration::from_millis(200);
 
 /// What the processes of a node have in common.
 #[derive(Clone, Debug)]
@@ -141,7 +143,15 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.board.rise(self.seat);
         Lock::Seat(self.seat).release(&self.file);
-        if matches!(Lock::Door.take(&self.file), Ok(true)) && !is_anybody_in(&self.file) {
+        // Another who leaves at the same time may have seen this seat taken: somebody has to look after both.
+        let end = Instant::now() + LEAVES_WITHIN;
+        while matches!(Lock::Door.take(&self.file), Ok(false)) {
+            if Instant::now() >= end {
+                return;
+            }
+            std::thread::sleep(DOOR_LOOKS_EVERY);
+        }
+        if is_there(&self.file, &self.path) && !is_anybody_in(&self.file) {
             let _ = unlink(&self.path);
         }
     }
