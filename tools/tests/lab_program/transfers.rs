@@ -63,12 +63,12 @@ fn every_size_arrives_when_one_frame_in_ten_is_lost() {
     every_size_by_both_paths(&site, |via, bytes, outcome| repairs_are_bounded(via, bytes, outcome, 0.1));
 }
 
-/// Each frame a receiver loses costs about one more. The root of a chain repairs for one receiver, that of a cast for
-/// all seven.
+/// Each frame a receiver loses costs about one more; a busy machine's rings overrun and lose some besides (the exact
+/// price is held by simulations). The root of a chain repairs for one receiver, that of a cast for all seven.
 fn repairs_are_bounded(via: &str, bytes: usize, outcome: &Outcome, loss: f64) {
     let served = if via == "cast" { HOSTS - 1 } else { 1 };
     let lost = (frames(bytes, PAYLOAD_BYTES) * served as u64) as f64 * loss / (1.0 - loss);
-    let budget = 1.5 * lost + 6.0 * lost.sqrt() + 20.0;
+    let budget = 2.5 * lost + 6.0 * lost.sqrt() + 20.0;
     let resent = outcome.frames("data_resent") as f64;
     assert!(resent <= budget, "{resent} frames sent again, budget {budget:.0}: {bytes} bytes via {via} at {loss} loss");
 }
