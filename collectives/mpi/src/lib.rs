@@ -1,14 +1,14 @@
 //! The MPI drop-in: preloaded, or linked before the MPI, it takes over `MPI_Bcast`, `MPI_Barrier`, `MPI_Allgather`,
 //! `MPI_Scatter` and `MPI_Gather` where that is faster, and passes them on everywhere else (docs/mpi.md).
 //!
-//! **The front** ([`exports`], [`fortran`]) knows no `mpi.h`. It takes every argument as the calling convention hands
-//! it over, a word or an int, so that handles of any MPI fit; what they mean it asks a [`table`] of functions that a
-//! **back end** in C fills, compiled with the MPI's own header. [`library`] finds which MPI there is.
+//! **The front** (`exports`, `fortran`) knows no `mpi.h`. It takes every argument as the calling convention hands
+//! it over, a word or an int, so that handles of any MPI fit; what they mean it asks a `table` of functions that a
+//! **back end** in C fills, compiled with the MPI's own header. `library` finds which MPI there is.
 //!
-//! **A communicator** is wired at its first collective ([`group`]): all ranks exchange [`card`]s by the MPI's own
-//! allgather, derive the same [`seating`] from them, join, and agree whether all have succeeded. What it came to is
+//! **A communicator** is wired at its first collective (`group`): all ranks exchange `card`s by the MPI's own
+//! allgather, derive the same `seating` from them, join, and agree whether all have succeeded. What it came to is
 //! kept with the communicator as an attribute. From then on a call's way depends on that and on its number of bytes
-//! alone, which all ranks see the same ([`calls`]).
+//! alone, which all ranks see the same (`calls`).
 //!
 //! While a call waits it lets the MPI go on, or messages that others wait for would never leave.
 #![allow(unsafe_code)]
