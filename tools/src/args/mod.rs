@@ -1,5 +1,6 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod dump;
 mod manual;
 mod mpi_env;
 mod patience;
@@ -13,6 +14,7 @@ mod tree;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use dump::DumpArgs;
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
 pub use manual::{CompletionsArgs, ManArgs};
@@ -57,6 +59,8 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Measure broadcast and barrier, run on every host.
     Perf(PerfArgs),
+    /// Print the frames of a capture, or of an interface as they come and leave.
+    Dump(DumpArgs),
     /// A cluster of network namespaces on this machine, to try things on.
     Lab(LabArgs),
     /// Write the man pages, one for each command.

@@ -26,6 +26,7 @@
 
 mod ack;
 mod ether_type;
+mod fields;
 mod header;
 mod host;
 mod kind;
@@ -34,10 +35,11 @@ mod rank;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use ether_type::{EtherType, ParseEtherTypeError};
+pub use fields::{FieldValue, Fields, Spelled};
 pub(crate) use header::damage;
 pub use header::{
     ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, MAX_SEQUENCE, OVERHEAD_BYTES, OtherVersion,
-    Reject, VERSION, destination, parse, parse_version, seal,
+    Reject, VERSION, destination, parse, parse_headers, parse_version, seal,
 };
 pub use host::{Identity, Peer};
 pub use kind::Kind;
