@@ -11,8 +11,8 @@ pub struct DumpArgs {
     /// `-` is stdin.
     #[arg(value_name = "FILE", required_unless_present = "interface", conflicts_with = "interface")]
     pub file: Option<PathBuf>,
-    /// Print what comes and leaves on this interface, until interrupted. It is not made promiscuous: a switch sends this
-    /// host what is for it and its groups.
+    /// Print what comes and leaves on this interface, until interrupted. It is not made promiscuous: a switch sends
+    /// this host what is for it and its groups.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
     /// With -i: the group whose frames the card is to take in. May be given several times.

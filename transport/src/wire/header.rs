@@ -1,6 +1,6 @@
 //! The 14-byte Ethernet header and the 32-byte ethbcast header behind it.
 
-use super::{EtherType, Kind, MacAddr, Rank, StreamId};
+use super::{EtherType, Flags, Kind, MacAddr, Rank, StreamId};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -43,43 +43,6 @@ struct RawHeader {
     sequence: [u8; 6],
     stamp: U32,
     checksum: U32,
-}
-
-/// Bits of the flags byte.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(pub u8);
-
-impl Flags {
-    /// The last frame of its stream.
-    pub const LAST: Flags = Flags(1);
-    /// The sender wants an acknowledgement without delay.
-    pub const ACK_NOW: Flags = Flags(2);
-    /// The frame was sent before.
-    pub const RESENT: Flags = Flags(4);
-
-    /// The last frame of a message: to be handed on at once.
-    pub const FLUSH: Flags = Flags(8);
-    /// With FLUSH: the sender waits to hear that every application behind has consumed the message.
-    pub const REPORT: Flags = Flags(16);
-
-    /// The names of the bits that are set and known, from the lowest on.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        ["LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT"]
-            .into_iter()
-            .enumerate()
-            .filter(move |(bit, _)| self.0 >> bit & 1 == 1)
-            .map(|(_, name)| name)
-    }
-
-    /// Whether all bits of `other` are set.
-    pub const fn has(self, other: Flags) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Both sets of bits.
-    pub const fn with(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
 }
 
 /// The ethbcast header, without what is derived (magic, version, length, checksum).
@@ -332,8 +295,8 @@ mod tests {
             prop_assert_eq!(parsed.payload, &payload[..]);
             prop_assert_eq!(parsed.source, ethernet().source);
             let cut = OVERHEAD_BYTES + payload.len() / 2;
-            let (cut, whole_bytes) = parse_headers(&frame[..cut]).expect("its headers are there");
-            prop_assert_eq!((cut.header, cut.payload, whole_bytes), (header, &payload[..payload.len() / 2], payload.len()));
+            let (cut, bytes) = parse_headers(&frame[..cut]).expect("its headers are there");
+            prop_assert_eq!((cut.header, cut.payload, bytes), (header, &payload[..payload.len() / 2], payload.len()));
             prop_assert_eq!(destination(&frame), Some(ethernet().destination));
         }
 

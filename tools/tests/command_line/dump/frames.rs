@@ -241,7 +241,7 @@ fn view(content: ContentKind) -> View {
     }
 }
 
-/// Frames that no host takes or that the capture has cut, one of another protocol, and what is wrong with each but that.
+/// Frames that no host takes or that the capture has cut, and what is wrong with each; and one of another protocol.
 pub fn faulty() -> (Vec<OnWire>, Vec<&'static str>) {
     let (sound, _) = frame(Kind::DATA, |_| {}, &[7; 400]);
     let changed = |at: usize, to: u8| {
