@@ -106,13 +106,13 @@ impl Interfaces {
             }),
             PcapBlockOwned::NG(Block::EnhancedPacket(frame)) => {
                 let clock = self.known.get(frame.if_id as usize).filter(|clock| clock.is_ethernet);
-                let Some(clock) = clock else { return Ok(ControlFlow::Continue(dump.pass_over())) };
+                let Some(clock) = clock else { return Ok(dump.pass_over()) };
                 let ticks = u64::from(frame.ts_high) << 32 | u64::from(frame.ts_low);
                 return dump.take(captured(clock.time(ticks), frame.origlen, frame.caplen, frame.data));
             }
             PcapBlockOwned::NG(Block::SimplePacket(frame)) => {
                 let Some(clock) = self.known.first().filter(|clock| clock.is_ethernet) else {
-                    return Ok(ControlFlow::Continue(dump.pass_over()));
+                    return Ok(dump.pass_over());
                 };
                 let bytes = frame.origlen.min(clock.most_bytes);
                 return dump.take(captured(Duration::ZERO, frame.origlen, bytes, frame.data));

@@ -81,8 +81,7 @@ impl Dump {
             return Ok(ControlFlow::Break(()));
         }
         let Some(line) = self.line(captured) else {
-            self.pass_over();
-            return Ok(ControlFlow::Continue(()));
+            return Ok(self.pass_over());
         };
         self.counts.frames += 1;
         self.counts.cut += u64::from(line.is_cut());
@@ -107,8 +106,9 @@ impl Dump {
     }
 
     /// Counts a frame of another protocol.
-    fn pass_over(&mut self) {
+    fn pass_over(&mut self) -> ControlFlow<()> {
         self.counts.others += 1;
+        ControlFlow::Continue(())
     }
 
     /// What there is to say of a frame, if it is of this EtherType.
