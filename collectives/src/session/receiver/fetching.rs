@@ -84,8 +84,9 @@ impl Fetching {
         (self.asking, self.fetched) = (None, Some(Err(text)));
     }
 
-    /// Asks for what is lacking when it is time to; gives up when nothing has come for `limit`. While the root is
-    /// silent nobody can answer.
+    /// Asks for what is lacking when it is time to; gives up when nothing has come for `limit`: as long as the root waits
+    /// for a member of which it hears nothing, as it may be that it hears no question, or that many have asked before.
+    /// While the root is silent nobody can answer.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
