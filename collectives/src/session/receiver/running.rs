@@ -313,7 +313,12 @@ impl Running {
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
         let timing = endpoint.config().timing;
-        self.fetching.handle_timeout(now, (root, silence >= timing.suspect), timing.patience, endpoint);
+        self.fetching.handle_timeout(
+            now,
+            (root, silence >= timing.suspect),
+            timing.patience.max(timing.stall),
+            endpoint,
+        );
         if self.timers.take_due(Wait::View, now) {
             let arrived = self.blocks.frames();
             endpoint.send(root, &Message::Ready { epoch: self.view.epoch, digest: self.digest, arrived });
