@@ -5,7 +5,8 @@ use ethbcast_collectives::session::{
     Blocks, End, OnSlow, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Route, Station,
     Timing, View, Wanted,
 };
-use ethbcast_planning::plan::Via;
+use ethbcast_planning::plan::file::SavedPlan;
+use ethbcast_planning::plan::{Costs, Via, make};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{
     Cable, Faults, HostSettings, Network, Outcome, Random, RandomFaults, Simulation, Stats, StormControl, host_mac,
@@ -57,6 +58,8 @@ pub struct Case {
     pub topology: Option<Topology>,
     /// Whether the root measures first and chooses the way itself.
     pub auto: bool,
+    /// The bytes of a segment, where they are not what is predicted to be best.
+    pub segment_bytes: Option<u64>,
     /// Switches, by number, that police broadcast from some moment on.
     pub policed: Vec<(usize, StormControl, Duration)>,
 }
@@ -95,6 +98,7 @@ impl Case {
             on_slow: OnSlow::default(),
             topology: None,
             auto: false,
+            segment_bytes: None,
             policed: Vec::new(),
         }
     }
@@ -195,7 +199,7 @@ pub fn hosts_of<S: Source, K: Sink>(
         form: source.form(),
         selects: source.selects(),
         wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(case.receivers) },
-        route: if case.auto { Route::Auto } else { Route::Via(case.via) },
+        route: route(case),
         tuning: tuning.clone(),
         timing: case.timing,
         late: case.late.0 > 0,
@@ -214,6 +218,20 @@ pub fn hosts_of<S: Source, K: Sink>(
         Participant::receiver(Receiver::new(Instant::START, config), sink)
     });
     std::iter::once(root).chain(receivers).collect()
+}
+
+/// The way that the root is told to take.
+fn route(case: &Case) -> Route {
+    let Some(segment_bytes) = case.segment_bytes else {
+        return if case.auto { Route::Auto } else { Route::Via(case.via) };
+    };
+    let hosts: Vec<String> = (0..=case.receivers).map(|host| format!("n{host}")).collect();
+    let names: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let topology = Topology::single_switch(hosts.iter().cloned()).expect("a switch and its hosts");
+    let ranks: Vec<usize> = (0..names.len()).collect();
+    let plan = make(case.via, &topology, 0, &ranks, &Costs::default()).expect("a plan");
+    let text = SavedPlan::from_plan(&plan, &names, segment_bytes, Some(case.bytes as u64)).to_toml();
+    Route::Saved(Box::new(SavedPlan::parse(&text, "plan.toml").expect("what was written is read")))
 }
 
 /// A host's turn, of which its disk knows when it is.

@@ -6,6 +6,7 @@ use ethbcast_collectives::session::ledger::{Cut, Form};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, data};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn case(via: Via, receivers: usize, bytes: usize) -> Case {
     Case { mtu_bytes: 1500, ..Case::new(via, receivers, bytes).with_feed(512) }
@@ -125,6 +126,24 @@ fn what_was_moved_is_found_by_whole_chunks_or_anywhere() {
     // The chunks around what is new, the names of all pieces.
     let found = play(&by_bytes, Cut::ContentDefined);
     assert!(found < 4 * CHUNK as u64 + 8 * 1024, "{found}");
+}
+
+/// The root waits for an answer to ledgers, which may be a part of a segment only.
+#[test]
+fn ledgers_do_not_wait_until_they_fill_a_segment() {
+    let ways = [Via::Chain, Via::Binary, Via::Binomial, Via::Flat, Via::ScatterAllgather, Via::RecursiveDoubling];
+    for via in ways {
+        let content = content(48 * CHUNK);
+        let have = vec![Some(older(&content, [1, 2])), Some(older(&content, [2, 3])), Some(older(&content, [2]))];
+        let case = Case { segment_bytes: Some(256 * 1468), ..case(via, 3, content.len()) };
+        let length = content.len();
+        let played = Scene::new(case, content, have).play(7, "segments");
+        assert_eq!(played.fates, [Outcome::Delivered; 3], "{via}");
+        let Price { data, again, pieces, .. } = played.price;
+        assert!(data + again <= 3 * (CHUNK as u64 + overhead(length)), "{via}: {data} and {again}, to three at most");
+        assert_eq!(pieces, 2 * CHUNK as u64, "{via}");
+        assert!(played.took < Duration::from_secs(1), "{via}: {:?}", played.took);
+    }
 }
 
 /// 400 MB: more stretches than ledgers go ahead.

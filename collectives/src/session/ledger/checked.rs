@@ -3,7 +3,7 @@
 use super::decoder::{Damage, Decoder};
 use super::layout::{Form, overlap};
 use super::ledgered::{fill, read_again};
-use super::selection::{Completer, HeldOffer, Holdings};
+use super::selection::{Completer, Completion, HeldOffer, Holdings};
 use super::spans::Spans;
 use crate::session::application::{Again, Sink};
 use crate::session::{Done, Needs, Outcome, ReceiverEvent, Trailer};
@@ -34,6 +34,8 @@ pub struct Checked<K> {
     holdings: Option<Arc<dyn Holdings>>,
     /// Only what somebody lacks is sent.
     completer: Option<Box<Completer>>,
+    /// What is lacking, until the root is told.
+    needs: VecDeque<Needs>,
     offer: HeldOffer,
     /// Content bytes that were this receiver's own.
     own_bytes: u64,
@@ -54,6 +56,7 @@ impl<K: Sink> Checked<K> {
             again: Vec::new(),
             holdings: None,
             completer: None,
+            needs: VecDeque::new(),
             offer: HeldOffer::default(),
             own_bytes: 0,
         }
@@ -101,12 +104,14 @@ impl<K: Sink> Checked<K> {
             if self.decoder.failed().is_some() || self.decoder.wanted().is_some() {
                 break;
             }
-            if let Some(completed) = self.completer.as_mut().and_then(|completer| completer.poll(Vec::new)) {
-                self.decoder.take_partly(completed.span, completed.here, completed.own);
-                continue;
+            match self.completer.as_mut().and_then(|completer| completer.poll(Vec::new)) {
+                Some(Completion::Needs(needs)) => self.needs.push_back(needs),
+                Some(Completion::Span(span)) => self.decoder.take_partly(span.span, span.here, span.own),
+                None => match self.waiting.pop_front() {
+                    Some(span) => self.decoder.take(span),
+                    None => break,
+                },
             }
-            let Some(span) = self.waiting.pop_front() else { break };
-            self.decoder.take(span);
         }
         if let Some(text) = self.decoder.failed() {
             self.fail(text.to_owned());
@@ -191,7 +196,7 @@ impl<K: Sink> Sink for Checked<K> {
     }
 
     fn poll_needs(&mut self) -> Option<Needs> {
-        self.completer.as_mut()?.poll_needs()
+        self.needs.pop_front()
     }
 
     fn decided(&self) -> u64 {

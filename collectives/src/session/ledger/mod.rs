@@ -41,8 +41,8 @@ pub use ledgered::Ledgered;
 pub use recent::Recent;
 pub(in crate::session) use selection::MOST_AHEAD;
 pub use selection::{
-    ChunkSet, Completed, Completer, Composed, Composer, Cut, Cutter, Due, Fragment, HeldOffer, Holdings, Origin,
-    PartialSpan, STRETCH_BYTES, STRETCH_CHUNKS, SectionPart, Sections, Selector, StretchLedger, StretchPlace,
+    ChunkSet, Completed, Completer, Completion, Composed, Composer, Cut, Cutter, Due, Fragment, HeldOffer, Holdings,
+    Origin, PartialSpan, STRETCH_BYTES, STRETCH_CHUNKS, SectionPart, Sections, Selector, StretchLedger, StretchPlace,
     fragment_name, stretches,
 };
 pub use spans::Spans;

@@ -9,6 +9,7 @@ use crate::session::application::{Again, Next};
 use crate::session::ledger::{ChunkSet, Cut, Due, Form, SectionPart, Sections, Selector, SpanBuffer};
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,8 +38,17 @@ pub(super) struct SelectAhead {
     sections: Arc<Mutex<Sections>>,
     part: Vec<u8>,
     pushed: usize,
-    /// What was made again last.
-    again: Vec<u8>,
+    again: Remade,
+}
+
+/// A part of what was sent that is being made again, or was. The ledgers of a stretch take more spans to be read than
+/// are kept: what of it has been made is not made once more.
+#[derive(Debug, Default)]
+struct Remade {
+    range: Range<u64>,
+    /// What of it is still to be made.
+    left: VecDeque<SectionPart>,
+    bytes: Vec<u8>,
 }
 
 impl SelectAhead {
@@ -60,7 +70,7 @@ impl SelectAhead {
         let (what, waker) = (what.to_owned(), Arc::clone(waker));
         let work = Work { spans, positions, what, content_bytes, selector, chosen, parts: to_machine, waker };
         thread::Builder::new().name("select".to_owned()).spawn(|| work.run())?;
-        Ok(SelectAhead { parts, choices, chosen: 0, sections, part: Vec::new(), pushed: 0, again: Vec::new() })
+        Ok(SelectAhead { parts, choices, chosen: 0, sections, part: Vec::new(), pushed: 0, again: Remade::default() })
     }
 
     /// The stretch of which it has to be known what is sent.
@@ -102,23 +112,28 @@ impl SelectAhead {
 
     /// A part of what was sent, made again.
     pub(super) fn read_again(&mut self, range: &Range<u64>, whole: &mut ReadAgain) -> Again<'_> {
-        let (parts, content_bytes) = {
+        let Remade { range: begun, left, bytes: made } = &mut self.again;
+        let content_bytes = {
             let sections = self.sections.lock();
-            (sections.parts_of(range), sections.content_bytes())
+            if begun != range {
+                (*begun, *left) = (range.clone(), sections.parts_of(range).into());
+                made.clear();
+            }
+            sections.content_bytes()
         };
-        self.again.clear();
-        for part in parts {
+        while let Some(part) = left.front() {
             match part {
-                SectionPart::Bytes(bytes) => self.again.extend(bytes),
-                SectionPart::Names(count) => self.again.resize(self.again.len() + count as usize, 0),
-                SectionPart::Whole(range) => match whole.read(range, content_bytes) {
-                    Again::Bytes(bytes) => self.again.extend_from_slice(bytes),
+                SectionPart::Bytes(bytes) => made.extend(bytes),
+                SectionPart::Names(count) => made.resize(made.len() + *count as usize, 0),
+                SectionPart::Whole(range) => match whole.read(range.clone(), content_bytes) {
+                    Again::Bytes(bytes) => made.extend_from_slice(bytes),
                     Again::Pending => return Again::Pending,
                     Again::Impossible(why) => return Again::Impossible(why),
                 },
             }
+            left.pop_front();
         }
-        Again::Bytes(&self.again)
+        Again::Bytes(made)
     }
 }
 
@@ -261,4 +276,56 @@ fn next(progress: &Receiver<Progress>) -> Result<Progress, Error> {
 
 fn panicked() -> Error {
     Error::GaveUp("the reader panicked".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::ledger::SPAN_BYTES;
+    use std::time::{Duration, Instant};
+
+    const CONTENT_BYTES: u64 = 40 * SPAN_BYTES as u64;
+
+    #[derive(Clone)]
+    struct Pattern;
+
+    impl ReadAt for Pattern {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            let count = buffer.len().min(CONTENT_BYTES.saturating_sub(offset) as usize);
+            buffer[..count].iter_mut().zip(offset..).for_each(|(byte, at)| *byte = (at >> 7) as u8);
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn ledgers_of_more_spans_than_are_kept_are_made_again() {
+        let waker = Arc::new(Waker::new().expect("a descriptor"));
+        let (to_thread, progress) = sync_channel(40);
+        let (used, _) = sync_channel(1);
+        for index in 0..40 {
+            let mut span = SpanBuffer::empty(SpanBuffer::default());
+            Pattern.read_at(span.room(), index * SPAN_BYTES as u64).expect("it is made up");
+            span.filled(SPAN_BYTES);
+            span.seal(index);
+            to_thread.send(Progress::Span(span)).expect("there is room");
+        }
+        let (spans, what) = (SealedSpans::new(progress, used), ("a pattern", CONTENT_BYTES));
+        let selecting = SelectAhead::begin(spans, Positions::new(Pattern), what, (Cut::None, 1468), &waker);
+        let mut selecting = selecting.expect("a thread");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !matches!(selecting.next(), Ok(None)) {
+            assert!(Instant::now() < deadline, "no ledgers");
+            thread::yield_now();
+        }
+        let sent = selecting.bytes().to_vec();
+        let mut whole = ReadAgain::new(Pattern, &waker);
+        loop {
+            match selecting.read_again(&(0..sent.len() as u64), &mut whole) {
+                Again::Bytes(bytes) => return assert!(bytes == sent),
+                Again::Pending => thread::yield_now(),
+                Again::Impossible(why) => panic!("{why}"),
+            }
+            assert!(Instant::now() < deadline, "the same spans are read over and over");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::read_again::ReadAt;
 use super::storage::{Offered, Storage, StorageError};
-use crate::session::ledger::{Completed, Completer, Decoder, HeldOffer, Holdings, Spans};
+use crate::session::ledger::{Completed, Completer, Completion, Decoder, HeldOffer, Holdings, Spans};
 use crate::session::{Done, Needs, Outcome, Trailer};
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
@@ -270,22 +270,22 @@ impl<S: Storage> Writer<S> {
         Ok(false)
     }
 
-    /// Takes the next span of what has come and what is here; false if there is none.
+    /// Takes the next span of what has come and what is here, or says what is lacking; false if there is nothing.
     fn complete(&mut self) -> bool {
         let Some(completer) = &mut self.completer else { return false };
-        let completed = completer.poll(|| Vec::with_capacity(Spans::MOST_BYTES));
-        let mut told = false;
-        while let Some(needs) = completer.poll_needs() {
-            self.shared.needs.lock().push_back(needs);
-            told = true;
-        }
+        let completion = completer.poll(|| Vec::with_capacity(Spans::MOST_BYTES));
         self.shared.decided.store(completer.decided(), Ordering::Relaxed);
-        if told {
-            self.shared.waker.wake();
+        match completion {
+            None => return false,
+            Some(Completion::Needs(needs)) => {
+                self.shared.needs.lock().push_back(needs);
+                self.shared.waker.wake();
+            }
+            Some(Completion::Span(Completed { span, here, own, in_place })) => {
+                self.in_place = in_place;
+                self.decoder.take_partly(span, here, own);
+            }
         }
-        let Some(Completed { span, here, own, in_place }) = completed else { return false };
-        self.in_place = in_place;
-        self.decoder.take_partly(span, here, own);
         true
     }
 

@@ -35,7 +35,10 @@ pub(super) fn first_view(
         ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing: Standing::InPlace }
     });
     let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
+    let selective = config.selects && config.size.is_some() && joined.iter().any(|applicant| applicant.holds);
     let (payload_bytes, segment_frames) = segments(config, &choice, hosts.len());
+    // Where only what somebody lacks is sent, the root waits for an answer to ledgers that need not fill a segment.
+    let segment_frames = if selective { 1 } else { segment_frames };
     let view = View {
         epoch: 1,
         via: choice.plan.via(),
@@ -45,7 +48,7 @@ pub(super) fn first_view(
         payload_bytes,
         size: config.stream_size(),
         content: config.content,
-        selective: config.selects && config.size.is_some() && joined.iter().any(|applicant| applicant.holds),
+        selective,
         members: members.collect(),
     };
     // The report names the segment that is really used.

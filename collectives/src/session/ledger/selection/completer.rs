@@ -2,7 +2,7 @@
 
 use super::{ChunkSet, Composed, Composer, HeldOffer, Holdings, Origin, PartialSpan, StretchPlace};
 use crate::session::Needs;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A span with what there is of it; what is in neither is to be fetched.
@@ -18,6 +18,15 @@ pub struct Completed {
     pub in_place: u16,
 }
 
+/// What a [`Completer`] has next.
+#[derive(Clone, Debug)]
+pub enum Completion {
+    /// What is lacking of the next stretch whose ledgers have come: to be said at once, the root waits for it.
+    Needs(Needs),
+    /// The next span.
+    Span(Completed),
+}
+
 /// Makes spans of what a root sends and of what a receiver has already, and says what is lacking.
 #[derive(Clone, Debug)]
 pub struct Completer {
@@ -26,7 +35,6 @@ pub struct Completer {
     holdings: Option<Arc<dyn Holdings>>,
     /// What is here of the stretches whose ledgers have come.
     have: BTreeMap<u64, ChunkSet>,
-    needs: VecDeque<Needs>,
 }
 
 impl Completer {
@@ -34,7 +42,7 @@ impl Completer {
     pub fn new(offer: &HeldOffer, holdings: Option<Arc<dyn Holdings>>) -> Completer {
         holdings.iter().for_each(|holdings| holdings.begin(offer));
         let (content_bytes, composer) = (offer.size, Composer::new(offer.size));
-        Completer { content_bytes, composer, holdings, have: BTreeMap::new(), needs: VecDeque::new() }
+        Completer { content_bytes, composer, holdings, have: BTreeMap::new() }
     }
 
     /// Takes the next bytes of the stream.
@@ -57,26 +65,19 @@ impl Completer {
         self.composer.decided()
     }
 
-    /// What is lacking of the next stretch whose ledgers have come.
-    pub fn poll_needs(&mut self) -> Option<Needs> {
-        self.needs.pop_front()
-    }
-
-    /// The next span; `memory` gives memory for one. Reads what is here: as slow as its disk.
-    pub fn poll(&mut self, mut memory: impl FnMut() -> Vec<u8>) -> Option<Completed> {
-        loop {
-            match self.composer.poll(&mut memory)? {
-                Composed::Ledger(ledger) => {
-                    let all = ChunkSet::first(ledger.chunks());
-                    let have = self.holdings.as_ref().map_or(ChunkSet::default(), |holdings| holdings.have(&ledger));
-                    let have = have.and(&all);
-                    self.have.insert(ledger.number(), have);
-                    let mut set = Vec::new();
-                    all.without(&have).write(ledger.chunks(), &mut set);
-                    self.needs.push_back(Needs { stretch: ledger.number(), set });
-                }
-                Composed::Span(span) => return Some(self.complete(span)),
+    /// What comes next; `memory` gives memory for a span. Reads what is here: as slow as its disk.
+    pub fn poll(&mut self, memory: impl FnMut() -> Vec<u8>) -> Option<Completion> {
+        match self.composer.poll(memory)? {
+            Composed::Ledger(ledger) => {
+                let all = ChunkSet::first(ledger.chunks());
+                let have = self.holdings.as_ref().map_or(ChunkSet::default(), |holdings| holdings.have(&ledger));
+                let have = have.and(&all);
+                self.have.insert(ledger.number(), have);
+                let mut set = Vec::new();
+                all.without(&have).write(ledger.chunks(), &mut set);
+                Some(Completion::Needs(Needs { stretch: ledger.number(), set }))
             }
+            Composed::Span(span) => Some(Completion::Span(self.complete(span))),
         }
     }
 

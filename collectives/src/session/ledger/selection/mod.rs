@@ -15,7 +15,7 @@ mod selector;
 mod stretch;
 
 pub use chunk_set::ChunkSet;
-pub use completer::{Completed, Completer};
+pub use completer::{Completed, Completer, Completion};
 pub use composer::{Composed, Composer, PartialSpan};
 pub use fragments::{Cut, Cutter, Fragment, name as fragment_name};
 pub use holdings::{HeldOffer, Holdings, Origin};
