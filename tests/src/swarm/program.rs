@@ -161,8 +161,8 @@ impl Program {
         !self.classes.iter().any(|&class| class.takes_away() && class != Class::Loss)
     }
 
-    /// Plays it.
-    pub fn play(&self, told: Told) -> (Report, Vec<String>) {
+    /// Its hosts before anything has happened; what happens to them by itself is known already.
+    fn stage(&self, told: Told) -> Simulation<Cohort, Weather> {
         let mut case = self.case.clone();
         case.starts.iter_mut().for_each(|start| *start += self.begins.since(Instant::START));
         let cohorts = Cohort::all(&case, &self.seats, self.seed.number());
@@ -185,6 +185,13 @@ impl Program {
             simulation.pause(host, self.begins + from);
             simulation.resume(host, self.begins + from + lasts);
         }
+        simulation
+    }
+
+    /// Plays it.
+    pub fn play(&self, told: Told) -> (Report, Vec<String>) {
+        let mut simulation = self.stage(told);
+        let hosts = simulation.machines().len();
         let bound = self.begins + Duration::from_secs(40) + self.case.patience * 12;
         let (mut due, mut late_timers) = (vec![None; hosts], 0);
         let mut turn = |host: usize, cohort: &mut Cohort, now| {

@@ -284,7 +284,8 @@ impl Schedule {
         }
     }
 
-    /// There are so many bytes instead, of which whoever is lazy takes or gives as many at a time as keep its rests few.
+    /// There are so many bytes instead, of which whoever is lazy takes or gives as many at a time as keep its rests
+    /// few.
     pub fn set_bytes(&mut self, bytes: usize) {
         self.bytes = bytes;
         let least = bytes / 500 + 1;

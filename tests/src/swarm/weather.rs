@@ -95,8 +95,8 @@ impl Weather {
         }
     }
 
-    /// The same of a program, whose acknowledgements are looked at, too, unless ranks share interfaces: what one hands to
-    /// another does not come by.
+    /// The same of a program, whose acknowledgements are looked at, too, unless ranks share interfaces: what one hands
+    /// to another does not come by.
     pub fn of_program(seed: Seed, (begins, rules): (Instant, Vec<Rule>), heals: Duration, is_shared: bool) -> Weather {
         let wraps_at = (begins > Instant::START).then_some(WRAP);
         let receipts = (!is_shared).then(|| Receipts::new(true, 0));

@@ -9,7 +9,6 @@ use crate::session::message::{Fetch, MOST_ATTEMPTS, Message, Piece};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::ops::Range;
-use std::time::Duration;
 
 /// When the root has said so often that it cannot have them, they cannot be had: once may be anybody's word.
 const ENOUGH_DENIALS: u32 = 2;
@@ -84,16 +83,16 @@ impl Fetching {
         (self.asking, self.fetched) = (None, Some(Err(text)));
     }
 
-    /// Asks for what is lacking when it is time to; gives up when nothing has come for `limit`: as long as the root waits
-    /// for a member of which it hears nothing, as it may be that it hears no question, or that many have asked before.
-    /// While the root is silent nobody can answer.
+    /// Asks for what is lacking when it is time to; gives up when nothing has come for as long as the root waits for a
+    /// member of which it hears nothing: it may be that it hears no question, or that many have asked before. While the
+    /// root is silent nobody can answer.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
         (root, is_silent): (MacAddr, bool),
-        limit: Duration,
         endpoint: &mut ReceiverEndpoint,
     ) {
+        let limit = endpoint.config().timing.patience.max(endpoint.config().timing.stall);
         self.needing.handle_timeout(now, root, endpoint);
         let Some(asking) = &mut self.asking else { return };
         if is_silent {
