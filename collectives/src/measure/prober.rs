@@ -22,6 +22,8 @@ pub struct Prober {
     writer: ProbeWriter,
     settings: ProbeSettings,
     ends_at: Instant,
+    /// The latest moment that it has been told of.
+    told: Instant,
     findings: Findings,
     agenda: VecDeque<Item>,
     step: Option<Box<dyn Step>>,
@@ -57,6 +59,7 @@ impl Prober {
             // A test takes far longer than a microsecond: numbers drawn from the clock are never drawn again.
             writer: ProbeWriter::new(identity, now.as_micros() as u32),
             ends_at: now + settings.budget,
+            told: now,
             findings: Findings {
                 targets: targets.into_iter().map(target).collect(),
                 payload_bytes,
@@ -175,6 +178,7 @@ impl Part for Prober {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.told = now;
         if let Some(step) = &mut self.step {
             step.on_timeout(now);
             if now >= self.ends_at {
@@ -189,11 +193,12 @@ impl Part for Prober {
         self.step.as_mut()?.poll(now, &mut self.writer, buffer)
     }
 
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         let end = Wait::Silence.at(self.ends_at);
         let step = self.step.as_ref()?;
-        // What is to be sent by now waits for room, and for no timer.
-        let deadline = step.deadline().filter(|deadline| deadline.why != Timer::PACE || deadline.at > now);
+        // What was to be sent by the time it was told of waits for room, and for no timer. What has become due since
+        // then, as between two looks at the clock, has had no turn yet.
+        let deadline = step.deadline().filter(|deadline| deadline.why != Timer::PACE || deadline.at > self.told);
         Some(deadline.map_or(end, |deadline| deadline.min(end)))
     }
 }

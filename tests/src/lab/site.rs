@@ -35,13 +35,13 @@ pub struct Site {
 }
 
 impl Site {
-    /// Brings up a lab for a test that moves many bytes: no other site is up meanwhile, in this or another test
-    /// process.
+    /// Brings up a lab for a test that counts lost frames, or measures rates, memory or moments: no other site is up
+    /// meanwhile, in this or another test process.
     pub fn alone(story: &str, config: LabConfig) -> Site {
         Site::up(story, config, FlockArg::LockExclusive)
     }
 
-    /// Brings up a lab for a test that moves few bytes, beside others of this kind.
+    /// Brings up a lab for a test that moves few bytes, or many slowly, beside others of this kind.
     pub fn beside(story: &str, config: LabConfig) -> Site {
         Site::up(story, config, FlockArg::LockShared)
     }

@@ -38,7 +38,7 @@ fn six_ranks_on_two_hosts_measure_and_leave_nothing_behind() {
 
 #[test]
 fn a_rank_that_is_killed_whichever_and_whenever_is_named_by_all_others_and_nobody_hangs() {
-    let site = Site::alone("nodeskill", one_switch(2));
+    let site = Site::beside("nodeskill", one_switch(2));
     // The root, which hears the wire for its host; one that hears for the other host, or does not; at any moment.
     for (killed, host, pause_ms) in [(0, "n0", 0), (1, "n0", 3), (3, "n1", 1), (4, "n1", 2), (5, "n1", 7), (3, "n1", 0)]
     {

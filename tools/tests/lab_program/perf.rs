@@ -94,7 +94,7 @@ fn every_way_is_measured_with_every_byte_verified() {
 
 #[test]
 fn a_saved_plan_is_measured_and_refused_on_all_ranks_where_it_is_for_others() {
-    let site = Site::alone("perfplan", one_switch(4));
+    let site = Site::beside("perfplan", one_switch(4));
     let plan = |hosts: &str, edges: [(&str, &str); 3]| {
         let edge = |(from, to): (&str, &str)| format!("[[edge]]\nfrom = \"{from}\"\nto = \"{to}\"\norder = 0\n");
         let edges: String = edges.map(edge).concat();
@@ -116,7 +116,7 @@ fn a_saved_plan_is_measured_and_refused_on_all_ranks_where_it_is_for_others() {
 
 #[test]
 fn without_json_there_is_a_table_and_every_rank_says_what_it_saw() {
-    let site = Site::alone("perftable", one_switch(4));
+    let site = Site::beside("perftable", one_switch(4));
     let members = OTHERS.map(|host| member(&site, host));
     let arguments = ["perf", "-i", "eth0", "-n", "4", "--root", "--sizes", "256,4K", "--iterations", "5"];
     let root = Run::start(ROOT, site.ethbcast(ROOT, arguments)).end(LIMIT);
@@ -169,7 +169,7 @@ fn ranks_without_a_root_give_up_in_time() {
 
 #[test]
 fn a_rank_that_is_killed_or_stopped_is_named_and_ends_the_run_for_all() {
-    let site = Site::alone("perfkill", LabConfig { rate_bits_per_second: Some(50_000_000), ..one_switch(4) });
+    let site = Site::beside("perfkill", LabConfig { rate_bits_per_second: Some(50_000_000), ..one_switch(4) });
     for (via, signal) in [("chain", Signal::SIGKILL), ("cast", Signal::SIGKILL), ("chain", Signal::SIGSTOP)] {
         let before = site.lab().counters("n2").expect("a host").received_bytes;
         let mut members: Vec<Run> = OTHERS.map(|host| member(&site, host)).into();
@@ -191,7 +191,7 @@ fn a_rank_that_is_killed_or_stopped_is_named_and_ends_the_run_for_all() {
 
 #[test]
 fn ctrl_c_at_the_root_of_a_measurement_sends_everybody_home() {
-    let site = Site::alone("perfint", one_switch(4));
+    let site = Site::beside("perfint", one_switch(4));
     let members = OTHERS.map(|host| member(&site, host));
     let root = root(&site, &["--sizes", "256,4K", "--iterations", "1000000", "--no-probe"]);
     within(LIMIT, || (site.lab().counters("n2").expect("a host").received_frames > 1000).then_some(()))

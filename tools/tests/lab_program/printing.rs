@@ -5,7 +5,7 @@ use ethbcast_lab::LabConfig;
 
 #[test]
 fn stdout_has_the_report_alone_and_stderr_no_bar_when_it_is_no_terminal() {
-    let site = Site::alone("print", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) });
+    let site = Site::beside("print", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) });
     // Long enough for a bar to be drawn several times, were it drawn.
     let outcome = Transfer::new(&site, content(3, 16 * MEBIBYTE)).run();
     outcome.assert_verified();

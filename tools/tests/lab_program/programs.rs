@@ -48,7 +48,7 @@ fn feed(site: &Site, host: &str, command: &str) -> Run {
 
 #[test]
 fn commands_take_what_comes_and_one_that_fails_fails_its_receiver_with_its_own_code() {
-    let site = Site::alone("feed", one_switch(6));
+    let site = Site::beside("feed", one_switch(6));
     let bytes = content(11, 3 * MEBIBYTE + 5);
     let (source, copy, said) = (site.file("image", &bytes), site.path("copy"), site.path("said"));
     let good = feed(&site, "n1", &format!("echo of $ETHBCAST_SOURCE; dd of={}", copy.display()));
@@ -74,7 +74,7 @@ fn commands_take_what_comes_and_one_that_fails_fails_its_receiver_with_its_own_c
 
 #[test]
 fn a_command_that_stands_still_or_loses_its_sender_is_ended_and_never_sees_half_of_it_as_all() {
-    let site = Site::alone("halves", one_switch(4));
+    let site = Site::beside("halves", one_switch(4));
     let source = site.file("image", content(12, 24 * MEBIBYTE));
     let notes = ["n1", "n2", "n3"].map(|host| site.path(host));
     let told = |at: usize| format!("; echo ended > {}", notes[at].display());

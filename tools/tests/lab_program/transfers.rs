@@ -21,9 +21,9 @@ fn frames(bytes: usize, payload_bytes: usize) -> u64 {
     full_frames(bytes, payload_bytes) + 1
 }
 
-/// Sends all sizes and 64 MiB by both paths, and hands each outcome, all verified, to `judge`.
+/// Sends all sizes and 24 MiB by both paths, and hands each outcome, all verified, to `judge`.
 fn every_size_by_both_paths(site: &Site, mut judge: impl FnMut(&str, usize, &Outcome)) {
-    for bytes in SIZES.into_iter().chain([64 * MEBIBYTE]) {
+    for bytes in SIZES.into_iter().chain([24 * MEBIBYTE]) {
         let content = Arc::new(content(bytes as u64, bytes));
         for via in PATHS {
             let outcome = Transfer::new(site, Arc::clone(&content)).via(via).run();
@@ -76,7 +76,7 @@ fn repairs_are_bounded(via: &str, bytes: usize, outcome: &Outcome, loss: f64) {
 #[test]
 fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
     const RATE_BITS_PER_SECOND: u64 = 100_000_000;
-    let bytes = 64 * MEBIBYTE;
+    let bytes = 32 * MEBIBYTE;
     let site =
         Site::alone("shaped", LabConfig { rate_bits_per_second: Some(RATE_BITS_PER_SECOND), ..one_switch(HOSTS) });
     let content = Arc::new(content(1, bytes));
@@ -85,7 +85,7 @@ fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
         let outcome = Transfer::new(&site, Arc::clone(&content)).via(via).run();
         outcome.assert_verified();
         let share = outcome.seconds() / limit_seconds;
-        println!("64 MiB via {via} at 100 Mbit/s: {share:.3} x the wire's limit");
+        println!("32 MiB via {via} at 100 Mbit/s: {share:.3} x the wire's limit");
         // The goal is 1.06, and what a quiet machine shows. Eight hosts on the two cores of a shared one lose slices of
         // time to strangers; 1.25 still tells a stream that is paced wrongly or repaired twice from one that is not.
         assert!((0.99..=1.25).contains(&share), "{share:.3} x the wire's limit via {via}");
@@ -95,7 +95,7 @@ fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
 #[test]
 fn four_switches_in_a_row_are_served_from_the_middle() {
     let topology = Topology::builtin("fig9-4").expect("a test bed");
-    let site = Site::alone("middle", LabConfig::new(topology.clone()));
+    let site = Site::beside("middle", LabConfig::new(topology.clone()));
     let file = site.file("row.toml", topology.to_toml());
     let content = Arc::new(content(4, 2 * MEBIBYTE));
     // n8 is on s1: a chain has to cover s1, both its neighbours and the switch behind one of them, each cable once.
@@ -112,7 +112,7 @@ fn four_switches_in_a_row_are_served_from_the_middle() {
 
 #[test]
 fn two_groups_on_one_wire_get_each_its_own_file() {
-    let site = Site::alone("groups", one_switch(HOSTS));
+    let site = Site::beside("groups", one_switch(HOSTS));
     let red = Transfer::new(&site, content(1, 8 * MEBIBYTE))
         .root("n0")
         .receivers(&["n1", "n2", "n3"])
@@ -134,7 +134,7 @@ fn two_groups_on_one_wire_get_each_its_own_file() {
 /// times as slow.
 #[test]
 fn without_a_path_given_the_prediction_decides() {
-    let site = Site::alone("auto", one_switch(3));
+    let site = Site::beside("auto", one_switch(3));
     let points = "[[point]]\nbytes = 64\ngap_ns = 8000\nlatency_ns = 40000\n\
                   [[point]]\nbytes = 1468\ngap_ns = 120000\nlatency_ns = 40000\n";
     for (policed, via) in [("", "cast"), ("cast_max_frames_per_second = 500\n", "chain")] {
@@ -167,7 +167,7 @@ fn a_broadcast_that_switches_police_is_not_bet_on() {
 
 #[test]
 fn a_pipe_into_send_comes_out_of_recv() {
-    let site = Site::alone("pipe", one_switch(4));
+    let site = Site::beside("pipe", one_switch(4));
     let bytes = content(5, 3 * MEBIBYTE + 1);
     let source = site.file("source.bin", &bytes);
     for via in PATHS {
@@ -199,7 +199,7 @@ fn a_pipe_into_send_comes_out_of_recv() {
 fn larger_frames_carry_more_each() {
     for mtu_bytes in [9000, 65535] {
         let site = Site::alone("jumbo", LabConfig { mtu_bytes, ..one_switch(4) });
-        let content = Arc::new(content(6, 32 * MEBIBYTE));
+        let content = Arc::new(content(6, 16 * MEBIBYTE));
         for via in PATHS {
             let outcome = Transfer::new(&site, Arc::clone(&content)).via(via).run();
             outcome.assert_verified();
@@ -211,7 +211,7 @@ fn larger_frames_carry_more_each() {
 
 #[test]
 fn a_root_with_jumbo_frames_can_be_told_to_send_small_ones() {
-    let site = Site::alone("mixed", LabConfig { mtu_bytes: 9000, ..one_switch(4) });
+    let site = Site::beside("mixed", LabConfig { mtu_bytes: 9000, ..one_switch(4) });
     site.set_up("n2", "ip", &["link", "set", "eth0", "mtu", "1500"]);
     for via in PATHS {
         let outcome =

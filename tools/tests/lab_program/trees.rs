@@ -53,7 +53,7 @@ fn wait_for_hidden(holder: &Path) {
 
 #[test]
 fn a_directory_comes_out_as_it_went_in_at_every_receiver_by_both_paths() {
-    let site = Site::alone("tree", one_switch(4));
+    let site = Site::beside("tree", one_switch(4));
     let source = tree(&site, 4);
     for via in ["chain", "cast"] {
         let there = site.directory(&format!("{via}-there"));
@@ -109,7 +109,7 @@ fn a_file_that_vanishes_is_named_at_both_ends_and_the_rest_arrives() {
 
 #[test]
 fn what_happens_to_dest_at_one_receiver_fails_there_alone() {
-    let site = Site::alone("dests", slow(5));
+    let site = Site::beside("dests", slow(5));
     let source = tree(&site, 8);
     let (moved, full, elsewhere) = (site.directory("moved"), site.directory("full"), site.directory("elsewhere"));
     let disk = SmallDisk::mount(&full, 32 << 20).expect("a tmpfs");

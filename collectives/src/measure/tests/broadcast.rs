@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::measure::{CastFinding, Unicast};
+use ethbcast_transport::Timer;
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
 
 fn full() -> ProbeSettings {
@@ -54,6 +55,26 @@ fn a_gentle_ramp_tells_in_a_tenth_of_a_second() {
     }
     let (result, took) = measure(&star(8, 100_000_000), ramp(100_000_000, 0.0), &[3], NoFaults);
     assert!(result.cast == CastFinding::FullRate && took < Duration::from_millis(300), "n3 is deaf: {took:?}");
+}
+
+/// A driver looks at its clock once before it asks for frames, and again before it sleeps. A ramp whose next frame came
+/// due in between slept for the rest of its time.
+#[test]
+fn a_frame_that_comes_due_between_two_looks_at_the_clock_is_not_slept_through() {
+    let targets = vec![Peer { rank: Rank(1), mac: host_mac(1) }];
+    let mut prober = Prober::new(Instant::START, identity(0), targets, ramp(1_000_000_000, 0.0));
+    let (mut now, mut buffer) = (Instant::START, [0; 2048]);
+    for frame in 0..30 {
+        assert!(prober.poll_transmit(now, &mut buffer).is_some(), "frame {frame}");
+        assert_eq!(prober.poll_transmit(now, &mut buffer), None);
+        let due = prober.poll_timeout(now).expect("the next frame");
+        assert_eq!((due.why, due.at > now), (Timer::PACE, true));
+        now = due.at + Duration::from_micros(5);
+        assert_eq!(prober.poll_timeout(now), Some(due), "nobody has told it that this moment has come");
+        prober.handle_timeout(now);
+        let end = prober.poll_timeout(now).expect("it ends");
+        assert!(end.at > now + Duration::from_millis(500), "it waits for room in the card: {end:?}");
+    }
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn pass_on(from: &Tap, to: &Tap, mut change: impl FnMut(&mut [u8])) {
 
 #[test]
 fn frames_changed_under_a_right_checksum_are_found_sent_again_and_the_hop_is_named() {
-    let site = Site::alone("corruption", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
+    let site = Site::beside("corruption", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
     let detour = site.lab().detour(VICTIM).expect("a host of this lab");
     // In the tree n0 feeds n1 and n2, n2 feeds n3 and n4.
     let ways = [("chain", "n2", &["n3", "n4"][..]), ("binary", "n2", &["n3"]), ("cast", "n0", &["n3"])];
@@ -107,7 +107,7 @@ fn frames_changed_under_a_right_checksum_are_found_sent_again_and_the_hop_is_nam
 
 #[test]
 fn what_came_damaged_out_of_a_pipe_comes_from_a_receiver_that_has_kept_it() {
-    let site = Site::alone("piece", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
+    let site = Site::beside("piece", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
     let detour = site.lab().detour(VICTIM).expect("a host of this lab");
     let bytes = content(6, 16 * MEBIBYTE + 1000);
     let source = site.file("source.bin", &bytes);

@@ -1,6 +1,6 @@
 //! Hosts that die in the middle: who still gets the file, and who is named.
 
-use super::{QUARTER_BYTES, half_way, relays, slow, twelve_mebibytes};
+use super::{QUARTER_BYTES, begun, half_way, relays, sixteen_mebibytes, slow, twelve_mebibytes};
 use crate::harness::Site;
 use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn when_a_relay_dies_the_others_are_served_and_the_root_names_it() {
-    let site = Site::alone("relay", slow(6));
+    let site = Site::beside("relay", slow(6));
     // n1 … n5 are ranks 1 … 5 of the chain: n3 has two hosts before and two behind it.
     let session = half_way(&site, "chain", "n5");
     session.receiver("n3").signal(Signal::SIGKILL);
@@ -23,7 +23,7 @@ fn when_a_relay_dies_the_others_are_served_and_the_root_names_it() {
 
 #[test]
 fn when_two_neighbours_of_a_chain_die_together_nobody_ends_up_with_half_a_file() {
-    let site = Site::alone("pair", slow(7));
+    let site = Site::beside("pair", slow(7));
     let session = half_way(&site, "chain", "n6");
     ["n3", "n4"].into_iter().for_each(|host| session.receiver(host).signal(Signal::SIGKILL));
     let outcome = session.end(Duration::from_secs(12));
@@ -80,7 +80,7 @@ fn a_receiver_that_is_killed_is_known_at_once() {
 
 #[test]
 fn when_a_receiver_of_a_cast_dies_the_others_are_served_and_the_root_names_it() {
-    let site = Site::alone("listener", slow(5));
+    let site = Site::beside("listener", slow(5));
     let session = half_way(&site, "cast", "n2");
     session.receiver("n2").signal(Signal::SIGKILL);
     let outcome = session.end(Duration::from_secs(10));
@@ -92,7 +92,7 @@ fn when_a_receiver_of_a_cast_dies_the_others_are_served_and_the_root_names_it() 
 
 #[test]
 fn when_the_last_of_a_chain_dies_nobody_else_notices() {
-    let site = Site::alone("tail", slow(4));
+    let site = Site::beside("tail", slow(4));
     let session = half_way(&site, "chain", "n3");
     session.receiver("n3").signal(Signal::SIGKILL);
     let outcome = session.end(Duration::from_secs(10));
@@ -104,7 +104,7 @@ fn when_the_last_of_a_chain_dies_nobody_else_notices() {
 
 #[test]
 fn when_the_root_dies_receivers_end_soon_and_leave_nothing() {
-    let site = Site::alone("root", slow(5));
+    let site = Site::beside("root", slow(5));
     for via in ["chain", "cast"] {
         let session = half_way(&site, via, "n4");
         session.root.signal(Signal::SIGKILL);
@@ -122,11 +122,11 @@ fn when_the_root_dies_receivers_end_soon_and_leave_nothing() {
 
 #[test]
 fn when_the_interface_of_a_receiver_goes_down_it_says_so_and_the_others_are_served() {
-    let site = Site::alone("unplug", slow(4));
-    let session = half_way(&site, "chain", "n3");
+    let site = Site::beside("unplug", slow(4));
+    let session = begun(sixteen_mebibytes(&site, "chain").both_options("--patience", "5"), "n3");
     site.set_up("n2", "ip", &["link", "set", "eth0", "down"]);
-    // It is waited for as long as a switch takes to start again.
-    let outcome = session.end(Duration::from_secs(50));
+    // It is waited for: without --patience as long as a switch takes to start again.
+    let outcome = session.end(Duration::from_secs(25));
     outcome.assert_nothing("n2", 4);
     assert!(outcome.receiver("n2").stderr.contains("ip link set eth0 up"), "{}", outcome.receiver("n2").stderr);
     ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));

@@ -9,7 +9,7 @@ use std::thread;
 
 #[test]
 fn frames_of_liars_and_madmen_change_counters_only() {
-    let site = Site::alone("garbage", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
+    let site = Site::beside("garbage", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let vandal = scope.spawn(|| site.lab().run_on("n4", || Vandal::new().rage(&stop)));

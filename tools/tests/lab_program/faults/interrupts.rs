@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[test]
 fn ctrl_c_at_the_root_tells_every_receiver() {
-    let site = Site::alone("rootint", slow(5));
+    let site = Site::beside("rootint", slow(5));
     for (via, signal, code) in
         [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)]
     {
@@ -26,7 +26,7 @@ fn ctrl_c_at_the_root_tells_every_receiver() {
 
 #[test]
 fn ctrl_c_at_one_receiver_concerns_nobody_else() {
-    let site = Site::alone("recvint", slow(5));
+    let site = Site::beside("recvint", slow(5));
     for (via, signal, code) in
         [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)]
     {
@@ -42,7 +42,7 @@ fn ctrl_c_at_one_receiver_concerns_nobody_else() {
 
 #[test]
 fn ctrl_c_at_a_receiver_that_has_delivered_takes_nothing_back() {
-    let site = Site::alone("delivered", one_switch(3));
+    let site = Site::beside("delivered", one_switch(3));
     let bytes = content(9, 4 * MEBIBYTE);
     let (source, dest) = (site.file("source.bin", &bytes), site.path("n1"));
     let first = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], &dest);
@@ -62,7 +62,7 @@ fn ctrl_c_at_a_receiver_that_has_delivered_takes_nothing_back() {
 
 #[test]
 fn ctrl_c_before_anything_has_begun_leaves_nothing() {
-    let site = Site::alone("early", one_switch(3));
+    let site = Site::beside("early", one_switch(3));
     let (source, directory) = (site.file("source", "text"), site.directory("dest"));
     let dest = directory.join("file");
     let receiver = site.start("n1", &["recv", "-i", "eth0", "--once"], &dest);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[test]
 fn a_receiver_that_is_started_again_before_the_start_takes_part() {
-    let site = Site::alone("again", one_switch(3));
+    let site = Site::beside("again", one_switch(3));
     let bytes = content(3, MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     let root = site.start("n0", &["send", "--json", "-i", "eth0", "-n", "2"], &source);
@@ -28,7 +28,7 @@ fn a_receiver_that_is_started_again_before_the_start_takes_part() {
 
 #[test]
 fn who_comes_too_late_is_told_so_and_disturbs_nobody() {
-    let site = Site::alone("late", slow(4));
+    let site = Site::beside("late", slow(4));
     let directory = site.directory("dest");
     for via in ["chain", "cast"] {
         let session = Transfer::new(&site, content(4, 16 * MEBIBYTE)).receivers(&["n1", "n2"]).via(via).start();
@@ -42,7 +42,7 @@ fn who_comes_too_late_is_told_so_and_disturbs_nobody() {
 
 #[test]
 fn of_three_receivers_for_two_places_one_is_sent_away() {
-    let site = Site::alone("full", slow(4));
+    let site = Site::beside("full", slow(4));
     let bytes = content(8, 8 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     let receivers =
@@ -64,7 +64,7 @@ fn of_three_receivers_for_two_places_one_is_sent_away() {
 
 #[test]
 fn a_receiver_that_is_started_again_in_the_middle_has_to_wait_for_the_next_session() {
-    let site = Site::alone("restart", slow(4));
+    let site = Site::beside("restart", slow(4));
     let session = half_way(&site, "chain", "n3");
     session.receiver("n2").signal(Signal::SIGKILL);
     let directory = site.directory("dest");

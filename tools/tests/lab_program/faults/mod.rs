@@ -47,9 +47,19 @@ fn impatient<'a>(site: &'a Site, via: &'static str) -> Transfer<'a> {
     transfer.both_options("--patience", "3")
 }
 
-/// A transfer of 16 MiB from n0 to all others, half way.
+/// A transfer of 16 MiB from n0 to all others.
+fn sixteen_mebibytes<'a>(site: &'a Site, via: &'static str) -> Transfer<'a> {
+    Transfer::new(site, content(1, 16 * MEBIBYTE)).via(via)
+}
+
+/// The same, half way.
 fn half_way(site: &Site, via: &'static str, witness: &str) -> Session {
-    let session = Transfer::new(site, content(1, 16 * MEBIBYTE)).via(via).start();
+    begun(sixteen_mebibytes(site, via), witness)
+}
+
+/// A transfer of which the witness has a quarter or so.
+fn begun(transfer: Transfer<'_>, witness: &str) -> Session {
+    let session = transfer.start();
     session.wait_for_bytes(witness, MIDDLE_BYTES);
     session
 }

@@ -1,6 +1,6 @@
 //! Hosts that pause or are slow: how long they are waited for.
 
-use super::{half_way, slow};
+use super::{begun, half_way, sixteen_mebibytes, slow};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
 use nix::sys::signal::Signal;
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[test]
 fn a_host_that_pauses_for_a_second_is_waited_for() {
-    let site = Site::alone("pause", slow(4));
+    let site = Site::beside("pause", slow(4));
     for via in ["chain", "cast"] {
         let session = half_way(&site, via, "n3");
         session.receiver("n2").signal(Signal::SIGSTOP);
@@ -20,8 +20,8 @@ fn a_host_that_pauses_for_a_second_is_waited_for() {
 
 #[test]
 fn a_host_that_pauses_for_too_long_finds_that_the_others_have_gone_on() {
-    let site = Site::alone("frozen", slow(4));
-    let session = half_way(&site, "chain", "n3");
+    let site = Site::beside("frozen", slow(4));
+    let session = begun(sixteen_mebibytes(&site, "chain").both_options("--patience", "5"), "n3");
     session.receiver("n1").signal(Signal::SIGSTOP);
     session.root.wait_for_line("n1 (silent)");
     session.receiver("n1").signal(Signal::SIGCONT);
@@ -36,7 +36,7 @@ fn a_host_that_pauses_for_too_long_finds_that_the_others_have_gone_on() {
 #[test]
 fn a_receiver_that_is_slow_to_write_is_not_taken_for_dead() {
     const PAUSE: Duration = Duration::from_secs(3);
-    let site = Site::alone("dawdle", one_switch(3));
+    let site = Site::beside("dawdle", one_switch(3));
     let bytes = content(6, 48 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     for via in ["chain", "cast"] {

@@ -9,7 +9,7 @@ use std::fs;
 fn a_write_back_error_that_an_early_sync_was_told_of_fails_the_receiver_though_the_last_sync_succeeds() {
     const MEBIBYTE: usize = 1 << 20;
     // Slow enough for the early syncs to come in the middle: 48 MiB take 2.5 s.
-    let site = Site::alone("writeback", LabConfig { rate_bits_per_second: Some(160_000_000), ..one_switch(3) });
+    let site = Site::beside("writeback", LabConfig { rate_bits_per_second: Some(160_000_000), ..one_switch(3) });
     let disk = ThinDisk::make(&site.directory("store"), &site.directory("thin"), 20).expect("a disk");
     let bytes = content(7, 48 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);

@@ -127,7 +127,7 @@ fn a_device_that_somebody_uses_is_refused_with_his_name() {
 
 #[test]
 fn a_device_as_source_has_a_size_and_as_dest_gets_only_what_it_has_not() {
-    let site = Site::alone("renewed", one_switch(2));
+    let site = Site::beside("renewed", one_switch(2));
     let mut bytes = content(6, 32 * MEBIBYTE);
     let source = LoopDevice::new(&site.file("source", &bytes));
     let device = LoopDevice::new(&site.file("image", vec![9; 33 * MEBIBYTE]));
@@ -165,7 +165,7 @@ fn taken_bytes(path: &Path) -> u64 {
 
 #[test]
 fn of_a_sparse_file_only_its_data_is_sent_and_its_holes_are_holes_on_files_devices_and_pipes() {
-    let site = Site::alone("sparse", one_switch(2));
+    let site = Site::beside("sparse", one_switch(2));
     let source = sparse(&site, "source", 100 << 10);
     let dest = site.path("dest");
     let report = transfer(&site, &source, &["--verify", "read"], &dest);
@@ -209,7 +209,7 @@ fn zeros_are_holes_if_the_receiver_wants_them_to_be() {
 
 #[test]
 fn images_are_unpacked_once_at_the_sender_or_by_each_receiver() {
-    let site = Site::alone("packed", one_switch(2));
+    let site = Site::beside("packed", one_switch(2));
     let bytes = [content(10, 3 * MEBIBYTE), vec![0; 5 * MEBIBYTE], content(11, 1000)].concat();
     let source = site.file("image", &bytes);
     run(

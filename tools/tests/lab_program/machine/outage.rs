@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[test]
 fn whoever_is_switched_off_for_a_while_is_there_again_and_nobody_is_lost() {
-    let site = Site::alone("switched", slow(4));
+    let site = Site::beside("switched", slow(4));
     for (host, via, millis) in
         [("n0", "chain", 500), ("n2", "chain", 3000), ("n0", "cast", 3000), ("n2", "cast", 500), ("n0", "chain", 3000)]
     {

@@ -18,7 +18,7 @@ fn half_way(site: &Site) -> Session {
 
 #[test]
 fn a_receiver_that_is_killed_or_interrupted_twice_leaves_nothing() {
-    let site = Site::alone("nothing", slow(3));
+    let site = Site::beside("nothing", slow(3));
     let session = half_way(&site);
     session.receiver("n2").signal(Signal::SIGKILL);
     session.receiver("n1").signal(Signal::SIGINT);
@@ -34,7 +34,7 @@ fn a_receiver_that_is_killed_or_interrupted_twice_leaves_nothing() {
 
 #[test]
 fn what_dead_receivers_left_is_removed_by_the_next_and_what_others_write_is_not() {
-    let site = Site::alone("stale", slow(2));
+    let site = Site::beside("stale", slow(2));
     let directory = site.directory("dest");
     fs::write(directory.join(".ethbcast-a1B2c3.part"), "half").expect("room");
     let beside = directory.join(".ethbcast-f0O1x2.part");
@@ -50,7 +50,7 @@ fn what_dead_receivers_left_is_removed_by_the_next_and_what_others_write_is_not(
 
 #[test]
 fn a_limit_on_the_size_of_files_is_a_reason_and_not_a_death() {
-    let site = Site::alone("limit", slow(2));
+    let site = Site::beside("limit", slow(2));
     let (source, directory) = (site.file("source.bin", content(3, 4 * MEBIBYTE)), site.directory("dest"));
     let root = site.start("n0", &["send", "-i", "eth0", "-n", "1"], &source);
     let mut limited: Command = site.command("n1", "sh");

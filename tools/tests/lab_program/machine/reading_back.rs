@@ -9,7 +9,7 @@ const RECEIVE: [&str; 5] = ["recv", "-i", "eth0", "--max-wait", "10"];
 
 #[test]
 fn a_file_that_somebody_else_writes_to_is_found_when_it_is_read_back() {
-    let site = Site::alone("readback", slow(3));
+    let site = Site::beside("readback", slow(3));
     let bytes = content(1, 16 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     let (trusting, checking) = (site.directory("trusting"), site.directory("checking"));
@@ -35,7 +35,7 @@ fn a_file_that_somebody_else_writes_to_is_found_when_it_is_read_back() {
 
 #[test]
 fn what_is_undisturbed_is_read_back_as_it_was_sent() {
-    let site = Site::alone("intact", slow(2));
+    let site = Site::beside("intact", slow(2));
     let bytes = content(2, 3 * MEBIBYTE + 1);
     let (source, dest) = (site.file("source.bin", &bytes), site.path("dest"));
     let receiver = site.start("n1", &[&RECEIVE[..], &["--no-resume", "--verify", "read"]].concat(), &dest);

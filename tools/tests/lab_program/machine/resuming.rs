@@ -24,7 +24,7 @@ fn send(site: &Site, options: &[&str], source: &Path) -> Ended {
 
 #[test]
 fn a_receiver_that_was_killed_goes_on_where_it_was_and_no_resume_begins_anew() {
-    let site = Site::alone("resume", slow(2));
+    let site = Site::beside("resume", slow(2));
     let bytes = content(1, 16 * MEBIBYTE);
     let (source, directory) = (site.file("source.bin", &bytes), site.directory("dest"));
     let dest = directory.join("file");
@@ -50,7 +50,7 @@ fn a_receiver_that_was_killed_goes_on_where_it_was_and_no_resume_begins_anew() {
 
 #[test]
 fn of_an_image_that_has_changed_a_little_only_what_has_changed_is_sent() {
-    let site = Site::alone("update", slow(4));
+    let site = Site::beside("update", slow(4));
     let bytes = content(2, 16 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     let dests = ["n1", "n2", "n3"].map(|host| {
@@ -72,7 +72,7 @@ fn of_an_image_that_has_changed_a_little_only_what_has_changed_is_sent() {
 
 #[test]
 fn what_was_moved_is_found_in_a_basis_of_another_name() {
-    let site = Site::alone("moved", slow(2));
+    let site = Site::beside("moved", slow(2));
     let bytes = content(3, 8 * MEBIBYTE);
     let source = site.file("source.tar", &bytes);
     let old = site.file("old.tar", [&bytes[..MEBIBYTE], b"seventeen bytes  ", &bytes[MEBIBYTE..]].concat());

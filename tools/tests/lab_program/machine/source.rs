@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[test]
 fn a_source_that_is_written_to_while_it_is_sent_reaches_nobody_unless_that_is_allowed() {
-    let site = Site::alone("torn", slow(2));
+    let site = Site::beside("torn", slow(2));
     let (old, new) = (content(1, 16 * MEBIBYTE), content(2, 4096));
     let source = site.file("source.bin", &old);
     for allowed in [false, true] {

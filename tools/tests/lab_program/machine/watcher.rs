@@ -77,7 +77,7 @@ fn when_the_root_is_killed_its_receivers_end_at_once_and_say_why() {
 
 #[test]
 fn a_process_that_is_stopped_is_not_dead_and_an_orderly_end_needs_no_watcher() {
-    let site = Site::alone("stopped", slow(4));
+    let site = Site::beside("stopped", slow(4));
     for host in ["n0", "n2"] {
         let session = half_way(&site, "chain");
         let run = if host == "n0" { &session.root } else { session.receiver(host) };
@@ -94,7 +94,7 @@ fn a_process_that_is_stopped_is_not_dead_and_an_orderly_end_needs_no_watcher() {
 
 #[test]
 fn a_watcher_takes_little_and_does_not_hear_the_terminal() {
-    let site = Site::alone("little", slow(4));
+    let site = Site::beside("little", slow(4));
     let session = half_way(&site, "cast");
     let watcher = children(&session.root)[0];
     let status = fs::read_to_string(format!("/proc/{watcher}/status")).expect("it is there");

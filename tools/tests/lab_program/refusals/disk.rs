@@ -49,7 +49,7 @@ fn a_file_larger_than_the_free_space_is_refused_before_its_first_byte() {
 
 #[test]
 fn a_stream_that_outgrows_the_free_space_fails_there_alone_and_leaves_nothing() {
-    let site = Site::alone("outgrow", LabConfig { rate_bits_per_second: Some(400_000_000), ..one_switch(4) });
+    let site = Site::beside("outgrow", LabConfig { rate_bits_per_second: Some(400_000_000), ..one_switch(4) });
     let disk = SmallDisk::mount(site.directory("disk"));
     let bytes = content(2, 4 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);

@@ -38,7 +38,7 @@ fn a_report_that_cannot_be_printed_is_an_error_and_no_panic() {
 
 #[test]
 fn ctrl_c_ends_what_waits_for_a_pipe() {
-    let site = Site::alone("pipes", one_switch(2));
+    let site = Site::beside("pipes", one_switch(2));
     let soon = Duration::from_secs(2);
     // Nobody opens the other end of this one: even opening it waits.
     let status = Command::new("mkfifo").arg(site.path("pipe")).status().expect("mkfifo starts");
@@ -60,7 +60,7 @@ fn ctrl_c_ends_what_waits_for_a_pipe() {
 
 #[test]
 fn ctrl_c_ends_a_receiver_whose_reader_has_stopped_reading() {
-    let site = Site::alone("stuck", one_switch(2));
+    let site = Site::beside("stuck", one_switch(2));
     let source = site.file("source.bin", content(5, 48 * MEBIBYTE));
     // More than the buffers on the way hold, so that the disk thread is inside a write.
     let receiver = Run::unread("n1", site.ethbcast("n1", ["recv", "-i", "eth0", "--max-wait", "10", "-"]));
@@ -76,7 +76,7 @@ fn ctrl_c_ends_a_receiver_whose_reader_has_stopped_reading() {
 
 #[test]
 fn a_stderr_that_nobody_reads_any_more_or_yet_concerns_no_session() {
-    let site = Site::alone("stderr", one_switch(3));
+    let site = Site::beside("stderr", one_switch(3));
     let bytes = content(5, 8 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     // The sender's goes away with its first line; that of n1 is full from the beginning and never read.

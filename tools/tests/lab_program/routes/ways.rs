@@ -17,7 +17,7 @@ fn roots_children(plan: &Value) -> u64 {
 
 #[test]
 fn every_way_delivers_the_exact_bytes_with_the_frames_its_plan_promises() {
-    let row = Row::up("ways", row());
+    let row = Row::alone("ways", row());
     let content = Arc::new(content(1, BYTES));
     for (via, promised) in WAYS {
         let plan = row.plan(via, BYTES, &[]);
@@ -91,7 +91,7 @@ fn without_a_calibration_the_network_is_probed_and_one_way_of_the_list_is_chosen
 
 #[test]
 fn trees_and_blocks_survive_the_loss_of_one_frame_in_a_hundred() {
-    let row = Row::up("loss", LabConfig { loss: 0.01, ..row() });
+    let row = Row::alone("loss", LabConfig { loss: 0.01, ..row() });
     let content = Arc::new(content(3, BYTES));
     for (via, children) in [("binary", 2), ("binomial", 3), ("scatter-allgather", 1)] {
         let outcome = row.transfer(via, &content).run();
