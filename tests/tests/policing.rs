@@ -79,7 +79,7 @@ fn where_broadcast_arrives_it_is_chosen_after_a_tenth_of_a_second() {
     assert!(longer < Duration::from_millis(150) && played.took < known.took.mul_f64(1.02), "{longer:?}");
 }
 
-/// Found by a swarm: the next frame of a ramp at the full rate is due while the card still sends the one before. A
+/// As in `small:252:v5`: the next frame of a ramp at the full rate is due while the card still sends the one before. A
 /// timer that had rung already was set again at once, without end.
 #[test]
 fn a_ramp_waits_for_room_in_a_card_that_holds_one_frame() {

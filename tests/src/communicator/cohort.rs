@@ -20,6 +20,32 @@ pub struct Cohort {
 }
 
 impl Cohort {
+    /// The processes of `case` on its hosts, the first `seats[0]` of them on `n0`, and so on.
+    pub fn all(case: &Case, seats: &[usize], seed: u64) -> Vec<Cohort> {
+        let mut first = 0;
+        let cohort = |(host, &count): (usize, &usize)| {
+            let numbers = first..first + count;
+            first += count;
+            let process = |(seat, number): (u8, usize)| {
+                let mac = host_mac(host).with_seat(seat);
+                Process::at(case, number, (mac, format!("n{host}")), seed)
+            };
+            let processes: Vec<Process> = (0..).zip(numbers).map(process).collect();
+            Cohort { killed: vec![false; count], processes, mac: host_mac(host), stirred: false, next: 0 }
+        };
+        seats.iter().enumerate().map(cohort).collect()
+    }
+
+    /// Kills the process in a seat.
+    pub fn kill(&mut self, seat: usize) {
+        self.killed[seat] = true;
+    }
+
+    /// Its processes, and which of them have been killed.
+    pub fn processes(&self) -> impl Iterator<Item = (&Process, bool)> {
+        self.processes.iter().zip(self.killed.iter().copied())
+    }
+
     fn hand(&mut self, now: Instant, frame: &[u8], but: Option<usize>) {
         let to = destination(frame).expect("a whole frame");
         let is_for = |seat: usize| to.is_multicast() || usize::from(to.seat()) == seat;
@@ -35,7 +61,8 @@ impl Cohort {
         self.processes.iter().zip(&self.killed).filter(|(_, killed)| !**killed).map(|(process, _)| process)
     }
 
-    fn turn(&mut self, now: Instant) -> Option<Instant> {
+    /// The turn of each application; when to be called again.
+    pub fn turn(&mut self, now: Instant) -> Option<Instant> {
         self.stirred = false;
         let living = self.processes.iter_mut().zip(&self.killed).filter(|(_, killed)| !**killed);
         living.filter_map(|(process, _)| process.turn(now)).min()
@@ -96,18 +123,7 @@ pub struct NodePlay<F> {
 impl<F: Faults> NodePlay<F> {
     /// The processes of `case`, the first `seats[0]` of them on host `n0`, and so on.
     pub fn new(case: &Case, seats: &[usize], seed: u64, faults: F, replay: &str) -> NodePlay<F> {
-        let mut first = 0;
-        let mut cohort = |(host, &count): (usize, &usize)| {
-            let numbers = first..first + count;
-            first += count;
-            let process = |(seat, number): (u8, usize)| {
-                let mac = host_mac(host).with_seat(seat);
-                Process::at(case, number, (mac, format!("n{host}")), seed)
-            };
-            let processes: Vec<Process> = (0..).zip(numbers).map(process).collect();
-            Cohort { killed: vec![false; count], processes, mac: host_mac(host), stirred: false, next: 0 }
-        };
-        let cohorts: Vec<Cohort> = seats.iter().enumerate().map(&mut cohort).collect();
+        let cohorts = Cohort::all(case, seats, seed);
         let hosts = Case { programs: vec![Vec::new(); seats.len()], ..case.clone() };
         let mut simulation = Simulation::new(&hosts.network(), cohorts, faults);
         simulation.set_event_limit(50_000_000);
@@ -131,7 +147,7 @@ impl<F: Faults> NodePlay<F> {
 
     /// Kills the process in a seat of a host.
     pub fn kill(&mut self, host: usize, seat: usize) {
-        self.simulation.machine_mut(host).killed[seat] = true;
+        self.simulation.machine_mut(host).kill(seat);
     }
 
     /// All processes, host by host.

@@ -4,7 +4,7 @@ mod cohort;
 mod play;
 mod process;
 
-pub use cohort::NodePlay;
+pub use cohort::{Cohort, NodePlay};
 pub use play::{Play, play};
 pub use process::{Process, content};
 

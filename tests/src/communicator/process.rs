@@ -106,12 +106,12 @@ impl Process {
         self.ended = None;
     }
 
-    /// The application's turn: goes on until it has to wait. When to be called again.
     /// Whether it has come to step number `step` of its program.
     pub(crate) fn has_reached(&self, step: usize) -> bool {
         self.joined_at.is_some() && self.step >= step
     }
 
+    /// The application's turn: goes on until it has to wait. When to be called again.
     pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if self.member.is_none() {
             if now < self.starts_at {

@@ -5,6 +5,8 @@ use ethbcast_collectives::session::{Done, Outcome, Trailer};
 use ethbcast_transport::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// How an application works with what it is given.
@@ -23,6 +25,8 @@ pub struct Origin {
     trailer: Trailer,
     pushed: usize,
     pipe: bool,
+    /// Any part of it can be read at any time, and not only what has been given.
+    whole: bool,
     pace: Pace,
     rests_until: Instant,
     /// What has been given since the last rest.
@@ -46,11 +50,24 @@ impl Origin {
             bytes,
             pushed: 0,
             pipe,
+            whole: false,
             pace,
             rests_until: Instant::START,
             given: 0,
             rests: 0,
         }
+    }
+}
+
+impl Origin {
+    /// The same, any part of which can be read at any time.
+    pub fn whole(self) -> Origin {
+        Origin { whole: true, ..self }
+    }
+
+    /// Bytes of all of it.
+    pub fn content_bytes(&self) -> u64 {
+        self.bytes.len() as u64
     }
 }
 
@@ -84,7 +101,8 @@ impl Source for Origin {
         if self.pipe {
             return Again::Impossible("a pipe cannot be read again".to_owned());
         }
-        let asked = usize::try_from(offset).ok().and_then(|begin| self.bytes[..self.pushed].get(begin..begin + bytes));
+        let given = if self.whole { &self.bytes } else { &self.bytes[..self.pushed] };
+        let asked = usize::try_from(offset).ok().and_then(|begin| given.get(begin..begin + bytes));
         asked.map_or_else(|| Again::Impossible("there are no such bytes".to_owned()), Again::Bytes)
     }
 }
@@ -140,6 +158,8 @@ pub struct Shelf {
     pub rests: Cell<u64>,
     /// How often settling or publishing has taken time.
     pub waits: Cell<u64>,
+    /// Reads of what it had that gave something else than it had said.
+    pub untrue: Arc<AtomicU64>,
 }
 
 impl Shelf {

@@ -70,6 +70,8 @@ classes! {
     MtuMismatch = "MTU mismatch",
     /// Switches police what they flood.
     StormControl = "storm control",
+    /// Switches begin to police what they flood while a cast runs that nobody asked for.
+    Policing = "switches that begin to police a cast",
     /// The ports of a switch share a small buffer.
     SharedBuffer = "shared switch buffer",
     /// Long queues stop whoever fills them.
@@ -100,6 +102,8 @@ classes! {
     NoPlan = "a root that its topology does not name",
     /// A rank of a communicator runs another program than the others.
     Mistake = "a rank with another program",
+    /// What receivers have of the content already is not what they said it is.
+    FalseHoldings = "holdings that are not what they were",
     /// Every host has numbers of its own.
     OwnTuning = "own tunings",
 }
@@ -123,7 +127,8 @@ impl Class {
 
     /// Whether it may keep a host from being heard, or from moving, for long.
     pub fn takes_away(self) -> bool {
-        !matches!(self, Class::Jitter | Class::Duplicate | Class::BitFlip | Class::SlowCpu | Class::SlowDisk)
+        use Class::{BitFlip, Duplicate, FalseHoldings, Jitter, SlowCpu, SlowDisk};
+        !matches!(self, Jitter | Duplicate | BitFlip | SlowCpu | SlowDisk | FalseHoldings)
     }
 
     /// Whether it may make a host slower than the others.

@@ -11,6 +11,7 @@ use ethbcast_collectives::session::application::Participant;
 use ethbcast_transport::sim::{CableId, Network, Stats};
 use ethbcast_transport::{Instant, Machine};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 /// Hits by class of faults.
 #[derive(Clone, Debug)]
@@ -74,7 +75,7 @@ impl Effects {
             Happening::Pause(..) => (Class::Pause, works),
             Happening::Interrupt(_) => (Class::Interrupt, works),
             // Counted by the frames that are lost, or not.
-            Happening::Cut(..) | Happening::CutTrunk(..) | Happening::FreeSwitches => return,
+            Happening::Cut(..) | Happening::CutTrunk(..) | Happening::Police(_) | Happening::FreeSwitches => return,
         };
         self.add(class, u64::from(touches));
     }
@@ -91,6 +92,7 @@ impl Effects {
         self.add(Class::SmallRings, overflows);
         self.add(Class::SharedBuffer, stats.drops.port_queue);
         self.add(Class::StormControl, stats.drops.storm_control);
+        self.add(Class::Policing, stats.drops.storm_control);
         self.add(Class::PauseFrames, stats.pauses);
         self.add(Class::LinkFlap, lost_by_cuts(schedule, network, trunks, stats));
         for (number, (_, _, card)) in schedule.cluster.hosts.iter().enumerate() {
@@ -101,6 +103,7 @@ impl Effects {
             self.add(Class::DiskError, u64::from(shelf.failed.get()));
             self.add(Class::SlowDisk, shelf.waits.get());
             self.add(Class::Lazy, shelf.rests.get());
+            self.add(Class::FalseHoldings, shelf.untrue.load(Ordering::Relaxed));
         }
         for (number, host) in hosts.iter().enumerate() {
             let other = schedule.feeds.get(number).is_some_and(|&feed| feed != schedule.tuning.feed.frames);

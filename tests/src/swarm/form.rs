@@ -1,11 +1,13 @@
 //! The form in which a content travels: as it is, or with ledgers.
 
 use super::application::{Disk, Origin};
+use super::holding::Holding;
 use ethbcast_collectives::session::application::{Again, Next, Sink, Source};
-use ethbcast_collectives::session::ledger::{Checked, Form, Ledgered};
-use ethbcast_collectives::session::{Done, ReceiverEvent, RootEvent, Trailer};
+use ethbcast_collectives::session::ledger::{Checked, ChunkSet, Cut, Form, Ledgered};
+use ethbcast_collectives::session::{Done, Needs, ReceiverEvent, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 /// What a root sends.
 #[derive(Debug)]
@@ -32,6 +34,12 @@ impl Given {
             Form::Plain => Given::Plain(origin),
             Form::Ledgered => Given::Ledgered(Box::new(Ledgered::new(origin))),
         }
+    }
+
+    /// What `origin` has with ledgers, or of it what somebody lacks.
+    pub fn selecting(origin: Origin) -> Given {
+        let bytes = origin.content_bytes();
+        Given::Ledgered(Box::new(Ledgered::new(origin.whole()).selecting(bytes, Cut::None)))
     }
 
     /// Where the content comes from.
@@ -62,6 +70,26 @@ impl Source for Given {
         self.source().form()
     }
 
+    fn selects(&self) -> bool {
+        self.source().selects()
+    }
+
+    fn select(&mut self, frame_bytes: usize) {
+        self.source_mut().select(frame_bytes);
+    }
+
+    fn wants_choice(&self) -> Option<u64> {
+        self.source().wants_choice()
+    }
+
+    fn choose(&mut self, stretch: u64, chunks: ChunkSet) {
+        self.source_mut().choose(stretch, chunks);
+    }
+
+    fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        self.source_mut().read_whole(now, offset, bytes)
+    }
+
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
         self.source_mut().next(now, consumed)
     }
@@ -85,6 +113,19 @@ impl Taken {
         match form {
             Form::Plain => Taken::Plain(Box::new(disk)),
             Form::Ledgered => Taken::Checked(Box::new(Checked::new(disk))),
+        }
+    }
+
+    /// The same at a host that has something already, with ledgers.
+    pub fn holding(disk: Disk, holding: Holding) -> Taken {
+        Taken::Checked(Box::new(Checked::new(disk).holding(Arc::new(holding))))
+    }
+
+    /// Bytes of the content that the host had already, and that were right.
+    pub fn own_bytes(&self) -> u64 {
+        match self {
+            Taken::Plain(_) => 0,
+            Taken::Checked(checked) => checked.own_bytes(),
         }
     }
 
@@ -132,8 +173,24 @@ impl Sink for Taken {
         self.sink().form()
     }
 
+    fn holds(&self) -> bool {
+        self.sink().holds()
+    }
+
     fn has_room(&self) -> bool {
         self.sink().has_room()
+    }
+
+    fn is_lacking(&self) -> bool {
+        self.sink().is_lacking()
+    }
+
+    fn poll_needs(&mut self) -> Option<Needs> {
+        self.sink_mut().poll_needs()
+    }
+
+    fn decided(&self) -> u64 {
+        self.sink().decided()
     }
 
     fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {

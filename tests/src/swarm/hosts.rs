@@ -4,6 +4,7 @@ use super::application::{Disk, Origin, Shelf};
 use super::class::Class;
 use super::draw::Draw;
 use super::form::{Given, Taken};
+use super::holding::Holding;
 use super::schedule::{Role, Schedule};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::ledger::Form;
@@ -79,7 +80,7 @@ impl<'a> Hosts<'a> {
             size: schedule.sized.then_some(schedule.bytes as u64),
             wanted: Wanted { at_least: 1, enough: Some(schedule.enough), patience: schedule.gathers },
             hosts: if host == 0 { wanted } else { Vec::new() },
-            route: Route::Via(schedule.via),
+            route: if schedule.chooses { Route::Auto } else { Route::Via(schedule.via) },
             topology: if known.is_empty() || host > 0 {
                 told_topology(schedule).filter(|_| host == 0)
             } else {
@@ -89,31 +90,39 @@ impl<'a> Hosts<'a> {
             timing: schedule.timing,
             late: schedule.late,
             on_slow: schedule.on_slow,
-            probe: false,
+            probe: schedule.chooses,
             form: schedule.form,
+            selects: schedule.selects,
             ..RootConfig::new(self.station(host), self.session(host), &format!("file{host}"))
         };
         let origin = Origin::new(Rc::clone(&self.contents[host]), schedule.pipe, schedule.gives);
-        Participant::root(Root::new(now, config), Given::new(schedule.form, origin))
+        let given = if schedule.selects { Given::selecting(origin) } else { Given::new(schedule.form, origin) };
+        Participant::root(Root::new(now, config), given)
     }
 
     fn receiver(&mut self, now: Instant, host: usize) -> Host {
         let schedule = self.schedule;
         let shelf = Rc::<Shelf>::default();
         self.shelves[host].push(Rc::clone(&shelf));
+        let holds = schedule.holdings.get(host).copied().flatten();
         let config = ReceiverConfig {
             patience: Some(schedule.heals + Duration::from_secs(20)),
             free_bytes: if schedule.roles[host] == Role::NoRoom { 0 } else { u64::MAX },
             once: schedule.once,
             form: schedule.form,
+            holds: holds.is_some(),
             tuning: self.tuning(host),
             timing: schedule.timing,
             ..ReceiverConfig::new(self.station(host), schedule.seed.number() ^ (host as u64) << 32 ^ self.runs << 48)
         };
         // Ledgers let nothing pass that the root has not sent.
         let may_differ = schedule.is_forged() && schedule.form == Form::Plain;
-        let disk = Disk::new(schedule.disks[host], shelf, Rc::clone(&self.contents), may_differ);
-        Participant::receiver(Receiver::new(now, config), Taken::new(schedule.form, disk))
+        let disk = Disk::new(schedule.disks[host], Rc::clone(&shelf), Rc::clone(&self.contents), may_differ);
+        let taken = match holds {
+            Some(terms) => Taken::holding(disk, Holding::new(terms, &self.contents[0], &shelf)),
+            None => Taken::new(schedule.form, disk),
+        };
+        Participant::receiver(Receiver::new(now, config), taken)
     }
 
     fn tuning(&self, host: usize) -> Tuning {

@@ -11,6 +11,7 @@ pub const ALL: &[&str] = &[
     "end: Refused",
     "end: RootSilent",
     "end: Unconfirmed",
+    "holdings: used",
     "outcome: Damaged",
     "outcome: Delivered",
     "outcome: Died",
@@ -30,6 +31,8 @@ pub const ALL: &[&str] = &[
     "root failed: GroupTaken",
     "root failed: NoPlan",
     "root failed: TooFew",
+    "rerouted",
+    "selective",
     "sent again: Lacked",
     "sent again: Lost",
     "sent again: Tried",
@@ -45,6 +48,7 @@ pub const ALL: &[&str] = &[
     "program: Gone",
     "program: Missing",
     "program: Mismatch",
+    "program: several ranks on a host",
 ];
 
 /// What cannot be reached a thousand times, and why.

@@ -11,6 +11,7 @@ mod draw;
 mod effects;
 mod forger;
 mod form;
+mod holding;
 mod host_set;
 mod hosts;
 mod marks;

@@ -157,6 +157,9 @@ impl<'a> Stage<'a> {
                 }
                 simulation.wake(host, at);
             }
+            Happening::Police(control) => {
+                self.network.switches().for_each(|switch| simulation.police(switch, Some(control), at));
+            }
             Happening::FreeSwitches => {
                 self.network.switches().for_each(|switch| simulation.police(switch, None, at));
             }

@@ -9,7 +9,7 @@ use super::report::Report;
 use super::rule::{Effect, Filter, Rule};
 use super::seed::{Seed, Size};
 use super::weather::Weather;
-use crate::communicator::{Case, Process, Step};
+use crate::communicator::{Case, Cohort, Process, Step};
 use ethbcast_collectives::communicator::{CommunicatorError, Preset};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Simulation, Stats};
@@ -43,6 +43,10 @@ const CLASSES: [Class; 16] = [
 pub struct Program {
     seed: Seed,
     case: Case,
+    /// How many of the ranks each host has.
+    seats: Vec<usize>,
+    /// Processes that are killed while their hosts live: the host, the seat, and when.
+    kills: Vec<(usize, usize, Duration)>,
     /// What the clock shows when all begins.
     begins: Instant,
     classes: Vec<Class>,
@@ -86,15 +90,17 @@ impl Program {
         let (rules, pauses, slow, mistakes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let slack = Duration::ZERO;
         let begins = Instant::START;
-        let mut program = Program { seed, case, begins, classes, rules, pauses, slow, slack, mistakes, heals };
+        let (seats, kills) = (seats(&mut draw, ranks.into()), Vec::new());
+        let mut program =
+            Program { seed, case, seats, kills, begins, classes, rules, pauses, slow, slack, mistakes, heals };
         program.classes.clone().into_iter().for_each(|class| program.add(class, &mut draw));
         program
     }
 
     fn add(&mut self, class: Class, draw: &mut Draw) {
-        let ranks = self.case.programs.len();
-        let (one, other) = (draw.index(ranks), draw.index(ranks));
-        let some: HostSet = (0..ranks).filter(|_| draw.chance(0.4)).collect();
+        let (ranks, hosts) = (self.case.programs.len(), self.seats.len());
+        let (one, other) = (draw.index(hosts), draw.index(hosts));
+        let some: HostSet = (0..hosts).filter(|_| draw.chance(0.4)).collect();
         let (share, heavy) = (draw.pick(&[0.01, 0.05, 0.1]), draw.pick(&[0.3, 1.0]));
         let until = if self.is_long() { 1_500_000 } else { 160_000 };
         let begins = Duration::from_micros(if draw.chance(0.3) { 0 } else { draw.between(0, until) });
@@ -102,11 +108,15 @@ impl Program {
         let bad = HostSet::NONE;
         let (filter, effect) = match class {
             Class::Mistake => {
-                let (step, root) = (draw.index(self.case.programs[one].len()), other as u16);
-                self.mistakes.push((one, step));
-                let step = &mut self.case.programs[one][step];
+                let (rank, root) = (draw.index(ranks), draw.index(ranks) as u16);
+                let step = draw.index(self.case.programs[rank].len());
+                self.mistakes.push((rank, step));
+                let step = &mut self.case.programs[rank][step];
                 *step = if *step == Step::Barrier { Step::Broadcast { root, bytes: 9 } } else { Step::Barrier };
                 return;
+            }
+            Class::Crash if self.seats[one] > 1 && draw.chance(0.7) => {
+                return self.kills.push((one, draw.index(self.seats[one]), begins));
             }
             Class::Crash => return self.case.crashes.push((one, begins)),
             Class::Pause => return self.pauses.push((one, begins, lasts)),
@@ -135,6 +145,11 @@ impl Program {
         self.rules.push(Rule { class, from: begins, until: begins + lasts, filter, effect });
     }
 
+    /// Whether some hosts have several ranks.
+    fn is_shared(&self) -> bool {
+        self.seats.iter().any(|&seats| seats > 1)
+    }
+
     /// Whether ranks compute for long in the middle.
     fn is_long(&self) -> bool {
         let long = |step: &Step| matches!(step, Step::Compute(rests) if *rests >= Duration::from_millis(200));
@@ -146,19 +161,19 @@ impl Program {
         !self.classes.iter().any(|&class| class.takes_away() && class != Class::Loss)
     }
 
-    /// Plays it.
-    pub fn play(&self, told: Told) -> (Report, Vec<String>) {
+    /// Its hosts before anything has happened; what happens to them by itself is known already.
+    fn stage(&self, told: Told) -> Simulation<Cohort, Weather> {
         let mut case = self.case.clone();
         case.starts.iter_mut().for_each(|start| *start += self.begins.since(Instant::START));
-        let processes: Vec<Process> =
-            (0..case.programs.len()).map(|host| Process::new(&case, host, self.seed.number())).collect();
-        let mut network = self.case.network();
-        (0..processes.len()).for_each(|host| network.host_mut(host).timer_slack = self.slack);
+        let cohorts = Cohort::all(&case, &self.seats, self.seed.number());
+        let hosts = cohorts.len();
+        let mut network = Case { programs: vec![Vec::new(); hosts], ..self.case.clone() }.network();
+        (0..hosts).for_each(|host| network.host_mut(host).timer_slack = self.slack);
         self.slow.iter().for_each(|&(host, cost)| network.host_mut(host).per_frame_cost = cost);
         let mut simulation = Simulation::new(
             &network,
-            processes,
-            Weather::of_program(self.seed, (self.begins, self.rules.clone()), self.heals),
+            cohorts,
+            Weather::of_program(self.seed, (self.begins, self.rules.clone()), self.heals, self.is_shared()),
         );
         simulation.begin_at(self.begins);
         simulation.set_event_limit(20_000_000);
@@ -170,26 +185,46 @@ impl Program {
             simulation.pause(host, self.begins + from);
             simulation.resume(host, self.begins + from + lasts);
         }
+        simulation
+    }
+
+    /// Plays it.
+    pub fn play(&self, told: Told) -> (Report, Vec<String>) {
+        let mut simulation = self.stage(told);
+        let hosts = simulation.machines().len();
         let bound = self.begins + Duration::from_secs(40) + self.case.patience * 12;
-        let (mut due, mut late_timers) = (vec![None; self.case.programs.len()], 0);
-        let outcome = simulation.run(bound, |host, process: &mut Process, now| {
-            late_timers += u64::from(!self.slack.is_zero() && rings_late(process, &mut due[host], now));
-            process.turn(now)
-        });
+        let (mut due, mut late_timers) = (vec![None; hosts], 0);
+        let mut turn = |host: usize, cohort: &mut Cohort, now| {
+            late_timers += u64::from(!self.slack.is_zero() && rings_late(cohort, &mut due[host], now));
+            cohort.turn(now)
+        };
+        for &(host, seat, at) in &self.kills {
+            // What is still to happen may wake what has gone quiet.
+            let _ = simulation.run(self.begins + at, &mut turn);
+            simulation.machine_mut(host).kill(seat);
+        }
+        let outcome = simulation.run(bound, &mut turn);
         let mut report = Report::new(self.seed);
         if !outcome.is_quiet() {
             report.blame(format!("it does not go quiet: {outcome:?}, next {:?}", simulation.next_deadline()));
         }
         let dead = |host: usize| self.case.crashes.iter().any(|(dead, _)| *dead == host);
         let mut story = simulation.faults_mut().take_frames();
-        for (host, process) in simulation.machines().iter().enumerate() {
-            story.push(format!("n{host} ends as {:?}, wrong {:?}", process.ended, process.wrong));
-            self.judge(host, process, dead(host), &mut report);
+        let mut processes = Vec::new();
+        for (host, cohort) in simulation.machines().iter().enumerate() {
+            for (process, killed) in cohort.processes() {
+                story.push(format!("n{host} ends as {:?}, wrong {:?}", process.ended, process.wrong));
+                self.judge(host, process, dead(host) || killed, &mut report);
+                processes.push((host, process));
+            }
+        }
+        if self.is_shared() {
+            report.mark("program: several ranks on a host");
         }
         let stats = simulation.stats();
         (report.events, report.frames) = (stats.events, stats.sent_frames);
         report.millis = simulation.now().since(self.begins).as_millis() as u64;
-        let touched = self.touched(simulation.machines(), &stats, late_timers);
+        let touched = self.touched(&processes, &stats, late_timers);
         let weather = simulation.faults_mut();
         report.trace = weather.trace();
         if let Some(receipts) = weather.receipts_mut() {
@@ -205,15 +240,16 @@ impl Program {
     }
 
     /// What faults have touched beside frames: a host at work, a call that was made.
-    fn touched(&self, processes: &[Process], stats: &Stats, late_timers: u64) -> [(Class, u64); 5] {
+    fn touched(&self, processes: &[(usize, &Process)], stats: &Stats, late_timers: u64) -> [(Class, u64); 5] {
         let works = |host: usize, at: Duration| {
-            let ended = processes[host].ended.as_ref().map(|(_, ended)| *ended);
-            ended.is_none_or(|ended| ended >= self.begins + at)
+            let own = processes.iter().filter(|(of, _)| *of == host).map(|(_, process)| process.ended.as_ref());
+            own.map(|ended| ended.map(|(_, ended)| *ended)).any(|ended| ended.is_none_or(|end| end >= self.begins + at))
         };
-        let crashes = self.case.crashes.iter().filter(|&&(host, at)| works(host, at)).count();
+        let kills = self.kills.iter().map(|&(host, _, at)| (host, at));
+        let crashes = self.case.crashes.iter().copied().chain(kills).filter(|&(host, at)| works(host, at)).count();
         let pauses = self.pauses.iter().filter(|&&(host, at, _)| works(host, at)).count();
         let slow = self.slow.iter().map(|&(host, _)| stats.hosts[host].received_frames).sum();
-        let made = |&&(host, step): &&(usize, usize)| processes[host].has_reached(step);
+        let made = |&&(rank, step): &&(usize, usize)| processes[rank].1.has_reached(step);
         let mistakes = self.mistakes.iter().filter(made).count();
         [
             (Class::Crash, crashes as u64),
@@ -252,6 +288,20 @@ fn error_words(error: &CommunicatorError) -> String {
     format!("{error:?}").split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
+/// How many ranks each host has: one mostly.
+fn seats(draw: &mut Draw, ranks: usize) -> Vec<usize> {
+    if draw.chance(0.75) {
+        return vec![1; ranks];
+    }
+    let (most, mut left, mut seats) = (draw.between(2, 6), ranks, Vec::new());
+    while left > 0 {
+        let own = (draw.between(1, most) as usize).min(left);
+        seats.push(own);
+        left -= own;
+    }
+    seats
+}
+
 fn step(draw: &mut Draw, ranks: u16, long: u64) -> Step {
     let (root, to) = (draw.index(ranks.into()) as u16, draw.index(ranks.into()) as u16);
     let longest = if draw.chance(0.2) { long } else { 600 };
@@ -273,6 +323,7 @@ impl fmt::Display for Program {
         let (ranks, preset, patience) = (case.programs.len(), case.preset, case.patience);
         writeln!(formatter, "{seed}: {ranks} ranks, {preset:?}, patience {patience:?}, {classes:?}, heals {heals:?}")?;
         writeln!(formatter, "  {:?}", case.programs[0])?;
+        writeln!(formatter, "  seats {:?}, kills {:?}", self.seats, self.kills)?;
         writeln!(formatter, "  starts {:?}, crashes {:?}", case.starts, case.crashes)?;
         writeln!(formatter, "  pauses {pauses:?}, slow {slow:?}, slack {slack:?}")?;
         self.rules.iter().try_for_each(|rule| writeln!(formatter, "  {rule:?}"))

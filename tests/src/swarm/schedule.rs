@@ -4,6 +4,7 @@ use super::application::{DiskTerms, Pace};
 use super::class::Class;
 use super::cluster::Cluster;
 use super::draw::Draw;
+use super::holding::HoldingTerms;
 use super::host_set::HostSet;
 use super::rule::Rule;
 use super::seed::{Seed, Size};
@@ -12,6 +13,7 @@ use super::weather::SendTrouble;
 use ethbcast_collectives::session::ledger::Form;
 use ethbcast_collectives::session::{OnSlow, Timing};
 use ethbcast_planning::plan::Via;
+use ethbcast_transport::sim::StormControl;
 use ethbcast_transport::wire::Kind;
 use ethbcast_transport::{Instant, Policy, Tuning};
 use std::collections::BTreeSet;
@@ -32,6 +34,8 @@ pub enum Happening {
     Restart(usize),
     /// Its user stops it.
     Interrupt(usize),
+    /// The switches begin to police what they flood.
+    Police(StormControl),
     /// No switch polices what it floods any more.
     FreeSwitches,
 }
@@ -42,7 +46,7 @@ impl Happening {
         match self {
             Happening::Crash(host) | Happening::Pause(host, _) | Happening::Cut(host, _) => Some(host),
             Happening::Restart(host) | Happening::Interrupt(host) => Some(host),
-            Happening::CutTrunk(..) | Happening::FreeSwitches => None,
+            Happening::CutTrunk(..) | Happening::Police(_) | Happening::FreeSwitches => None,
         }
     }
 }
@@ -72,10 +76,16 @@ pub enum Role {
 pub struct Schedule {
     /// Where all this comes from.
     pub seed: Seed,
-    /// How the bytes travel.
+    /// How the bytes travel, unless the root chooses that.
     pub via: Via,
+    /// Whether the root measures first and chooses the way itself.
+    pub chooses: bool,
     /// Whether the content travels as it is, or with ledgers.
     pub form: Form,
+    /// Whether the root can send a part only, where receivers have some of the content.
+    pub selects: bool,
+    /// What each host has of it; nobody has anything if there is nothing here.
+    pub holdings: Vec<Option<HoldingTerms>>,
     /// Whether the root is told the switches.
     pub told: bool,
     /// Bytes in the content.
@@ -137,6 +147,9 @@ impl Schedule {
     pub fn of(seed: Seed) -> Schedule {
         let mut draw = Draw::new(seed.number(), 1);
         let mut schedule = Schedule::calm(&mut draw, seed);
+        if schedule.form == Form::Ledgered && draw.chance(0.2) {
+            schedule.hold(&mut draw);
+        }
         schedule.classes = classes(&mut draw);
         // A session that cannot begin shows little, and the other is for programs.
         let rare = !draw.chance(0.3);
@@ -191,7 +204,10 @@ impl Schedule {
         Schedule {
             seed,
             via: Via::Chain,
+            chooses: false,
             form: Form::Plain,
+            selects: false,
+            holdings: Vec::new(),
             told: false,
             bytes,
             mtu_bytes: 300,
@@ -266,6 +282,15 @@ impl Schedule {
             core: (0..hosts).filter(|&host| host == 0 || draw.chance(0.8)).collect(),
             ..Schedule::plain(seed, receivers, bytes)
         }
+    }
+
+    /// There are so many bytes instead, of which whoever is lazy takes or gives as many at a time as keep its rests
+    /// few.
+    pub fn set_bytes(&mut self, bytes: usize) {
+        self.bytes = bytes;
+        let least = bytes / 500 + 1;
+        let paces = self.disks.iter_mut().map(|disk| &mut disk.pace).chain([&mut self.gives]);
+        paces.filter(|pace| pace.bytes > 0).for_each(|pace| pace.bytes = pace.bytes.max(least));
     }
 
     /// Hosts, the root included.

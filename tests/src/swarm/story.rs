@@ -12,8 +12,9 @@ impl fmt::Display for Schedule {
         let (pushes, feed) = (self.tuning.cast.push_frames, self.tuning.feed.frames);
         writeln!(
             formatter,
-            "{seed}: {} receivers via {via}, {form:?}, {bytes} bytes, MTU {mtu_bytes}, told {told}",
-            self.hosts() - 1
+            "{seed}: {} receivers via {via}, {form:?}, {bytes} bytes, MTU {mtu_bytes}, told {told}, chooses {}",
+            self.hosts() - 1,
+            self.chooses
         )?;
         writeln!(
             formatter,
@@ -38,6 +39,9 @@ impl fmt::Display for Schedule {
                 ", disk {settles:?} {publishes:?} {trouble:?}, {lazy:?}, starts {:?}",
                 self.starts[number]
             )?;
+        }
+        for (number, terms) in self.holdings.iter().enumerate() {
+            terms.iter().try_for_each(|terms| writeln!(formatter, "  n{number} has {terms:?}"))?;
         }
         for rule in &self.rules {
             writeln!(formatter, "  {rule:?}")?;

@@ -180,6 +180,9 @@ impl<'a> Watch<'a> {
     }
 
     fn on_event(&mut self, number: usize, event: &RootEvent, view: Option<&View>) {
+        if let RootEvent::Started { selective: true, .. } = event {
+            self.report.mark("selective");
+        }
         let RootEvent::Reported(report) = event else { return };
         self.report.mark(format!("outcome: {:?}", report.outcome));
         if report.outcome != Outcome::Delivered && report.text.is_empty() {
@@ -246,9 +249,13 @@ impl<'a> Watch<'a> {
                 _ if dead[number] => {}
                 Participant::Root(root, _) => self.finish_root(root),
                 Participant::Receiver(_, receiving) => {
-                    self.finish_receiver(number, &shelves[number], receiving.end());
+                    let verdict = receiving.verdict().map(|verdict| verdict.outcome);
+                    self.finish_receiver(number, &shelves[number], (receiving.end(), verdict));
                     for _ in 0..receiving.sink().damages() {
                         self.report.mark("damage: found");
+                    }
+                    if receiving.sink().own_bytes() > 0 && shelves[number].iter().any(|shelf| shelf.visible.get()) {
+                        self.report.mark("holdings: used");
                     }
                     if receiving.sink().damages() > 0 && shelves[number].iter().any(|shelf| shelf.visible.get()) {
                         self.report.mark("damage: mended");
@@ -297,6 +304,9 @@ impl<'a> Watch<'a> {
         for away in root.turned_away() {
             self.report.mark(format!("refused: {:?}", away.why));
         }
+        if root.rerouted().is_some() {
+            self.report.mark("rerouted");
+        }
         let members = root.view().map_or(0, |view| view.members.len() - 1);
         let known = root.reports().count();
         let interrupted = self.schedule.has(Class::Interrupt);
@@ -309,14 +319,21 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn finish_receiver(&mut self, number: usize, shelves: &[Rc<Shelf>], end: Option<&End>) {
+    fn finish_receiver(
+        &mut self,
+        number: usize,
+        shelves: &[Rc<Shelf>],
+        (end, verdict): (Option<&End>, Option<Outcome>),
+    ) {
         let delivered = shelves.iter().any(|shelf| shelf.visible.get());
         let failed = shelves.iter().any(|shelf| shelf.failed.get());
         match end {
             None => self.blame(format!("host {number} has not ended")),
             Some(end) => self.report.mark(format!("end: {}", first_word(end))),
         }
-        let excused = failed || self.schedule.is_forged() || self.schedule.has(Class::Interrupt);
+        // What it alone lacks may not be had: that it says so is confirmed as any report.
+        let lacks = self.schedule.selects && verdict == Some(Outcome::Damaged);
+        let excused = failed || lacks || self.schedule.is_forged() || self.schedule.has(Class::Interrupt);
         if matches!(end, Some(End::Confirmed)) && !delivered && !excused {
             self.blame(format!("host {number} ends as confirmed, and has nothing"));
         }

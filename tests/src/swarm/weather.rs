@@ -95,10 +95,12 @@ impl Weather {
         }
     }
 
-    /// The same of a program, whose acknowledgements are looked at, too.
-    pub fn of_program(seed: Seed, (begins, rules): (Instant, Vec<Rule>), heals: Duration) -> Weather {
+    /// The same of a program, whose acknowledgements are looked at, too, unless ranks share interfaces: what one hands
+    /// to another does not come by.
+    pub fn of_program(seed: Seed, (begins, rules): (Instant, Vec<Rule>), heals: Duration, is_shared: bool) -> Weather {
         let wraps_at = (begins > Instant::START).then_some(WRAP);
-        Weather { begins, wraps_at, receipts: Some(Receipts::new(true, 0)), ..Weather::of(seed, rules, heals) }
+        let receipts = (!is_shared).then(|| Receipts::new(true, 0));
+        Weather { begins, wraps_at, receipts, ..Weather::of(seed, rules, heals) }
     }
 
     /// Writes down all deliveries.

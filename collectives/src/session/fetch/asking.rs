@@ -7,7 +7,8 @@ use std::time::Duration;
 
 /// Without an answer for so long the question is repeated, and each time after twice as much, up to the longest.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(20);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// Who gives up after two seconds without an answer has asked a dozen times, so that it does where half is lost.
+const LONGEST_TIMEOUT: Duration = Duration::from_millis(160);
 
 /// Bytes that are being asked for.
 #[derive(Clone, Debug)]
@@ -139,7 +140,8 @@ mod tests {
         assert_eq!(asking.poll(at(0)), Some(1000..1000 + MOST_FETCH_BYTES), "so many at a time");
         let mut asking = Asking::new(at(0), &(1000..2000));
         let asked: Vec<u64> = (0..4000).filter(|&millis| asking.poll(at(millis)).is_some()).collect();
-        assert_eq!(asked, [0, 20, 60, 140, 300, 620, 1260, 2260, 3260], "milliseconds");
+        let evenly = (0..24).map(|time| 300 + 160 * time).filter(|&millis| millis < 4000);
+        assert_eq!(asked, [0, 20, 60, 140].into_iter().chain(evenly).collect::<Vec<u64>>(), "milliseconds");
         asking.take(at(4000), &piece(1000..1200, 2000));
         asking.take(at(4000), &piece(1500..2000, 2000));
         assert_eq!(asking.poll(at(4000)), Some(1200..1500), "the last has come: nothing else is on its way");

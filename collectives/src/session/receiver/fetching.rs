@@ -9,7 +9,6 @@ use crate::session::message::{Fetch, MOST_ATTEMPTS, Message, Piece};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::ops::Range;
-use std::time::Duration;
 
 /// When the root has said so often that it cannot have them, they cannot be had: once may be anybody's word.
 const ENOUGH_DENIALS: u32 = 2;
@@ -84,22 +83,23 @@ impl Fetching {
         (self.asking, self.fetched) = (None, Some(Err(text)));
     }
 
-    /// Asks for what is lacking when it is time to; gives up when nothing has come for `limit`. While the root is
-    /// silent nobody can answer.
+    /// Asks for what is lacking when it is time to; gives up when nothing has come for as long as the root waits for a
+    /// member of which it hears nothing: it may be that it hears no question, or that many have asked before. While the
+    /// root is silent nobody can answer.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
         (root, is_silent): (MacAddr, bool),
-        limit: Duration,
         endpoint: &mut ReceiverEndpoint,
     ) {
+        let limit = endpoint.config().timing.patience.max(endpoint.config().timing.stall);
         self.needing.handle_timeout(now, root, endpoint);
         let Some(asking) = &mut self.asking else { return };
         if is_silent {
             asking.pause(now);
         }
         if asking.silence(now) >= limit {
-            self.give_up(format!("they were asked for again, and for {} s nothing came", limit.as_secs()));
+            self.give_up(format!("they were asked for again, and for {} s nothing came", limit.as_secs_f64()));
         } else if let Some(bytes) = asking.poll(now) {
             let (rank, attempt) = (endpoint.identity().rank, self.attempts.map_or(1, |(_, attempts)| attempts));
             endpoint.send(root, &Message::Fetch(Fetch { rank, bytes, attempt, blamed: self.blamed }));

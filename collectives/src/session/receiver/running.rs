@@ -313,7 +313,7 @@ impl Running {
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
         let timing = endpoint.config().timing;
-        self.fetching.handle_timeout(now, (root, silence >= timing.suspect), timing.stall, endpoint);
+        self.fetching.handle_timeout(now, (root, silence >= timing.suspect), endpoint);
         if self.timers.take_due(Wait::View, now) {
             let arrived = self.blocks.frames();
             endpoint.send(root, &Message::Ready { epoch: self.view.epoch, digest: self.digest, arrived });

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// So many may wait to be reached: the oldest gives way to one more. Hosts that are there wait for milliseconds.
 const MOST_UNREACHED: usize = 8192;
+/// So many places of the queue may be of those that have gone, however few wait.
+const SPARE_PLACES: usize = 8;
 /// While more than so many wait, only who has asked twice is sent a full frame: forged requests come once.
 const FEW_UNREACHED: usize = 64;
 /// A host that was started again takes the place of its former self when that has been silent for so long since.
@@ -112,6 +114,10 @@ impl Applicants {
         self.candidates.insert(mac, Candidate { applicant, standing, heard_at: now, rival, greeted_at: now });
         self.unreached.push_back((mac, *nonce));
         self.unreached_count += 1;
+        // Those that have gone or been reached meanwhile leave the queue before they are as many as those who wait.
+        if self.unreached.len() > 2 * self.unreached_count + SPARE_PLACES {
+            self.unreached.retain(|&(mac, nonce)| self.candidates.get(&mac).is_some_and(|one| one.is_waiting(nonce)));
+        }
         if self.unreached_count <= FEW_UNREACHED { Answer::Check } else { Answer::Wait }
     }
 
@@ -122,12 +128,9 @@ impl Applicants {
 
     /// Who waits longest of too many that nobody has reached: it gives way.
     pub(super) fn evict(&mut self) -> Option<MacAddr> {
-        // Those that have gone or been reached meanwhile fall out of the queue, too.
         while self.unreached.len() > MOST_UNREACHED {
             let (mac, nonce) = self.unreached.pop_front()?;
-            let waits =
-                |candidate: &Candidate| candidate.applicant.nonce == nonce && candidate.standing == Standing::Unreached;
-            if self.candidates.get(&mac).is_some_and(waits) {
+            if self.candidates.get(&mac).is_some_and(|candidate| candidate.is_waiting(nonce)) {
                 self.remove(mac);
                 return Some(mac);
             }
@@ -260,6 +263,11 @@ enum RivalFate {
 }
 
 impl Candidate {
+    /// Whether it waits to be reached since this run of it asked.
+    fn is_waiting(&self, nonce: u64) -> bool {
+        self.applicant.nonce == nonce && self.standing == Standing::Unreached
+    }
+
     /// It has repeated its request.
     fn hear_again(&mut self, now: Instant, greet_every: Duration) -> Answer {
         self.heard_at = now;

@@ -261,7 +261,11 @@ impl Running {
             self.timers.set(Wait::Announce, now + timing.announce * if endpoint.config().late { 1 } else { 5 });
         }
         if self.timers.take_due(Wait::View, now) {
-            self.send_view(now, endpoint);
+            if self.telling.is_on_its_way(endpoint) {
+                self.timers.set(Wait::View, now + timing.view);
+            } else {
+                self.send_view(now, endpoint);
+            }
         }
         self.timers.take_due(Wait::Change, now);
         self.watch_silence(now, endpoint);

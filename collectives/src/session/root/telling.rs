@@ -44,6 +44,12 @@ impl Telling {
         self.parts.first().map_or([0; 32], |part| part.digest)
     }
 
+    /// Whether so much waits to leave that a part of what was told may be among it: to tell it again would make a slow
+    /// link's queue longer each time.
+    pub(super) fn is_on_its_way(&self, endpoint: &RootEndpoint) -> bool {
+        endpoint.memory().waiting_frames > self.parts.len()
+    }
+
     /// Sends the view's parts, each time beginning with another, in case the last of a burst are always lost; `lacking`
     /// are those who are heard and have not confirmed it.
     pub(super) fn send(&mut self, lacking: impl Iterator<Item = MacAddr>, endpoint: &mut RootEndpoint) {

@@ -85,6 +85,14 @@ pub fn slow(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
                 settings.wake_up = draw.micros(1, 2000);
             }
         }
+        Class::FalseHoldings => {
+            schedule.hold(draw);
+            let mut holdings = std::mem::take(&mut schedule.holdings);
+            for terms in holdings.iter_mut().flatten() {
+                *terms = terms.with_trouble(draw);
+            }
+            schedule.holdings = holdings;
+        }
         Class::DiskError => {
             let host = schedule.receiver(draw);
             let at = draw.between(0, schedule.bytes as u64) as usize;

@@ -37,10 +37,16 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
         Class::Pause | Class::Crash | Class::RootDeath | Class::LinkFlap | Class::Restart | Class::Interrupt => {
             hosts::happen(schedule, class, draw);
         }
-        Class::SlowCpu | Class::SlowDisk | Class::DiskError | Class::Lazy | Class::TimerSlack | Class::OwnTuning => {
+        Class::SlowCpu
+        | Class::SlowDisk
+        | Class::DiskError
+        | Class::Lazy
+        | Class::TimerSlack
+        | Class::OwnTuning
+        | Class::FalseHoldings => {
             hosts::slow(schedule, class, draw);
         }
-        Class::SmallRings | Class::StormControl | Class::SharedBuffer | Class::PauseFrames => {
+        Class::SmallRings | Class::StormControl | Class::Policing | Class::SharedBuffer | Class::PauseFrames => {
             switches::add(schedule, class, draw);
         }
         // What the topology names is known from the class alone.

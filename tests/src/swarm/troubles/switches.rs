@@ -3,7 +3,10 @@
 use crate::swarm::class::Class;
 use crate::swarm::draw::Draw;
 use crate::swarm::schedule::{Happening, Schedule};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{PauseFrames, StormControl};
+use std::time::Duration;
 
 /// Adds the faults of one class.
 pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
@@ -13,6 +16,7 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
             schedule.cluster.switches.iter_mut().for_each(|(settings, _)| settings.storm_control = Some(control));
             schedule.happenings.push((schedule.heals, Happening::FreeSwitches));
         }
+        Class::Policing => police(schedule, draw),
         Class::SharedBuffer => {
             let frames = draw.log(6, 64);
             let bytes = frames * (u64::from(schedule.mtu_bytes) + 14);
@@ -27,5 +31,30 @@ pub fn add(schedule: &mut Schedule, class: Class, draw: &mut Draw) {
             }
         }
         _ => schedule.cluster.shrink(draw),
+    }
+}
+
+/// A cast that the root has chosen itself is policed from some moment on, until all heals or for good. It takes long
+/// enough for that to be noticed.
+fn police(schedule: &mut Schedule, draw: &mut Draw) {
+    (schedule.chooses, schedule.via, schedule.sized) = (true, Via::Cast, true);
+    // What may come late is not sent in blocks.
+    schedule.late = true;
+    schedule.tuning = Tuning::default().with_feed_frames(draw.pick(&[64, 128, 256]));
+    let (payload, frame) = (u64::from(schedule.mtu_bytes) - 32, u64::from(schedule.mtu_bytes) + 38);
+    let frames = draw.between(300, 700);
+    if !schedule.selects {
+        schedule.set_bytes((frames * payload) as usize);
+    }
+    let lasts = Duration::from_millis(draw.between(300, 1200));
+    let rate = (frames * frame * 8 * 1000 / lasts.as_millis() as u64).max(2_000_000);
+    schedule.cluster.hosts.iter_mut().for_each(|(_, own, _)| *own = rate);
+    schedule.cluster.trunks.iter_mut().for_each(|own| *own = rate);
+    let control = StormControl { frames_per_second: draw.log(50, 2000), burst_frames: draw.log(1, 50) };
+    // The root gathers and measures first.
+    let at = Duration::from_millis(draw.between(350, 500)) + lasts.mul_f64(draw.share(0.0, 0.8));
+    schedule.happenings.push((at, Happening::Police(control)));
+    if draw.chance(0.5) {
+        schedule.happenings.push((schedule.heals.max(at), Happening::FreeSwitches));
     }
 }

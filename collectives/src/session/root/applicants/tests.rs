@@ -140,3 +140,15 @@ fn a_hundred_thousand_forged_requests_take_no_more_room_than_some_thousands_and_
     applicants.drop_silent(at(550), Duration::from_millis(500), Duration::from_millis(1500));
     assert_eq!((applicants.candidates.len(), applicants.unreached_count), (1, 0));
 }
+
+#[test]
+fn the_queue_of_those_who_wait_to_be_reached_does_not_remember_who_came_and_went() {
+    let mut applicants = Applicants::default();
+    for nonce in 0..1000 {
+        assert_eq!(applicants.on_join(at(nonce), mac(1), &join("n1", nonce), OFFER, GREET), Answer::Check);
+        applicants.on_leave(mac(1), nonce).expect("it was there");
+    }
+    assert!(applicants.entries() <= SPARE_PLACES + 2, "{}", applicants.entries());
+    applicants.on_join(at(1000), mac(1), &join("n1", 1000), OFFER, GREET);
+    assert!(applicants.set_reached(mac(1)), "who waits is still known");
+}
