@@ -35,7 +35,7 @@ impl Cut<'_> {
     fn run(&self, killed_at: Option<u64>) -> u64 {
         let before = self.sent();
         let recv = ["recv", "-i", "eth0", "--max-wait", "20"];
-        let receivers: Vec<_> = RECEIVERS.iter().map(|host| self.site.start(host, &recv, &self.dest(host))).collect();
+        let receivers: Vec<_> = RECEIVERS.iter().map(|host| self.site.start(host, &recv, self.dest(host))).collect();
         let send = ["send", "-i", "eth0", "-n", "3", "--no-probe", "--via", self.via, "--json"];
         let root = self.site.start("n0", &send, &self.source);
         if let Some(at) = killed_at {
