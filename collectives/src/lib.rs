@@ -72,6 +72,7 @@
 
 pub mod communicator;
 mod error_kind;
+pub mod inspect;
 pub mod measure;
 pub mod membership;
 mod preset;

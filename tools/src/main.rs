@@ -1,6 +1,7 @@
 //! `ethbcast`: the same bytes on every host of an Ethernet cluster, over raw frames.
 
 mod args;
+mod dump;
 mod exit;
 mod lab;
 mod manual;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Perf(args) => perf::run(args),
+        Command::Dump(args) => dump::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Man(args) => manual::write_pages(&args),
         Command::Completions(args) => manual::print_completions(&args),

@@ -30,6 +30,7 @@ mod network;
 mod node;
 mod roster;
 mod signature;
+mod spell;
 
 pub use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, OtherBuild, Station};
 pub use crate::preset::Preset;
@@ -39,3 +40,4 @@ pub use error::{CommunicatorError, Culprit, Named};
 pub use live::{Communicator, Error, Meanwhile, Options};
 pub use member::{Member, MemberMemory, MemberStats};
 pub use signature::{Operation, Signature};
+pub(crate) use spell::spell;

@@ -25,6 +25,7 @@ mod processor;
 mod responder;
 mod result;
 mod settings;
+mod spell;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -39,3 +40,4 @@ pub use processor::{ProcessorTime, WorkPoint};
 pub use responder::{HostInfo, Responder};
 pub use result::{Point, ProbeResult, TargetResult};
 pub use settings::{ProbeSettings, Unicast};
+pub(crate) use spell::spell;

@@ -1,4 +1,4 @@
-//! The kinds of a session's frames: 16–25 and 29–32 of [`Kind`].
+//! The kinds of a session's frames: 16–25, 29–31 and 48 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 
@@ -29,4 +29,4 @@ pub const FETCH: Kind = Kind(30);
 /// Some of the bytes that a FETCH asked for.
 pub const PIECE: Kind = Kind(31);
 /// What a member lacks of a stretch of the content.
-pub const NEEDS: Kind = Kind(32);
+pub const NEEDS: Kind = Kind(48);

@@ -75,6 +75,7 @@ mod other_build;
 mod receiver;
 mod root;
 mod share;
+mod spell;
 mod view;
 
 pub use crate::membership::OtherBuild;
@@ -92,6 +93,7 @@ pub use root::{
     Damage, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route, TurnedAway,
     Wanted,
 };
+pub(crate) use spell::Speller;
 pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
 
 use ethbcast_transport::wire::{Frame, Kind};

@@ -47,7 +47,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     ),
     (
         "collectives/src/",
-        &[&["membership", "preset", "route"], &["measure"], &["session", "communicator"], &["error_kind"]],
+        &[&["membership", "preset", "route"], &["measure"], &["session", "communicator"], &["error_kind", "inspect"]],
     ),
 ];
 

@@ -28,10 +28,12 @@ mod outbox;
 mod outcome;
 mod ranges;
 mod settings;
+mod spell;
 mod stats;
 
 pub use credit::{INITIAL_BYTES, INITIAL_MESSAGES};
 pub use mailbox::Mailbox;
 pub use outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
 pub use settings::{SPAN_FRAMES, Settings};
+pub use spell::spell;
 pub use stats::{MailboxMemory, MailboxStats};

@@ -37,6 +37,14 @@ pub(super) fn program(ether_type: EtherType, own: MacAddr, group: Option<MacAddr
     code
 }
 
+/// The program for those who look at frames: our EtherType, for whomever.
+pub(super) fn of_type(ether_type: EtherType) -> Vec<sock_filter> {
+    let mut code = vec![load(BPF_H, ETHER_TYPE)];
+    code.extend(unless_equal_reject(ether_type.number().into()));
+    code.push(give(ACCEPT));
+    code
+}
+
 /// Five instructions: accept if the destination is `address`, else fall through.
 fn accept_if_for(address: MacAddr) -> [sock_filter; 5] {
     let [a, b, c, d, e, f] = address.octets();

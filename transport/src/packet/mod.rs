@@ -24,6 +24,7 @@
 //! # Ok(()) }
 //! ```
 
+mod capture;
 mod clock;
 mod counters;
 mod drive;
@@ -43,6 +44,7 @@ mod sleep;
 mod staging;
 mod syscall;
 
+pub use capture::Capture;
 pub use clock::{Clock, processor_time};
 pub use counters::Counters;
 pub use drive::drive;

@@ -383,7 +383,7 @@ impl fmt::Debug for Port {
 }
 
 /// The error an asynchronous event, such as the interface going down, left on the socket; clears it.
-fn pending_error(socket: &OwnedFd) -> nix::Result<()> {
+pub(super) fn pending_error(socket: &OwnedFd) -> nix::Result<()> {
     match getsockopt(socket, sockopt::SocketError)? {
         0 => Ok(()),
         errno => Err(SystemErrno::from_raw(errno)),

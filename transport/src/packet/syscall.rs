@@ -24,7 +24,15 @@ pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
 /// Binds to the interface, and begins receiving frames of `ether_type`; without one, the socket goes on receiving
 /// nothing.
 pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: Option<EtherType>) -> nix::Result<()> {
-    let protocol = ether_type.map_or(0, EtherType::number);
+    bind_protocol(fd, interface_index, ether_type.map_or(0, EtherType::number))
+}
+
+/// Binds to the interface, and begins receiving whatever comes and leaves, as far as the filter lets it in.
+pub(super) fn bind_to_all(fd: BorrowedFd, interface_index: u32) -> nix::Result<()> {
+    bind_protocol(fd, interface_index, libc::ETH_P_ALL as u16)
+}
+
+fn bind_protocol(fd: BorrowedFd, interface_index: u32, protocol: u16) -> nix::Result<()> {
     // SAFETY: all bytes zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

@@ -1,5 +1,6 @@
 //! The body of an acknowledgement: credit, the subtree's cursor, and the holes as a bitmap.
 
+use super::Fields;
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -96,6 +97,13 @@ impl<'a> Ack<'a> {
             bitmap,
             end: u64::MAX,
         })
+    }
+
+    /// What it says, in words.
+    pub fn fields(&self) -> Fields {
+        let AckBody { limit, below, consumed, held_us } = self.body;
+        let fields = Fields::default().number("limit", limit).number("below", below).number("consumed", consumed);
+        fields.number("held_us", held_us).number("arrived_beyond", self.arrived_beyond())
     }
 
     /// One past the highest frame the acknowledgement speaks about.

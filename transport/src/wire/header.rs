@@ -1,6 +1,6 @@
 //! The 14-byte Ethernet header and the 32-byte ethbcast header behind it.
 
-use super::{EtherType, Kind, MacAddr, Rank, StreamId};
+use super::{EtherType, Flags, Kind, MacAddr, Rank, StreamId};
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -43,34 +43,6 @@ struct RawHeader {
     sequence: [u8; 6],
     stamp: U32,
     checksum: U32,
-}
-
-/// Bits of the flags byte.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(pub u8);
-
-impl Flags {
-    /// The last frame of its stream.
-    pub const LAST: Flags = Flags(1);
-    /// The sender wants an acknowledgement without delay.
-    pub const ACK_NOW: Flags = Flags(2);
-    /// The frame was sent before.
-    pub const RESENT: Flags = Flags(4);
-
-    /// The last frame of a message: to be handed on at once.
-    pub const FLUSH: Flags = Flags(8);
-    /// With FLUSH: the sender waits to hear that every application behind has consumed the message.
-    pub const REPORT: Flags = Flags(16);
-
-    /// Whether all bits of `other` are set.
-    pub const fn has(self, other: Flags) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Both sets of bits.
-    pub const fn with(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
 }
 
 /// The ethbcast header, without what is derived (magic, version, length, checksum).
@@ -217,6 +189,29 @@ pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
 /// The same for a frame of this version, if its header and checksum are laid out as ours.
 #[inline]
 pub fn parse_version(version: u8, frame: &[u8]) -> Result<Frame<'_>, Reject> {
+    let (ethernet, raw, rest) = split(version, frame)?;
+    let payload = rest.get(..usize::from(raw.payload_bytes.get())).ok_or(Reject::Short)?;
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&frame[..CHECKSUM.start]);
+    hasher.update(&[0; 4]);
+    hasher.update(payload);
+    if hasher.finalize() != raw.checksum.get() && !planted!("checksum-not-compared") {
+        return Err(Reject::Damaged);
+    }
+    Ok(raw.frame(ethernet, payload))
+}
+
+/// The headers of a frame of which the end is missing, with as much of its payload as there is; and how many bytes that
+/// should have. Nothing vouches for them: it is for those who look at frames, not for those who act on them.
+pub fn parse_headers(frame: &[u8]) -> Result<(Frame<'_>, usize), Reject> {
+    let (ethernet, raw, rest) = split(VERSION, frame)?;
+    let payload_bytes = usize::from(raw.payload_bytes.get());
+    Ok((raw.frame(ethernet, &rest[..rest.len().min(payload_bytes)]), payload_bytes))
+}
+
+/// Ethernet header, header and what follows them, if the header is of this version.
+#[inline]
+fn split(version: u8, frame: &[u8]) -> Result<(&[u8; ETHERNET_BYTES], &RawHeader, &[u8]), Reject> {
     let (ethernet, rest) = frame.split_first_chunk::<ETHERNET_BYTES>().ok_or(Reject::Short)?;
     let (raw, rest) = RawHeader::ref_from_prefix(rest).map_err(|_| Reject::Short)?;
     if raw.magic.get() != MAGIC {
@@ -226,25 +221,25 @@ pub fn parse_version(version: u8, frame: &[u8]) -> Result<Frame<'_>, Reject> {
         let (version, kind, source) = (raw.version, Kind(raw.kind), source_of(ethernet));
         return Err(Reject::Version(OtherVersion { version, kind, source }));
     }
-    let payload = rest.get(..usize::from(raw.payload_bytes.get())).ok_or(Reject::Short)?;
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&frame[..CHECKSUM.start]);
-    hasher.update(&[0; 4]);
-    hasher.update(payload);
-    if hasher.finalize() != raw.checksum.get() && !planted!("checksum-not-compared") {
-        return Err(Reject::Damaged);
+    Ok((ethernet, raw, rest))
+}
+
+impl RawHeader {
+    /// The frame that has this header.
+    #[inline]
+    fn frame<'a>(&self, ethernet: &[u8; ETHERNET_BYTES], payload: &'a [u8]) -> Frame<'a> {
+        let header = Header {
+            kind: Kind(self.kind),
+            session: self.session.get(),
+            stream: StreamId(self.stream.get()),
+            rank: Rank(self.rank.get()),
+            epoch: self.epoch,
+            flags: Flags(self.flags),
+            sequence: self.sequence.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)),
+            stamp: self.stamp.get(),
+        };
+        Frame { source: source_of(ethernet).with_seat(self.seats[1]), header, payload }
     }
-    let header = Header {
-        kind: Kind(raw.kind),
-        session: raw.session.get(),
-        stream: StreamId(raw.stream.get()),
-        rank: Rank(raw.rank.get()),
-        epoch: raw.epoch,
-        flags: Flags(raw.flags),
-        sequence: raw.sequence.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)),
-        stamp: raw.stamp.get(),
-    };
-    Ok(Frame { source: source_of(ethernet).with_seat(raw.seats[1]), header, payload })
 }
 
 fn source_of(ethernet: &[u8; ETHERNET_BYTES]) -> MacAddr {
@@ -299,6 +294,9 @@ mod tests {
             prop_assert_eq!(parsed.header, header);
             prop_assert_eq!(parsed.payload, &payload[..]);
             prop_assert_eq!(parsed.source, ethernet().source);
+            let cut = OVERHEAD_BYTES + payload.len() / 2;
+            let (cut, bytes) = parse_headers(&frame[..cut]).expect("its headers are there");
+            prop_assert_eq!((cut.header, cut.payload, bytes), (header, &payload[..payload.len() / 2], payload.len()));
             prop_assert_eq!(destination(&frame), Some(ethernet().destination));
         }
 
@@ -327,7 +325,7 @@ mod tests {
 
         #[test]
         fn arbitrary_bytes_never_panic(frame in prop::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(parse(&frame).is_err());
+            prop_assert!(parse(&frame).is_err() && parse_headers(&frame).is_err());
         }
     }
 

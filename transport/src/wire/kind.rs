@@ -3,8 +3,8 @@
 /// What a frame carries, as it stands in the header.
 ///
 /// The wire carries any kind and asks nothing about it; the number's owner declares it as a constant. 1–15 are streams'
-/// and 32–39 messages', both below; 16–31 sessions' and 40–47 communicators', declared there; 128–255 are free for the
-/// machines of others.
+/// and 32–39 messages', both below; 16–31 and 48–55 sessions' and 40–47 communicators', declared there; 128–255 are
+/// free for the machines of others. No number means two things: who looks at frames tells them apart by it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(pub u8);
 

@@ -26,6 +26,8 @@
 
 mod ack;
 mod ether_type;
+mod fields;
+mod flags;
 mod header;
 mod host;
 mod kind;
@@ -34,10 +36,12 @@ mod rank;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use ether_type::{EtherType, ParseEtherTypeError};
+pub use fields::{FieldValue, Fields, Spelled};
+pub use flags::Flags;
 pub(crate) use header::damage;
 pub use header::{
-    ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, MAX_SEQUENCE, OVERHEAD_BYTES, OtherVersion,
-    Reject, VERSION, destination, parse, parse_version, seal,
+    ETHERNET_BYTES, EthernetHeader, Frame, HEADER_BYTES, Header, MAX_SEQUENCE, OVERHEAD_BYTES, OtherVersion, Reject,
+    VERSION, destination, parse, parse_headers, parse_version, seal,
 };
 pub use host::{Identity, Peer};
 pub use kind::Kind;

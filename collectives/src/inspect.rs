@@ -1,0 +1,76 @@
+//! Frames taken apart for those who look at them (`ethbcast dump`): by the decoders that sessions, communicators and
+//! measurements use themselves.
+//!
+//! ```
+//! use ethbcast_collectives::inspect::Inspector;
+//! use ethbcast_transport::wire::{EtherType, Identity, Kind, MacAddr, Rank, StreamId};
+//!
+//! let mac = MacAddr::new(2, 0, 0, 0, 0, 1);
+//! let identity = Identity { session: 7, stream: StreamId(1), rank: Rank(0), mac, ether_type: EtherType::DEFAULT };
+//! let mut frame = [0; 60];
+//! let length = identity.write(&mut frame, MacAddr::BROADCAST, &identity.header(Kind::HEARTBEAT), &[0, 3]);
+//!
+//! let seen = Inspector::default().inspect(&frame[..length], length).expect("it is a frame of this protocol");
+//! let spelled = seen.spelled.expect("of a kind that there is");
+//! assert_eq!((seen.frame.header.session, spelled.kind), (7, "HEARTBEAT"));
+//! ```
+
+use crate::session::Speller;
+use crate::{communicator, measure};
+use ethbcast_transport::messages;
+use ethbcast_transport::wire::{self, Frame, Reject, Spelled};
+
+/// Says what frames say; it keeps parts of views until these are whole.
+#[derive(Clone, Debug, Default)]
+pub struct Inspector {
+    session: Speller,
+}
+
+/// What there is to say of a frame.
+#[derive(Clone, Debug)]
+pub struct Inspected<'a> {
+    /// The frame, with as much of its payload as there is.
+    pub frame: Frame<'a>,
+    /// How many bytes of payload it had on the wire.
+    pub payload_bytes: usize,
+    /// Its body by name; `None` if its kind is unknown.
+    pub spelled: Option<Spelled>,
+}
+
+impl Inspected<'_> {
+    /// Whether the capture has less of it than was on the wire: nothing vouches for what is there.
+    pub fn is_cut(&self) -> bool {
+        self.frame.payload.len() < self.payload_bytes
+    }
+}
+
+impl Inspector {
+    /// Takes a frame apart, Ethernet header first, that had `wire_bytes` bytes on the wire. Of one that was cut by the
+    /// capture only the headers are read.
+    ///
+    /// # Errors
+    /// Why no host takes it.
+    pub fn inspect<'a>(&mut self, frame: &'a [u8], wire_bytes: usize) -> Result<Inspected<'a>, Reject> {
+        match wire::parse(frame) {
+            Ok(frame) => {
+                let spelled = self.spell(&frame);
+                Ok(Inspected { payload_bytes: frame.payload.len(), spelled, frame })
+            }
+            Err(Reject::Short) if frame.len() < wire_bytes => {
+                let (frame, payload_bytes) = wire::parse_headers(frame)?;
+                // The name of the kind is known all the same; what its body would say is not.
+                let spelled = Inspector::default().spell(&frame).map(|spelled| Spelled { fields: None, ..spelled });
+                Ok(Inspected { frame, payload_bytes, spelled })
+            }
+            Err(reject) => Err(reject),
+        }
+    }
+
+    fn spell(&mut self, frame: &Frame<'_>) -> Option<Spelled> {
+        let of_session = self.session.spell(frame);
+        of_session
+            .or_else(|| messages::spell(frame))
+            .or_else(|| measure::spell(frame))
+            .or_else(|| communicator::spell(frame))
+    }
+}

@@ -1,0 +1,37 @@
+//! What frames that measure say, for those who look at frames.
+
+use super::body::{ProbeBody, ReportBody, Task};
+use super::kind;
+use ethbcast_transport::wire::{Fields, Frame, Spelled};
+
+/// What a PROBE, ECHO or REPORT says; `None` if it is of another kind.
+pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
+    let (kind, fields) = match frame.header.kind {
+        kind::PROBE => ("PROBE", probe(frame.payload, "group")),
+        kind::ECHO => ("ECHO", probe(frame.payload, "host")),
+        kind::REPORT => ("REPORT", report(frame.payload)),
+        _ => return None,
+    };
+    Some(Spelled { kind, fields })
+}
+
+/// An invitation names a group, the answer to it a host.
+fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
+    let (ProbeBody { task, payload_bytes, number }, mut rest) = ProbeBody::read(payload)?;
+    let word = match task {
+        Task::Invite => "invite",
+        Task::Ping => "ping",
+        Task::Train => "train",
+        Task::Ask => "ask",
+    };
+    let fields = Fields::default().text("task", word).number("payload", payload_bytes).number("number", number);
+    Some(if task == Task::Invite { fields.text(named, rest.text()?) } else { fields })
+}
+
+fn report(payload: &[u8]) -> Option<Fields> {
+    let ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos, worked_nanos } =
+        ReportBody::decode(payload)?;
+    let fields = Fields::default().number("arrived", arrived).number("arrived_late", arrived_late);
+    let fields = fields.number("first_ns", first_nanos).number("late_ns", late_nanos).number("last_ns", last_nanos);
+    Some(fields.number("worked_ns", worked_nanos))
+}

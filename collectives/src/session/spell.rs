@@ -1,0 +1,229 @@
+//! What frames of a session say, for those who look at frames.
+
+use super::message::{
+    ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Trailer, Verdict,
+    ViewPart,
+};
+use super::view::{Assembler, View};
+use super::{Standing, kind};
+use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Rank, Spelled};
+
+/// Says what frames of sessions say; of a view, all of it with the part that makes it whole.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Speller {
+    views: Assembler,
+}
+
+impl Speller {
+    /// What a frame of a session or of a stream says; `None` if it is of another kind.
+    pub(crate) fn spell(&mut self, frame: &Frame<'_>) -> Option<Spelled> {
+        let name = name(frame.header.kind)?;
+        let fields = match frame.header.kind {
+            Kind::DATA => Some(data(frame)),
+            Kind::ACK => Ack::parse(frame).map(|ack| ack.fields()),
+            Kind::HEARTBEAT => {
+                let designated = frame.payload.first_chunk().map(|&rank| u16::from_be_bytes(rank));
+                Some(Fields::default().perhaps("designated", designated))
+            }
+            other => Message::decode(other, frame.payload).map(|message| self.message(&message)),
+        };
+        Some(Spelled { kind: name, fields })
+    }
+
+    fn message(&mut self, message: &Message) -> Fields {
+        let fields = Fields::default();
+        match message {
+            Message::Announce { .. } | Message::Join { .. } => invitation(message),
+            Message::Leave { nonce, text } => fields.text("nonce", hex(*nonce)).text("text", text),
+            Message::Refuse { nonce, why, text } => {
+                fields.text("nonce", hex(*nonce)).text("refusal", why.words()).text("text", text)
+            }
+            Message::View(part) => self.part(part),
+            Message::Ready { epoch, digest, arrived } => {
+                fields.number("epoch", *epoch).hex("digest", digest).number("arrived", *arrived)
+            }
+            Message::Status(Status { state, waits_for, arrived, consumed }) => {
+                let child = waits_for.map(|rank| rank.0);
+                let fields = fields.text("state", self::state(*state)).perhaps("waits_for", child);
+                fields.number("arrived", *arrived).number("consumed", *consumed)
+            }
+            Message::Orphan { stream, gap } => {
+                let fields = fields.number("of_stream", stream.0).number("child", gap.rank.0);
+                fields.number("from", gap.from).number("to", gap.to)
+            }
+            Message::Fetch(Fetch { rank, bytes, attempt, blamed }) => {
+                let blamed = (*blamed != Rank::NONE).then_some(blamed.0);
+                let fields = fields.number("for_rank", rank.0).perhaps("blamed", blamed).number("attempt", *attempt);
+                fields.number("from", bytes.start).number("to", bytes.end)
+            }
+            Message::Piece(Piece { from, end, bytes }) => {
+                fields.number("from", *from).number("to", *end).number("bytes", bytes.len() as u64)
+            }
+            Message::Needs(Needs { stretch, set }) => {
+                fields.number("stretch", *stretch).number("set_bytes", set.len() as u64)
+            }
+            Message::Done(Done { outcome, bytes, digest, text }) => {
+                let fields = fields.text("outcome", outcome.word()).number("bytes", *bytes);
+                fields.hex("digest", digest).text("text", text)
+            }
+            Message::Verdict(verdict) => self::verdict(verdict),
+            Message::Abort { text } => fields.text("text", text),
+        }
+    }
+
+    fn part(&mut self, part: &ViewPart) -> Fields {
+        let ViewPart { epoch, digest, at, count, bytes } = part;
+        let fields = Fields::default().number("epoch", *epoch).hex("digest", digest).number("part", *at);
+        let fields = fields.number("parts", *count).number("bytes", bytes.len() as u64);
+        match self.views.take(part) {
+            Some(view) => fields.and(whole(&view)),
+            None => fields,
+        }
+    }
+}
+
+/// The kind's name, if it is one of a session or of a stream.
+fn name(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::DATA => "DATA",
+        Kind::ACK => "ACK",
+        Kind::HEARTBEAT => "HEARTBEAT",
+        kind::ANNOUNCE => "ANNOUNCE",
+        kind::JOIN => "JOIN",
+        kind::REFUSE => "REFUSE",
+        kind::VIEW => "VIEW",
+        kind::READY => "READY",
+        kind::STATUS => "STATUS",
+        kind::DONE => "DONE",
+        kind::VERDICT => "VERDICT",
+        kind::ABORT => "ABORT",
+        kind::ORPHAN => "ORPHAN",
+        kind::LEAVE => "LEAVE",
+        kind::FETCH => "FETCH",
+        kind::PIECE => "PIECE",
+        kind::NEEDS => "NEEDS",
+        _ => return None,
+    })
+}
+
+/// The bytes of a stream say nothing but at its end: what they add up to.
+fn data(frame: &Frame<'_>) -> Fields {
+    let trailer = Some(frame).filter(|frame| frame.header.flags.has(Flags::LAST));
+    match trailer.and_then(|frame| Trailer::decode(frame.payload)) {
+        Some(Trailer { bytes, digest }) => Fields::default().number("bytes", bytes).hex("digest", &digest),
+        None => Fields::default(),
+    }
+}
+
+fn invitation(message: &Message) -> Fields {
+    let fields = Fields::default();
+    match message {
+        Message::Announce { group, host, source, size, content, mtu_bytes, stage, age_millis } => {
+            let fields = fields.perhaps("size", *size).number("mtu", *mtu_bytes).text("stage", self::stage(*stage));
+            let fields = fields.number("age_ms", *age_millis).and(self::content(*content));
+            fields.text("group", group).text("host", host).text("source", source)
+        }
+        Message::Join { nonce, group, host, mtu_bytes, free_bytes, features } => {
+            let fields = fields.text("nonce", hex(*nonce)).number("free_bytes", *free_bytes).number("mtu", *mtu_bytes);
+            fields.number("features", *features).text("group", group).text("host", host)
+        }
+        _ => fields,
+    }
+}
+
+fn content(content: ContentKind) -> Fields {
+    let (word, attributes) = match content {
+        ContentKind::Stream => ("stream", None),
+        ContentKind::File(attributes) => ("file", Some(attributes)),
+        ContentKind::Tree => ("directory", None),
+        ContentKind::Sparse(attributes) => ("sparse file", Some(attributes)),
+        ContentKind::Packed(packing, attributes) => (packing.word(), Some(attributes)),
+    };
+    let fields = Fields::default().text("content", word);
+    match attributes {
+        Some(FileAttributes { mode, modified_seconds, .. }) => {
+            fields.text("mode", format!("{mode:04o}")).text("modified", modified_seconds)
+        }
+        None => fields,
+    }
+}
+
+/// What a view says, and who is served by whom in it.
+fn whole(view: &View) -> Fields {
+    let member = |(rank, member): (usize, &super::ViewMember)| {
+        let parent = member.parent.map_or(String::new(), |parent| format!("<{parent}"));
+        let standing = match member.standing {
+            Standing::InPlace => "",
+            Standing::Aside => " (aside)",
+            Standing::Gone => " (gone)",
+        };
+        format!("{rank}:{}{parent}{standing}", member.host)
+    };
+    let members: Vec<String> = view.members.iter().enumerate().map(member).collect();
+    let fields = Fields::default().text("via", view.via).number("segment", view.segment_frames);
+    let fields = fields.number("payload", view.payload_bytes).perhaps("size", view.size);
+    let fields = fields.and(content(view.content)).number("selective", view.selective);
+    fields.number("members", view.members.len() as u64).text("tree", members.join(", "))
+}
+
+fn verdict(verdict: &Verdict) -> Fields {
+    let Verdict { over, trailer, heard, accepted } = verdict;
+    let mut fields = Fields::default().number("over", *over);
+    if let Some(Trailer { bytes, digest }) = trailer {
+        fields = fields.number("bytes", *bytes).hex("digest", digest);
+    }
+    fields.text("heard", ranks(heard)).text("accepted", ranks(accepted))
+}
+
+/// The ranks whose bits are set, as `1-3,5`.
+fn ranks(bitmap: &[u8]) -> String {
+    let set = |rank: usize| bitmap.get(rank / 8).is_some_and(|byte| byte >> (rank % 8) & 1 == 1);
+    let mut runs = Vec::new();
+    let mut rank = 0;
+    while rank < bitmap.len() * 8 {
+        let end = (rank..).find(|&rank| !set(rank)).unwrap_or(rank);
+        match end - rank {
+            0 => {}
+            1 => runs.push(rank.to_string()),
+            _ => runs.push(format!("{rank}-{}", end - 1)),
+        }
+        rank = end + 1;
+    }
+    runs.join(",")
+}
+
+fn hex(nonce: u64) -> String {
+    format!("{nonce:016x}")
+}
+
+fn stage(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Gathering => "gathering",
+        Stage::Started => "started",
+        Stage::LateWelcome => "late-welcome",
+    }
+}
+
+fn state(state: MemberState) -> &'static str {
+    match state {
+        MemberState::Alive => "alive",
+        MemberState::Blocked => "blocked",
+        MemberState::Starved => "starved",
+        MemberState::Verifying => "verifying",
+        MemberState::WaitsForChild => "waits-for-child",
+        MemberState::Syncing => "syncing",
+        MemberState::Settled => "settled",
+        MemberState::Done => "done",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_a_bitmap_are_said_as_ranges() {
+        assert_eq!(ranks(&[0b0010_1110, 0b1000_0001]), "1-3,5,8,15");
+        assert_eq!((ranks(&[]), ranks(&[0]), ranks(&[255, 1])), (String::new(), String::new(), "0-8".to_owned()));
+    }
+}

@@ -1,0 +1,47 @@
+//! Frames of an interface, as they come and leave.
+
+use super::{Captured, Dump};
+use crate::args::DumpArgs;
+use crate::exit::{Code, Failure, WithCode, say};
+use crate::signals::Interrupt;
+use ethbcast_transport::packet::{Capture, Interface};
+use ethbcast_transport::wire::group_mac;
+use std::ops::ControlFlow;
+use std::time::{Duration, SystemTime};
+
+/// Hands frames to `dump` until there are enough, or a signal comes.
+///
+/// # Errors
+/// A [`Failure`] whose code is the exit code.
+pub fn listen(args: &DumpArgs, interface: Option<&str>, dump: &mut Dump) -> anyhow::Result<()> {
+    let interrupt = Interrupt::watch(true, || {}).code(Code::System)?;
+    let interface = Interface::find(interface).code(Code::System)?;
+    let groups: Vec<_> = args.group.iter().map(|group| group_mac(group)).collect();
+    let mut capture = Capture::open(&interface, args.ether_type, &groups).code(Code::System)?;
+    interrupt.heed();
+    say(format_args!("ethbcast: frames of EtherType {} on {}", args.ether_type, interface.name));
+    let mut ended = Ok(ControlFlow::Continue(()));
+    while matches!(ended, Ok(ControlFlow::Continue(()))) && interrupt.signal().is_none() {
+        let arrived = capture.receive(|bytes| {
+            if matches!(ended, Ok(ControlFlow::Continue(()))) {
+                let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+                ended = dump.take(Captured { at, wire_bytes: bytes.len(), bytes });
+            }
+        });
+        arrived.map_err(|errno| {
+            let name = &interface.name;
+            Failure::new(Code::System, format!("interface {name} has gone ({errno}): see `ip link show {name}`"))
+        })?;
+        dump.flush()?;
+    }
+    let (missed, tagged) = (capture.missed(), capture.tagged());
+    if missed > 0 {
+        say(format_args!(
+            "ethbcast: {missed} more frames came faster than they were printed; try --quiet --write FILE"
+        ));
+    }
+    if tagged > 0 {
+        say(format_args!("ethbcast: {tagged} more frames came with a VLAN tag, which no host takes"));
+    }
+    ended.map(drop)
+}

@@ -1,0 +1,157 @@
+//! `ethbcast dump`: what frames say, one in each line, from a capture or from an interface.
+
+mod file;
+mod line;
+mod live;
+mod writer;
+
+use crate::args::DumpArgs;
+use crate::exit::{Code, Failure, say};
+use ethbcast_collectives::inspect::Inspector;
+use ethbcast_transport::wire::{ETHERNET_BYTES, EtherType};
+use line::Line;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::ops::ControlFlow;
+use std::time::Duration;
+use writer::CaptureWriter;
+
+/// Bytes of a VLAN tag, and the EtherTypes that say that there is one.
+const TAG_BYTES: usize = 4;
+const TAGGED: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
+
+/// Runs the command.
+///
+/// # Errors
+/// A [`Failure`] whose code is the exit code.
+pub fn run(args: &DumpArgs) -> anyhow::Result<()> {
+    let mut dump = Dump::new(args)?;
+    let ended = match (&args.file, &args.interface) {
+        (Some(path), _) => file::read(path, &mut dump),
+        (None, interface) => live::listen(args, interface.as_deref(), &mut dump),
+    };
+    // What was read is shown, whatever came of the rest.
+    dump.finish()?;
+    ended
+}
+
+/// A frame as a capture has it.
+#[derive(Clone, Copy, Debug)]
+struct Captured<'a> {
+    /// Since 1970.
+    at: Duration,
+    /// Bytes that it had on the wire.
+    wire_bytes: usize,
+    /// As many of them as there are.
+    bytes: &'a [u8],
+}
+
+/// What becomes of frames: lines, a file, counts.
+struct Dump {
+    inspector: Inspector,
+    ether_type: EtherType,
+    out: BufWriter<io::Stdout>,
+    file: Option<CaptureWriter>,
+    json: bool,
+    quiet: bool,
+    most: u64,
+    counts: Counts,
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    frames: u64,
+    cut: u64,
+    refused: u64,
+    others: u64,
+}
+
+impl Dump {
+    fn new(args: &DumpArgs) -> anyhow::Result<Dump> {
+        let &DumpArgs { ether_type, json, quiet, count, .. } = args;
+        let file = args.write.as_deref().map(CaptureWriter::create).transpose()?;
+        let (out, most) = (BufWriter::new(io::stdout()), count.unwrap_or(u64::MAX));
+        let (inspector, counts) = (Inspector::default(), Counts::default());
+        Ok(Dump { inspector, ether_type, out, file, json, quiet, most, counts })
+    }
+
+    /// Takes a frame; whether that was enough.
+    fn take(&mut self, captured: Captured<'_>) -> anyhow::Result<ControlFlow<()>> {
+        if self.counts.frames >= self.most {
+            return Ok(ControlFlow::Break(()));
+        }
+        let Some(line) = self.line(captured) else {
+            return Ok(self.pass_over());
+        };
+        self.counts.frames += 1;
+        self.counts.cut += u64::from(line.is_cut());
+        self.counts.refused += u64::from(line.is_refused());
+        let text = match (self.quiet, self.json) {
+            (true, _) => None,
+            (false, true) => Some(line.json().to_string()),
+            (false, false) => Some(line.to_string()),
+        };
+        if let Some(file) = &mut self.file {
+            file.write(captured)?;
+        }
+        if let Some(text) = text {
+            match writeln!(self.out, "{text}") {
+                Ok(()) => {}
+                // `| head` has what it wanted.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ControlFlow::Break(())),
+                Err(error) => return Err(unwritable(&error)),
+            }
+        }
+        Ok(if self.counts.frames == self.most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    /// Counts a frame of another protocol.
+    fn pass_over(&mut self) -> ControlFlow<()> {
+        self.counts.others += 1;
+        ControlFlow::Continue(())
+    }
+
+    /// What there is to say of a frame, if it is of this EtherType.
+    fn line<'a>(&mut self, captured: Captured<'a>) -> Option<Line<'a>> {
+        let ours = self.ether_type.octets();
+        let type_at = |at: usize| captured.bytes.get(at..at + 2);
+        let own_at = ETHERNET_BYTES - 2;
+        if type_at(own_at) == Some(&ours) {
+            return Some(Line::of(captured, self.inspector.inspect(captured.bytes, captured.wire_bytes)));
+        }
+        let is_tagged = type_at(own_at).is_some_and(|tag| TAGGED.iter().any(|tagged| tag == tagged));
+        let tag = type_at(own_at + 2).filter(|_| is_tagged && type_at(own_at + TAG_BYTES) == Some(&ours))?;
+        Some(Line::tagged(captured, u16::from_be_bytes([tag[0] & 0x0f, tag[1]])))
+    }
+
+    /// Has readers see what there is so far.
+    fn flush(&mut self) -> anyhow::Result<()> {
+        match self.out.flush() {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritable(&error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Completes both outputs, and says how many frames there were.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        self.flush()?;
+        if let Some(file) = &mut self.file {
+            file.finish()?;
+        }
+        let Counts { frames, cut, refused, others } = self.counts;
+        let type_ = self.ether_type;
+        let mut text = format!("ethbcast: {frames} frames of EtherType {type_}, {refused} of which no host takes");
+        if cut > 0 {
+            text += &format!("; {cut} were cut by the capture (capture whole frames: tcpdump -s 0)");
+        }
+        if others > 0 {
+            text += &format!("; {others} of other protocols were passed over");
+        }
+        say(text);
+        Ok(())
+    }
+}
+
+fn unwritable(error: &io::Error) -> anyhow::Error {
+    Failure::new(Code::System, format!("cannot write to stdout: {error}")).into()
+}

@@ -1,0 +1,287 @@
+//! Frames of every kind, and captures of them.
+
+use ethbcast_collectives::session::{
+    ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Piece, Refusal, Stage, Standing,
+    Status, Trailer, Verdict, View, ViewMember,
+};
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::Policy;
+use ethbcast_transport::stream::Orphan;
+use ethbcast_transport::wire::{
+    AckBody, EtherType, Flags, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId,
+};
+
+const ROOT: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 1);
+const MEMBER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 2);
+/// Where the checksum lies, and the version.
+const CHECKSUM: std::ops::Range<usize> = 42..46;
+const VERSION: usize = 16;
+const KIND: usize = 17;
+
+/// How a capture is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Format {
+    pub big_endian: bool,
+    pub nanoseconds: bool,
+    pub ng: bool,
+}
+
+/// A capture that is made.
+pub struct Capture {
+    format: Format,
+    bytes: Vec<u8>,
+    frames: u32,
+}
+
+/// A frame, and how many bytes it had on the wire.
+pub type OnWire = (Vec<u8>, usize);
+
+impl Capture {
+    pub fn new(format: Format) -> Capture {
+        let mut capture = Capture { format, bytes: Vec::new(), frames: 0 };
+        if format.ng {
+            // A section of unknown length; an interface whose clock has so many decimals.
+            capture.block(0x0a0d_0d0a, |out| {
+                out.words(&[0x1a2b_3c4d]);
+                out.halves(&[1, 0]);
+                out.words(&[u32::MAX; 2]);
+            });
+            let decimals = if format.nanoseconds { 9 } else { 6 };
+            capture.block(1, |out| {
+                out.halves(&[1, 0]);
+                out.words(&[0]);
+                out.halves(&[9, 1]);
+                out.bytes.extend([decimals, 0, 0, 0]);
+                out.words(&[0]);
+            });
+        } else {
+            capture.words(&[if format.nanoseconds { 0xa1b2_3c4d } else { 0xa1b2_c3d4 }]);
+            capture.halves(&[2, 4]);
+            capture.words(&[0, 0, 262_144, 1]);
+        }
+        capture
+    }
+
+    pub fn with(mut self, frames: &[OnWire]) -> Capture {
+        for (bytes, wire_bytes) in frames {
+            let (seconds, micros) = (1_700_000_000_u64, 2 + 1000 * u64::from(self.frames));
+            self.frames += 1;
+            let per_micro = if self.format.nanoseconds { 1000 } else { 1 };
+            let lengths = [bytes.len() as u32, *wire_bytes as u32];
+            if self.format.ng {
+                let ticks = (seconds * 1_000_000 + micros) * per_micro;
+                self.block(6, |out| {
+                    out.words(&[0, (ticks >> 32) as u32, ticks as u32]);
+                    out.words(&lengths);
+                    out.bytes.extend(bytes);
+                    out.bytes.resize(out.bytes.len().next_multiple_of(4), 0);
+                });
+            } else {
+                self.words(&[seconds as u32, (micros * per_micro) as u32]);
+                self.words(&lengths);
+                self.bytes.extend(bytes);
+            }
+        }
+        self
+    }
+
+    pub fn bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// A block of pcapng: its type, its length on both sides.
+    fn block(&mut self, kind: u32, body: impl FnOnce(&mut Capture)) {
+        let mut inner = Capture { format: self.format, bytes: Vec::new(), frames: 0 };
+        body(&mut inner);
+        let length = inner.bytes.len() as u32 + 12;
+        self.words(&[kind, length]);
+        self.bytes.extend(inner.bytes);
+        self.words(&[length]);
+    }
+
+    fn words(&mut self, words: &[u32]) {
+        let big = self.format.big_endian;
+        self.bytes.extend(words.iter().flat_map(|word| if big { word.to_be_bytes() } else { word.to_le_bytes() }));
+    }
+
+    fn halves(&mut self, halves: &[u16]) {
+        let big = self.format.big_endian;
+        self.bytes.extend(halves.iter().flat_map(|half| if big { half.to_be_bytes() } else { half.to_le_bytes() }));
+    }
+}
+
+/// A frame from the member to the root, filled up as Ethernet does.
+fn frame(kind: Kind, change: impl FnOnce(&mut Header), payload: &[u8]) -> OnWire {
+    let (stream, rank, ether_type) = (StreamId(0), Rank(1), EtherType::DEFAULT);
+    let identity = Identity { session: 0x5e55_0001, stream, rank, mac: MEMBER, ether_type };
+    let mut header = identity.header(kind);
+    change(&mut header);
+    let mut bytes = vec![0; OVERHEAD_BYTES + payload.len()];
+    let length = identity.write(&mut bytes, ROOT, &header, payload);
+    bytes.truncate(length);
+    bytes.resize(length.max(60), 0);
+    let wire_bytes = bytes.len();
+    (bytes, wire_bytes)
+}
+
+/// One of each kind of a session's messages, and of a stream's frames; names that need care among them.
+pub fn every_message() -> Vec<OnWire> {
+    let digest = *blake3::hash(b"").as_bytes();
+    let mut frames = vec![
+        frame(Kind::DATA, |header| (header.stream, header.flags) = (StreamId(1), Flags::LAST), &{
+            let mut trailer = vec![0; 8];
+            trailer.extend(digest);
+            trailer
+        }),
+        frame(Kind::DATA, |header| (header.stream, header.sequence) = (StreamId(1), 1 << 40), b"bytes of a file"),
+        frame(Kind::HEARTBEAT, |header| header.sequence = 3, &[0, 2]),
+        frame(Kind::HEARTBEAT, |header| header.stamp = u32::MAX, &[]),
+        frame(Kind::ACK, |header| header.sequence = 10, &{
+            let mut payload = [0; AckBody::BYTES + 1];
+            payload[AckBody::BYTES] = 5;
+            AckBody { limit: 4105, below: 10, consumed: 8, held_us: 250 }.write(10, &mut payload, 1);
+            payload
+        }),
+    ];
+    let control = |message: Message| {
+        let (kind, body) = message.encode();
+        frame(
+            kind,
+            |header| {
+                if kind.0 == 17 {
+                    header.rank = Rank::NONE
+                }
+            },
+            &body,
+        )
+    };
+    frames.extend(messages(digest).into_iter().map(control));
+    frames
+}
+
+fn messages(digest: [u8; 32]) -> Vec<Message> {
+    let (group, host) = (|| "ethbcast".to_owned(), |name: &str| name.to_owned());
+    let text = || "it is full: free 3 MiB, “now”".to_owned();
+    let attributes = FileAttributes { mode: 0o644, modified_seconds: -7, modified_nanoseconds: 5 };
+    let content = ContentKind::File(attributes);
+    let announce = |size, content, stage| Message::Announce {
+        group: group(),
+        host: host("n0"),
+        source: host("größe.iso"),
+        size,
+        content,
+        mtu_bytes: 1500,
+        stage,
+        age_millis: 250,
+    };
+    let verdict = |trailer| {
+        Message::Verdict(Verdict {
+            over: trailer,
+            trailer: trailer.then_some(Trailer { bytes: 9, digest }),
+            heard: vec![0b1111_0110, 2],
+            accepted: vec![0b0000_0110, 2],
+        })
+    };
+    let status = |waits_for| {
+        Message::Status(Status { state: MemberState::WaitsForChild, waits_for, arrived: 1 << 40, consumed: 7 })
+    };
+    let mut messages = vec![
+        announce(Some(1 << 40), content, Stage::Gathering),
+        announce(None, ContentKind::Tree, Stage::LateWelcome),
+        Message::Join {
+            nonce: 7,
+            group: group(),
+            host: host("n1"),
+            mtu_bytes: 1500,
+            free_bytes: u64::MAX,
+            features: 1 << 31,
+        },
+        Message::Leave { nonce: u64::MAX, text: text() },
+        Message::Refuse { nonce: 7, why: Refusal::NotWanted, text: String::new() },
+        Message::Ready { epoch: 2, digest, arrived: 12 },
+        status(Some(Rank(2))),
+        status(None),
+        Message::Orphan { stream: StreamId(1), gap: Orphan { rank: Rank(3), from: 5, to: 1 << 33 } },
+        Message::Fetch(Fetch { rank: Rank(1), bytes: 0..1 << 17, attempt: 3, blamed: Rank::NONE }),
+        Message::Fetch(Fetch { rank: Rank(1), bytes: 9..10, attempt: 0, blamed: Rank(4) }),
+        Message::Piece(Piece { from: 9, end: 10, bytes: vec![1] }),
+        Message::Piece(Piece { from: 9, end: 9, bytes: Vec::new() }),
+        Message::Needs(Needs { stretch: 3, set: vec![1, 0, 1] }),
+        Message::Done(Done { outcome: Outcome::WriteFailed, bytes: 3, digest, text: text() }),
+        verdict(false),
+        verdict(true),
+        Message::Abort { text: text() },
+    ];
+    // In three parts, the last one first; and once more in one.
+    messages.extend(view(content).parts(100).collect::<Vec<_>>().into_iter().rev().map(Message::View));
+    messages.extend(view(ContentKind::Stream).parts(1468).map(Message::View));
+    messages
+}
+
+fn view(content: ContentKind) -> View {
+    let member = |at: u8, standing| ViewMember {
+        host: format!("n{at}"),
+        mac: MacAddr::new(2, 0, 0, 0, 0, 1 + at),
+        nonce: at.into(),
+        parent: at.checked_sub(1).map(|parent| Rank(parent.into())),
+        order: 0,
+        standing,
+    };
+    View {
+        epoch: 300,
+        via: Via::Kary(3),
+        segment_frames: 16,
+        policy: Policy::HolesAllowed,
+        push_frames: None,
+        payload_bytes: 1468,
+        size: Some(70_000),
+        content,
+        selective: false,
+        members: vec![member(0, Standing::InPlace), member(1, Standing::InPlace), member(2, Standing::Gone)],
+    }
+}
+
+/// Frames that no host takes or that the capture has cut, and what is wrong with each; and one of another protocol.
+pub fn faulty() -> (Vec<OnWire>, Vec<&'static str>) {
+    let (sound, _) = frame(Kind::DATA, |_| {}, &[7; 400]);
+    let changed = |at: usize, to: u8| {
+        let mut bytes = sound.clone();
+        bytes[at] = to;
+        // Whatever it says, nobody can know by its checksum alone.
+        bytes[CHECKSUM].fill(0);
+        let checksum = crc32fast::hash(&bytes);
+        bytes[CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+        (bytes.clone(), bytes.len())
+    };
+    let mut damaged = sound.clone();
+    damaged[100] ^= 1;
+    let mut tagged = sound.clone();
+    drop(tagged.splice(12..12, [0x81, 0x00, 0xe0, 0x2a]));
+    let wire_bytes = sound.len();
+    let ip = [&sound[..12], &[0x08, 0x00], &[0; 46]].concat();
+    let malformed = frame(Kind::ACK, |_| {}, &[0; 5]);
+    let frames = vec![
+        (damaged, wire_bytes),
+        changed(VERSION, 4),
+        changed(KIND, 99),
+        changed(14, 0),
+        malformed,
+        (sound[..200].to_vec(), wire_bytes),
+        (ip, 60),
+        (sound[..30].to_vec(), wire_bytes),
+        (sound[..200].to_vec(), 200),
+        (tagged, wire_bytes + 4),
+    ];
+    let faults = vec![
+        "its checksum is wrong",
+        "of version 4 of the protocol",
+        "of kind 99, which there is not",
+        "of another protocol",
+        "malformed",
+        "cut by the capture: 154 of 400 bytes of payload",
+        "cut to 30 bytes by the capture",
+        "shorter than it says it is",
+        "tagged for VLAN 42",
+    ];
+    (frames, faults)
+}

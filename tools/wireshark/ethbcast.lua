@@ -1,0 +1,708 @@
+-- Wireshark dissector for the ethbcast protocol, version 5 (docs/protocol.md).
+--
+-- Copy it to the folder that Help > About > Folders calls "Personal Lua Plugins", or try it once:
+--     tshark -X lua_script:ethbcast.lua -r capture.pcap
+-- Frames of EtherType 0x88B5 are taken; another can be named in the preferences of the protocol, or by "Decode As":
+--     tshark -X lua_script:ethbcast.lua -d ethertype==0x88b6,ethbcast -r capture.pcap
+-- Fields of the header are called ethbcast.NAME, those of what a frame carries ethbcast.body.NAME, with the names that
+-- `ethbcast dump --json` has.
+
+local protocol = Proto("ethbcast", "ethbcast, one-to-many transport for Ethernet")
+
+local MAGIC, VERSION, HEADER_BYTES, NONE = 0x4542, 5, 32, 65535
+local FLAGS = { { 1, "LAST" }, { 2, "ACK_NOW" }, { 4, "RESENT" }, { 8, "FLUSH" }, { 16, "REPORT" } }
+local KINDS = {
+    [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [16] = "ANNOUNCE", [17] = "JOIN", [18] = "REFUSE", [19] = "VIEW",
+    [20] = "READY", [21] = "STATUS", [22] = "DONE", [23] = "VERDICT", [24] = "ABORT", [25] = "ORPHAN", [26] = "PROBE",
+    [27] = "ECHO", [28] = "REPORT", [29] = "LEAVE", [30] = "FETCH", [31] = "PIECE", [32] = "PUSH", [33] = "PULL",
+    [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK", [40] = "CALL", [41] = "ALIVE", [42] = "BYE", [48] = "NEEDS",
+}
+local STAGES = { [0] = "gathering", "started", "late-welcome" }
+local CONTENTS = { [0] = "stream", "file", "directory", "sparse file", "gzip", "xz", "zstd" }
+local REFUSALS = {
+    [0] = "MTU too small", "no space", "too late", "name or interface taken", "not in the topology",
+    "smaller MTU on the way", "not asked for",
+}
+local STATES =
+    { [0] = "alive", "blocked", "starved", "verifying", "waits-for-child", "syncing", "settled", "done" }
+local OUTCOMES = {
+    [0] = "verified", "no-space", "write-failed", "damaged", "interrupted", "silent", "lost", "unconfirmed", "stalled",
+    "died",
+}
+local VIAS = {
+    "chain", "cast", "binary", "kary", "flat", "binomial", "scatter-allgather", "recursive-doubling", "chain-unaware",
+    "binary-unaware", "latency", "binary-best",
+}
+local STANDINGS = { [0] = " (gone)", "", " (aside)" }
+local TASKS = { [0] = "invite", "ping", "train", "ask" }
+local WORDS = { [0] = "room", "grant", "refuse", "withdraw" }
+local OPERATIONS = { "broadcast", "barrier", "scatter", "gather", "allgather" }
+local FAILURES = { "mismatch", "gone", "left", "abandoned", "garbled", "cut", "deaf" }
+
+local header = {
+    magic = ProtoField.uint16("ethbcast.magic", "Magic", base.HEX),
+    version = ProtoField.uint8("ethbcast.version", "Version"),
+    kind = ProtoField.uint8("ethbcast.kind", "Kind", base.DEC, KINDS),
+    session = ProtoField.uint32("ethbcast.session", "Session", base.HEX),
+    stream = ProtoField.uint16("ethbcast.stream", "Stream"),
+    rank = ProtoField.uint16("ethbcast.rank", "Rank of the sender", base.DEC, { [NONE] = "none yet" }),
+    epoch = ProtoField.uint8("ethbcast.epoch", "Epoch, low bits"),
+    flags = ProtoField.uint8("ethbcast.flags", "Flags", base.HEX),
+    payload_bytes = ProtoField.uint16("ethbcast.payload_bytes", "Payload, bytes"),
+    seat_to = ProtoField.uint8("ethbcast.seat_to", "Seat of the receiver"),
+    seat_from = ProtoField.uint8("ethbcast.seat_from", "Seat of the sender"),
+    sequence = ProtoField.uint64("ethbcast.sequence", "Sequence"),
+    stamp = ProtoField.uint32("ethbcast.stamp", "Stamp"),
+    checksum = ProtoField.uint32("ethbcast.checksum", "Checksum", base.HEX),
+    bytes = ProtoField.bytes("ethbcast.bytes", "Bytes"),
+}
+for _, flag in ipairs(FLAGS) do
+    header[flag[2]] = ProtoField.bool("ethbcast.flags." .. flag[2]:lower(), flag[2], 8, nil, flag[1])
+end
+
+-- What frames carry: numbers, and texts (words, names, digests in hexadecimal digits).
+local NUMBERS = {
+    "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "below", "blamed",
+    "bytes", "child", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
+    "free_bytes", "from", "held_us", "joined", "last_ns", "late_ns", "limit", "members", "message", "message_bytes",
+    "moved", "mtu", "number", "of_stream", "offset", "over", "part", "parts", "payload", "preset", "pushed_bytes",
+    "ranks", "repeats", "room_bytes", "room_messages", "segment", "selective", "set_bytes", "size", "stretch", "tag",
+    "to", "told", "unfit", "waits_for", "worked_ns",
+}
+local TEXTS = {
+    "accepted", "call", "content", "digest", "failure", "group", "heard", "host", "list", "mode", "modified", "network",
+    "nonce", "outcome", "refusal", "source", "stage", "state", "task", "text", "tree", "via", "word",
+}
+local body, all = {}, {}
+for _, name in ipairs(NUMBERS) do
+    body[name] = ProtoField.uint64("ethbcast.body." .. name, name)
+end
+for _, name in ipairs(TEXTS) do
+    body[name] = ProtoField.string("ethbcast.body." .. name, name)
+end
+for _, fields in ipairs({ header, body }) do
+    for _, field in pairs(fields) do
+        all[#all + 1] = field
+    end
+end
+protocol.fields = all
+
+local malformed = ProtoExpert.new(
+    "ethbcast.malformed", "Malformed: no host takes it", expert.group.MALFORMED, expert.severity.ERROR)
+local other_version = ProtoExpert.new(
+    "ethbcast.other_version", "Another version of the protocol", expert.group.PROTOCOL, expert.severity.WARN)
+local damaged = ProtoExpert.new(
+    "ethbcast.damaged", "The checksum is wrong", expert.group.CHECKSUM, expert.severity.ERROR)
+local cut = ProtoExpert.new("ethbcast.cut", "Cut by the capture", expert.group.UNDECODED, expert.severity.WARN)
+protocol.experts = { malformed, other_version, damaged, cut }
+
+protocol.prefs.ether_type = Pref.uint("EtherType", 0x88b5, "EtherType of the frames, in decimal")
+protocol.prefs.check = Pref.bool("Verify checksums", true, "Whether the CRC-32 of each frame is computed")
+
+local ethernet = { Field.new("eth.dst"), Field.new("eth.src"), Field.new("eth.type") }
+
+-- CRC-32 of IEEE 802.3, by the bit library that this Lua has.
+
+local bits = bit32 or bit
+if not bits then
+    local operators = "return { bxor = function(a, b) return a ~ b end, band = function(a, b) return a & b end, "
+        .. "rshift = function(a, n) return a >> n end }"
+    bits = load(operators)()
+end
+local crc_table = {}
+for byte = 0, 255 do
+    local value = byte
+    for _ = 1, 8 do
+        local odd = bits.band(value, 1) == 1
+        value = bits.rshift(value, 1)
+        if odd then
+            value = bits.bxor(value, 0xedb88320)
+        end
+    end
+    crc_table[byte] = value
+end
+
+local function crc(value, text)
+    for at = 1, #text do
+        value = bits.bxor(bits.rshift(value, 8), crc_table[bits.band(bits.bxor(value, text:byte(at)), 255)])
+    end
+    return value
+end
+
+-- The checksum covers both headers, its own bytes taken as zero, and the payload; nil if they cannot be had.
+local function checksum_fits(tvb, payload_bytes)
+    local value = 0xffffffff
+    for _, part in ipairs(ethernet) do
+        local found = part()
+        if not found then
+            return nil
+        end
+        value = crc(value, found.range:raw())
+    end
+    value = crc(value, tvb:raw(0, 28))
+    value = crc(value, "\0\0\0\0")
+    value = crc(value, tvb:raw(HEADER_BYTES, payload_bytes))
+    value = bits.bxor(value, 0xffffffff) % 4294967296
+    return value == tvb(28, 4):uint()
+end
+
+-- A reader of a body: every field is added to the tree under its name, and remembered for the line of the list.
+
+local Reader = {}
+Reader.__index = Reader
+
+local function reader(tvb, tree)
+    return setmetatable({ tvb = tvb, tree = tree, at = 0, said = {}, left = tvb:len() }, Reader)
+end
+
+function Reader:take(count)
+    if count > self.left then
+        error({ malformed = true })
+    end
+    -- A range of no bytes begins nowhere: the last byte stands for it.
+    local range = count > 0 and self.tvb(self.at, count) or nil
+    self.at, self.left = self.at + count, self.left - count
+    return range
+end
+
+function Reader:say(name, range, value)
+    if range then
+        self.tree:add(body[name], range, value)
+    else
+        self.tree:add(body[name], value)
+    end
+    self.said[#self.said + 1] = name .. " " .. tostring(value)
+end
+
+local function fail(condition)
+    if not condition then
+        error({ malformed = true })
+    end
+end
+
+function Reader:peek(count)
+    return self:take(count):uint()
+end
+
+-- A number of `count` bytes, as a field.
+function Reader:number(name, count)
+    local range = self:take(count)
+    local value = range:uint64()
+    self:say(name, range, value)
+    return value
+end
+
+-- One that is not there if it is `none`.
+function Reader:perhaps(name, count, none)
+    local range = self:take(count)
+    if range:uint() ~= none then
+        self:say(name, range, range:uint64())
+    end
+end
+
+-- A byte that stands for a word.
+function Reader:word(name, words)
+    local range = self:take(1)
+    local word = words[range:uint()]
+    fail(word)
+    self:say(name, range, word)
+    return range:uint()
+end
+
+function Reader:hex(name, count)
+    local range = self:take(count)
+    self:say(name, range, tostring(range:bytes()):lower())
+end
+
+-- A text behind its length.
+function Reader:text(name)
+    local length = self:peek(1)
+    local range = self:take(length)
+    self:say(name, range, range and range:string(ENC_UTF_8) or "")
+end
+
+function Reader:rest(name)
+    self:say(name, self.left > 0 and self.tvb(self.at, self.left) or nil, UInt64(self.left))
+    self:take(self.left)
+end
+
+local function popcount(range)
+    local count = 0
+    for at = 0, range:len() - 1 do
+        local byte = range(at, 1):uint()
+        while byte > 0 do
+            count = count + byte % 2
+            byte = math.floor(byte / 2)
+        end
+    end
+    return count
+end
+
+-- The ranks whose bits are set, as 1-3,5.
+local function ranks(range)
+    local runs, begin = {}, nil
+    local function set(rank)
+        local at = math.floor(rank / 8)
+        return range and at < range:len() and math.floor(range(at, 1):uint() / 2 ^ (rank % 8)) % 2 == 1
+    end
+    for rank = 0, (range and range:len() or 0) * 8 do
+        if set(rank) then
+            begin = begin or rank
+        elseif begin then
+            runs[#runs + 1] = begin == rank - 1 and tostring(begin) or (begin .. "-" .. (rank - 1))
+            begin = nil
+        end
+    end
+    return table.concat(runs, ",")
+end
+
+-- An acknowledgement of all below `cursor` (§7.3).
+local function ack(from, cursor)
+    local above, behind, consumed = from:take(4), from:take(4), from:take(4)
+    fail(behind:uint64() <= cursor and consumed:uint64() <= cursor)
+    from:say("limit", above, cursor + above:uint64())
+    from:say("below", behind, cursor - behind:uint64())
+    from:say("consumed", consumed, cursor - consumed:uint64())
+    from:number("held_us", 4)
+    local bitmap_bytes = from:peek(2)
+    from:take(2)
+    fail(bitmap_bytes <= 1024)
+    local bitmap = from:take(bitmap_bytes)
+    from:say("arrived_beyond", bitmap, UInt64(bitmap and popcount(bitmap) or 0))
+end
+
+-- What the bytes of a session are (§5).
+local function content(from)
+    local kind, mode, seconds, nanos = from:take(1), from:take(2), from:take(8), from:take(4)
+    fail(CONTENTS[kind:uint()] and mode:uint() < 4096 and nanos:uint() < 1000000000)
+    from:say("content", kind, CONTENTS[kind:uint()])
+    if kind:uint() ~= 0 and kind:uint() ~= 2 then
+        from:say("mode", mode, string.format("%04o", mode:uint()))
+        from:say("modified", seconds, tostring(seconds:int64()))
+    end
+end
+
+-- A size of all ones is not known.
+local function size(from)
+    local range = from:take(8)
+    if tostring(range:bytes()):lower() ~= "ffffffffffffffff" then
+        from:say("size", range, range:uint64())
+    end
+end
+
+-- A view, once all parts of it are there (§6).
+local function view(from)
+    from:take(4)
+    local via, children = from:take(1), from:peek(1)
+    fail(VIAS[via:uint()])
+    from:say("via", via, VIAS[via:uint()] .. (via:uint() == 4 and ("=" .. children) or ""))
+    from:number("segment", 4)
+    from:take(1)
+    from:number("payload", 2)
+    size(from)
+    content(from)
+    from:number("selective", 1)
+    local begin = from.at
+    local members, list = from:number("members", 2):tonumber(), {}
+    for rank = 0, members - 1 do
+        from:take(14)
+        local parent = from:peek(2)
+        from:take(2)
+        local standing, host = STANDINGS[from:peek(1)], from:take(from:peek(1))
+        fail(standing)
+        list[#list + 1] = rank .. ":" .. (host and host:string(ENC_UTF_8) or "")
+            .. (parent ~= NONE and ("<" .. parent) or "") .. standing
+    end
+    from:say("tree", from.tvb(begin), table.concat(list, ", "))
+end
+
+-- Parts of views that came in frames before this one, by digest; and what they were together, by frame.
+local parts, views
+
+function protocol.init()
+    parts, views = {}, {}
+end
+
+local function whole_view(digest, part, count, bytes, pinfo)
+    if not pinfo.visited then
+        local name = digest .. count
+        local known = parts[name] or { count = 0 }
+        parts[name] = known
+        if not known[part] then
+            known[part], known.count = bytes, known.count + 1
+        end
+        if known.count == count then
+            local whole = ByteArray.new()
+            for at = 0, count - 1 do
+                whole:append(known[at])
+            end
+            parts[name], views[pinfo.number] = nil, whole
+        end
+    end
+    return views[pinfo.number]
+end
+
+-- What a collective is told apart by (§16.2), in words.
+local function signature(range)
+    local number, operation, root = range(0, 8):uint64(), range(8, 1):uint(), range(10, 2):uint()
+    local bytes, word = range(16, 8):uint64(), OPERATIONS[operation]
+    if not word then
+        return nil
+    end
+    local text = word .. " #" .. tostring(number)
+    if operation == 2 then
+        return text
+    end
+    text = text .. " of " .. tostring(bytes) .. " bytes" .. (operation == 1 and "" or " each")
+    if operation == 5 then
+        return text
+    end
+    return text .. (operation == 4 and " to rank " or " from rank ") .. root
+end
+
+local function is_zero(range)
+    return not tostring(range:bytes()):find("[^0]")
+end
+
+-- ALIVE and BYE (§16.3).
+local function notice(from)
+    from:number("repeats", 1)
+    from:take(1)
+    from:perhaps("waits_for", 2, NONE)
+    from:number("moved", 2)
+    from:take(2)
+    local calls = from:take(96)
+    for at = 0, 72, 24 do
+        fail(is_zero(calls(at, 24)) or signature(calls(at, 24)))
+    end
+    if not is_zero(calls(0, 24)) then
+        from:say("call", calls(0, 24), signature(calls(0, 24)))
+    end
+    local code = from:take(1)
+    from:take(1)
+    local about = from:take(2)
+    from:take(4)
+    local first = from:take(8)
+    from:take(48)
+    if code:uint() ~= 0 then
+        fail(FAILURES[code:uint()])
+        from:say("failure", code, FAILURES[code:uint()])
+        from:say("about", about, about:uint64())
+        from:say("from", first, first:uint64())
+    end
+end
+
+local function probe(named)
+    return function(from)
+        local task = from:word("task", TASKS)
+        from:take(1)
+        from:number("payload", 2)
+        from:number("number", 4)
+        if task == 0 then
+            from:text(named)
+        end
+    end
+end
+
+local bodies = {}
+
+function bodies.DATA(from, frame)
+    if frame.flags % 2 == 1 and from.left >= 40 then
+        from:number("bytes", 8)
+        from:hex("digest", 32)
+    end
+end
+
+function bodies.ACK(from, frame)
+    ack(from, frame.sequence)
+end
+bodies.RECEIPT = bodies.ACK
+
+function bodies.HEARTBEAT(from)
+    if from.left >= 2 then
+        from:number("designated", 2)
+    end
+end
+
+function bodies.ANNOUNCE(from)
+    size(from)
+    from:number("mtu", 2)
+    from:word("stage", STAGES)
+    from:number("age_ms", 4)
+    content(from)
+    from:text("group")
+    from:text("host")
+    from:text("source")
+end
+
+function bodies.JOIN(from)
+    from:hex("nonce", 8)
+    from:number("free_bytes", 8)
+    from:number("mtu", 2)
+    from:number("features", 4)
+    from:text("group")
+    from:text("host")
+end
+
+function bodies.REFUSE(from)
+    from:hex("nonce", 8)
+    from:word("refusal", REFUSALS)
+    from:text("text")
+end
+
+function bodies.VIEW(from, frame)
+    from:number("epoch", 4)
+    local digest = from:take(32)
+    from:say("digest", digest, tostring(digest:bytes()):lower())
+    local part, count = from:number("part", 2):tonumber(), from:number("parts", 2):tonumber()
+    local bytes = from.left > 0 and from.tvb(from.at, from.left):bytes() or ByteArray.new()
+    from:rest("bytes")
+    if part < count then
+        local whole = whole_view(tostring(digest:bytes()), part, count, bytes, frame.pinfo)
+        if whole then
+            local inner = reader(whole:tvb("View"), from.tree)
+            inner.said = from.said
+            view(inner)
+        end
+    end
+end
+
+function bodies.READY(from)
+    from:number("epoch", 4)
+    from:hex("digest", 32)
+    from:number("arrived", 8)
+end
+
+function bodies.STATUS(from)
+    from:word("state", STATES)
+    from:perhaps("waits_for", 2, NONE)
+    from:number("arrived", 8)
+    from:number("consumed", 8)
+end
+
+function bodies.DONE(from)
+    from:word("outcome", OUTCOMES)
+    from:number("bytes", 8)
+    from:hex("digest", 32)
+    from:text("text")
+end
+
+function bodies.VERDICT(from)
+    local over = from:take(1)
+    from:say("over", over, UInt64(over:uint() ~= 0 and 1 or 0))
+    if from:peek(1) ~= 0 then
+        from:number("bytes", 8)
+        from:hex("digest", 32)
+    else
+        from:take(40)
+    end
+    local length = from:peek(2)
+    local heard, accepted = from:take(length), from:take(length)
+    from:say("heard", heard, ranks(heard))
+    from:say("accepted", accepted, ranks(accepted))
+end
+
+function bodies.ABORT(from)
+    from:text("text")
+end
+
+function bodies.ORPHAN(from)
+    from:number("of_stream", 2)
+    from:number("child", 2)
+    from:number("from", 8)
+    from:number("to", 8)
+end
+
+function bodies.LEAVE(from)
+    from:hex("nonce", 8)
+    from:text("text")
+end
+
+function bodies.FETCH(from)
+    from:number("for_rank", 2)
+    from:perhaps("blamed", 2, NONE)
+    from:number("attempt", 1)
+    from:take(3)
+    from:number("from", 8)
+    from:number("to", 8)
+end
+
+function bodies.PIECE(from)
+    from:number("from", 8)
+    from:number("to", 8)
+    from:rest("bytes")
+end
+
+function bodies.NEEDS(from)
+    from:number("stretch", 8)
+    fail(from.left <= 129)
+    from:rest("set_bytes")
+end
+
+bodies.PROBE = probe("group")
+bodies.ECHO = probe("host")
+
+function bodies.REPORT(from)
+    local arrived, late = from:number("arrived", 8), from:number("arrived_late", 8)
+    local first = from:number("first_ns", 8)
+    from:number("late_ns", 8)
+    local last = from:number("last_ns", 8)
+    from:number("worked_ns", 8)
+    fail(late <= arrived and first <= last)
+end
+
+function bodies.PUSH(from)
+    from:number("message", 8)
+    local offset, pushed = from:number("offset", 4), from:number("pushed_bytes", 4)
+    local whole = from:number("message_bytes", 8)
+    from:number("tag", 4)
+    from:take(4)
+    fail(offset + UInt64(from.left) <= pushed and pushed <= whole)
+end
+
+function bodies.PULL(from)
+    from:number("message", 8)
+    from:number("offset", 8)
+end
+
+function bodies.NOTE(from)
+    local word = from:word("word", WORDS)
+    from:take(3)
+    local echo, message, pushed = from:take(4), from:take(8), from:take(8)
+    if word > 0 then
+        from:say("message", message, message:uint64())
+    end
+    if word == 3 then
+        from:say("pushed_bytes", pushed, pushed:uint64())
+    end
+    from:number("room_messages", 8)
+    from:number("room_bytes", 8)
+    local cursor = from:number("cursor", 8)
+    from:say("echo", echo, echo:uint64())
+    ack(from, cursor)
+end
+
+function bodies.ASK() end
+
+function bodies.CALL(from)
+    from:hex("nonce", 8)
+    from:number("ranks", 2)
+    from:number("mtu", 2)
+    from:number("preset", 1)
+    local joined = from:take(1)
+    from:say("joined", joined, UInt64(joined:uint() ~= 0 and 1 or 0))
+    from:hex("digest", 32)
+    from:text("group")
+    from:text("host")
+    local flags = from:take(1)
+    from:say("told", flags, UInt64(flags:uint() % 2))
+    from:say("unfit", flags, UInt64(math.floor(flags:uint() / 2) % 2))
+    from:hex("list", 8)
+    from:hex("network", 8)
+    local at, count = from:take(2), from:take(2)
+    if at:uint() < count:uint() then
+        from:say("part", at, at:uint64())
+        from:say("parts", count, count:uint64())
+    end
+end
+
+bodies.ALIVE = notice
+bodies.BYE = notice
+
+-- The 32 bytes behind the Ethernet header (§3); what of them the body needs.
+local function read_header(tvb, tree)
+    for _, field in ipairs({
+        { "magic", 0, 2 }, { "version", 2, 1 }, { "kind", 3, 1 }, { "session", 4, 4 }, { "stream", 8, 2 },
+        { "rank", 10, 2 }, { "epoch", 12, 1 }, { "flags", 13, 1 }, { "payload_bytes", 14, 2 }, { "seat_to", 16, 1 },
+        { "seat_from", 17, 1 }, { "sequence", 18, 6 }, { "stamp", 24, 4 }, { "checksum", 28, 4 },
+    }) do
+        local item = tree:add(header[field[1]], tvb(field[2], field[3]))
+        if field[1] == "flags" then
+            for _, flag in ipairs(FLAGS) do
+                item:add(header[flag[2]], tvb(13, 1))
+            end
+        end
+    end
+    return { kind = tvb(3, 1):uint(), flags = tvb(13, 1):uint(), payload_bytes = tvb(14, 2):uint(),
+        sequence = tvb(18, 6):uint64() }
+end
+
+local function flag_names(flags)
+    local names = {}
+    for _, flag in ipairs(FLAGS) do
+        if math.floor(flags / flag[1]) % 2 == 1 then
+            names[#names + 1] = flag[2]
+        end
+    end
+    return #names > 0 and " [" .. table.concat(names, " ") .. "]" or ""
+end
+
+-- What a frame that is whole carries.
+local function read_body(tvb, pinfo, tree, frame)
+    local name = KINDS[frame.kind]
+    if not name then
+        tree:add_proto_expert_info(malformed, "Of kind " .. frame.kind .. ", which there is not")
+        return
+    end
+    local payload = frame.payload_bytes > 0 and tvb(HEADER_BYTES, frame.payload_bytes):tvb() or ByteArray.new():tvb()
+    local from = reader(payload, tree)
+    frame.pinfo = pinfo
+    local fine, problem = pcall(bodies[name], from, frame)
+    if not fine then
+        if type(problem) ~= "table" then
+            error(problem)
+        end
+        tree:add_proto_expert_info(malformed)
+    end
+    if frame.payload_bytes > 0 then
+        tree:add(header.bytes, tvb(HEADER_BYTES, frame.payload_bytes))
+    end
+    pinfo.cols.info:append(#from.said > 0 and ": " .. table.concat(from.said, ", ") or "")
+end
+
+function protocol.dissector(tvb, pinfo, root)
+    if tvb:reported_len() < HEADER_BYTES or tvb:len() < 4 or tvb(0, 2):uint() ~= MAGIC then
+        return 0
+    end
+    pinfo.cols.protocol = "ethbcast"
+    local tree = root:add(protocol, tvb())
+    local version = tvb(2, 1):uint()
+    if version ~= VERSION then
+        tree:add(header.magic, tvb(0, 2))
+        tree:add(header.version, tvb(2, 1))
+        tree:add_proto_expert_info(other_version, "Of version " .. version .. " of the protocol")
+        pinfo.cols.info = "version " .. version
+        return tvb:len()
+    end
+    if tvb:len() < HEADER_BYTES then
+        tree:add_proto_expert_info(cut)
+        return tvb:len()
+    end
+    local frame = read_header(tvb, tree)
+    pinfo.cols.info = (KINDS[frame.kind] or ("kind " .. frame.kind)) .. " session "
+        .. string.format("%08x", tvb(4, 4):uint()) .. " seq " .. tostring(frame.sequence) .. flag_names(frame.flags)
+    if HEADER_BYTES + frame.payload_bytes > tvb:len() then
+        local is_cut = HEADER_BYTES + frame.payload_bytes <= tvb:reported_len()
+        tree:add_proto_expert_info(is_cut and cut or malformed)
+    elseif protocol.prefs.check and checksum_fits(tvb, frame.payload_bytes) == false then
+        tree:add_proto_expert_info(damaged)
+    else
+        read_body(tvb, pinfo, tree, frame)
+    end
+    return tvb:len()
+end
+
+local ether_types, registered = DissectorTable.get("ethertype"), nil
+
+local function register()
+    if registered then
+        ether_types:remove(registered, protocol)
+    end
+    registered = protocol.prefs.ether_type
+    ether_types:add(registered, protocol)
+end
+
+function protocol.prefs_changed()
+    register()
+end
+register()

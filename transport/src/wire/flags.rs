@@ -1,0 +1,38 @@
+//! What a frame says about itself in single bits.
+
+/// Bits of the flags byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// The last frame of its stream.
+    pub const LAST: Flags = Flags(1);
+    /// The sender wants an acknowledgement without delay.
+    pub const ACK_NOW: Flags = Flags(2);
+    /// The frame was sent before.
+    pub const RESENT: Flags = Flags(4);
+
+    /// The last frame of a message: to be handed on at once.
+    pub const FLUSH: Flags = Flags(8);
+    /// With FLUSH: the sender waits to hear that every application behind has consumed the message.
+    pub const REPORT: Flags = Flags(16);
+
+    /// The names of the bits that are set and known, from the lowest on.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        ["LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT"]
+            .into_iter()
+            .enumerate()
+            .filter(move |(bit, _)| self.0 >> bit & 1 == 1)
+            .map(|(_, name)| name)
+    }
+
+    /// Whether all bits of `other` are set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of bits.
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
