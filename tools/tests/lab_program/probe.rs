@@ -47,7 +47,8 @@ fn assert_near(measured: f64, truth: f64, tolerance: f64, what: &str) {
     assert!((measured / truth - 1.0).abs() <= tolerance, "{what}: {measured}, in truth {truth}");
 }
 
-/// How long a message takes on a cable: tbf counts a frame without preamble and checksum, 46 bytes on top of the payload.
+/// How long a message takes on a cable: tbf counts a frame without preamble and checksum, 46 bytes on top of the
+/// payload.
 fn gap_nanos(bytes: u64) -> f64 {
     (bytes + 46 * bytes.div_ceil(1468)) as f64 * 8e9 / RATE_BITS_PER_SECOND as f64
 }

@@ -175,7 +175,8 @@ impl Outcome {
         self.root.json()["frames"][name].as_u64().expect("a number")
     }
 
-    /// Bytes of a full frame of the stream: the segment, where the sender has chosen one below a frame by what it probed.
+    /// Bytes of a full frame of the stream: the segment, where the sender has chosen one below a frame by what it
+    /// probed.
     pub fn payload_bytes(&self) -> usize {
         let segment = self.root.json()["segment_bytes"].as_u64().expect("a number");
         PAYLOAD_BYTES.min(segment as usize)
