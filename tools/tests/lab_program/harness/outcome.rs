@@ -175,11 +175,12 @@ impl Outcome {
         self.root.json()["frames"][name].as_u64().expect("a number")
     }
 
-    /// Bytes of a full frame of the stream: the segment, where the sender has chosen one below a frame by what it
-    /// probed.
+    /// Bytes of a full frame of the stream: where the sender has chosen a segment shorter than the content, by what it
+    /// probed, the frames of one are alike (docs/protocol.md, segments).
     pub fn payload_bytes(&self) -> usize {
-        let segment = self.root.json()["segment_bytes"].as_u64().expect("a number");
-        PAYLOAD_BYTES.min(segment as usize)
+        let segment = self.root.json()["segment_bytes"].as_u64().expect("a number") as usize;
+        let alike = segment.div_ceil(segment.div_ceil(PAYLOAD_BYTES)).clamp(64, PAYLOAD_BYTES);
+        if segment < self.content.len() { alike } else { PAYLOAD_BYTES }
     }
 
     /// The `seconds` of the root's report.
