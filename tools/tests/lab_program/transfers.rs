@@ -80,8 +80,9 @@ fn repairs_are_bounded(via: &str, bytes: usize, outcome: &Outcome, loss: f64) {
 
 #[test]
 fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
-    const RATE_BITS_PER_SECOND: u64 = 100_000_000;
-    let bytes = 32 * MEBIBYTE;
+    // Eight hosts on two cores: at 100 Mbit/s a slow machine's processors are the limit, not the cables.
+    const RATE_BITS_PER_SECOND: u64 = 50_000_000;
+    let bytes = 16 * MEBIBYTE;
     let site =
         Site::alone("shaped", LabConfig { rate_bits_per_second: Some(RATE_BITS_PER_SECOND), ..one_switch(HOSTS) });
     let content = Arc::new(content(1, bytes));
@@ -90,7 +91,7 @@ fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
         let outcome = Transfer::new(&site, Arc::clone(&content)).via(via).run();
         outcome.assert_verified();
         let share = outcome.seconds() / limit_seconds;
-        println!("32 MiB via {via} at 100 Mbit/s: {share:.3} x the wire's limit");
+        println!("16 MiB via {via} at 50 Mbit/s: {share:.3} x the wire's limit");
         // The goal is 1.06, and what a quiet machine shows. Eight hosts on the two cores of a shared one lose slices of
         // time to strangers; 1.25 still tells a stream that is paced wrongly or repaired twice from one that is not.
         assert!((0.99..=1.25).contains(&share), "{share:.3} x the wire's limit via {via}");
