@@ -12,6 +12,7 @@ pub fn trouble(doing: &str, error: io::Error) -> StorageError {
         _ if is_full(&error) => "; make room or choose another DEST",
         ErrorKind::ResourceBusy => "; unmount it, or end what uses it",
         ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
+        ErrorKind::IsADirectory => "; a directory took its place meanwhile: remove it, or choose another DEST",
         ErrorKind::ReadOnlyFilesystem => "; the disk may have failed (see `dmesg`): choose another DEST",
         _ if error.raw_os_error() == Some(libc::EIO) => "; the disk is failing (see `dmesg`): choose another DEST",
         _ => "",
@@ -32,6 +33,7 @@ mod tests {
             (libc::EIO, "dmesg"),
             (libc::EROFS, "dmesg"),
             (libc::EEXIST, "--force"),
+            (libc::EISDIR, "choose another DEST"),
         ] {
             let error = trouble("write", io::Error::from_raw_os_error(errno));
             assert!(error.to_string().contains(help), "{error}");

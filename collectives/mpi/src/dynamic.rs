@@ -25,7 +25,10 @@ impl<F: Copy> Symbol<F> {
     pub fn get(&self) -> Option<F> {
         *self.found.get_or_init(|| {
             const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-            let address = address(self.name);
+            let mut address = address(self.name);
+            if address.is_null() {
+                address = behind_this(self.name);
+            }
             // SAFETY: it is not null, and a function of the MPI with the arguments that MPI's standard gives it, which
             // `F` says.
             (!address.is_null()).then(|| unsafe { transmute_copy::<*mut c_void, F>(&address) })
@@ -50,6 +53,14 @@ pub fn address(name: &CStr) -> *mut c_void {
         unsafe { libc::dlsym(library, name.as_ptr()) }
     });
     hidden.into_iter().find(|address| !address.is_null()).unwrap_or(std::ptr::null_mut())
+}
+
+/// What `MPI_…` is behind this library, for an MPI without the `PMPI_…` of that name: MPICH has `mpi_barrier_f08_`, and
+/// no `pmpi_barrier_f08_`. Null if nothing is.
+fn behind_this(profiling: &CStr) -> *mut c_void {
+    let without = profiling.to_bytes_with_nul().get(1..).and_then(|bytes| CStr::from_bytes_with_nul(bytes).ok());
+    // SAFETY: a name that ends with a zero byte.
+    without.map_or(std::ptr::null_mut(), |name| unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
 }
 
 /// Loads a back end; its table, or what the loader says.

@@ -140,6 +140,7 @@ fn lab_fortran_reaches_the_drop_in_by_both_modules() {
             ended.assert_code(0);
             assert!(ended.stdout_text().contains(&format!("{word}: all is well")), "{}", ended.stderr);
             assert!(taken(&ended, "bcast") >= 3, "{source} with {mpi:?}: {}", ended.stderr);
+            assert!(!ended.stderr.contains("this MPI has no"), "{source} with {mpi:?}: {}", ended.stderr);
         }
     }
 }

@@ -43,10 +43,15 @@ fn every_size_by_both_paths(site: &Site, mut judge: impl FnMut(&str, usize, &Out
 fn every_size_arrives_over_a_clean_wire_and_each_frame_is_sent_once() {
     let site = Site::alone("clean", one_switch(HOSTS));
     every_size_by_both_paths(&site, |via, bytes, outcome| {
-        assert_eq!(outcome.frames("data_sent"), frames(bytes, PAYLOAD_BYTES), "{bytes} bytes via {via}");
+        let payload_bytes = outcome.payload_bytes();
+        assert_eq!(
+            outcome.frames("data_sent"),
+            frames(bytes, payload_bytes),
+            "{bytes} bytes via {via}, {payload_bytes}"
+        );
         // A wire without loss is not one without drops: an unshaped lab on a busy machine overruns a ring now and then.
         let resent = outcome.frames("data_resent");
-        let tolerated = if bytes <= MEBIBYTE { 0 } else { frames(bytes, PAYLOAD_BYTES) / 100 };
+        let tolerated = if bytes <= MEBIBYTE { 0 } else { frames(bytes, payload_bytes) / 100 };
         assert!(resent <= tolerated, "{resent} frames sent again without loss, {bytes} bytes via {via}");
     });
 }
@@ -67,7 +72,7 @@ fn every_size_arrives_when_one_frame_in_ten_is_lost() {
 /// price is held by simulations). The root of a chain repairs for one receiver, that of a cast for all seven.
 fn repairs_are_bounded(via: &str, bytes: usize, outcome: &Outcome, loss: f64) {
     let served = if via == "cast" { HOSTS - 1 } else { 1 };
-    let lost = (frames(bytes, PAYLOAD_BYTES) * served as u64) as f64 * loss / (1.0 - loss);
+    let lost = (frames(bytes, outcome.payload_bytes()) * served as u64) as f64 * loss / (1.0 - loss);
     let budget = 2.5 * lost + 6.0 * lost.sqrt() + 20.0;
     let resent = outcome.frames("data_resent") as f64;
     assert!(resent <= budget, "{resent} frames sent again, budget {budget:.0}: {bytes} bytes via {via} at {loss} loss");
@@ -75,8 +80,9 @@ fn repairs_are_bounded(via: &str, bytes: usize, outcome: &Outcome, loss: f64) {
 
 #[test]
 fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
-    const RATE_BITS_PER_SECOND: u64 = 100_000_000;
-    let bytes = 32 * MEBIBYTE;
+    // Eight hosts on two cores: at 100 Mbit/s a slow machine's processors are the limit, not the cables.
+    const RATE_BITS_PER_SECOND: u64 = 50_000_000;
+    let bytes = 16 * MEBIBYTE;
     let site =
         Site::alone("shaped", LabConfig { rate_bits_per_second: Some(RATE_BITS_PER_SECOND), ..one_switch(HOSTS) });
     let content = Arc::new(content(1, bytes));
@@ -85,7 +91,7 @@ fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
         let outcome = Transfer::new(&site, Arc::clone(&content)).via(via).run();
         outcome.assert_verified();
         let share = outcome.seconds() / limit_seconds;
-        println!("32 MiB via {via} at 100 Mbit/s: {share:.3} x the wire's limit");
+        println!("16 MiB via {via} at 50 Mbit/s: {share:.3} x the wire's limit");
         // The goal is 1.06, and what a quiet machine shows. Eight hosts on the two cores of a shared one lose slices of
         // time to strangers; 1.25 still tells a stream that is paced wrongly or repaired twice from one that is not.
         assert!((0.99..=1.25).contains(&share), "{share:.3} x the wire's limit via {via}");

@@ -50,7 +50,7 @@ fn every_message_of_a_session_is_said_field_by_field() {
     assert_eq!(of("ACK")["fields"]["arrived_beyond"], 2);
     assert_eq!(of("DATA")["fields"]["bytes"], 0, "the trailer");
     let shown = ended_here(&["dump", text(&file)]).stdout_text();
-    let join = "02:00:00:00:00:02 > 02:00:00:00:00:01 JOIN session 5e550001, length 60: nonce \"0000000000000007\", ";
+    let join = "02:00:00:00:00:02 > 02:00:00:00:00:01 JOIN session 5e550001, length 66: nonce \"0000000000000007\", ";
     assert!(shown.contains(join) && shown.contains("host \"n1\""), "{shown}");
 }
 

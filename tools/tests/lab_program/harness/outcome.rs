@@ -1,6 +1,6 @@
 //! A transfer that is over, and what must be true of it.
 
-use super::{Ended, names_in, shown_in};
+use super::{Ended, PAYLOAD_BYTES, names_in, shown_in};
 use ethbcast_planning::plan::Via;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -173,6 +173,14 @@ impl Outcome {
     /// One of the frame counts of the root's report.
     pub fn frames(&self, name: &str) -> u64 {
         self.root.json()["frames"][name].as_u64().expect("a number")
+    }
+
+    /// Bytes of a full frame of the stream: where the sender has chosen a segment shorter than the content, by what it
+    /// probed, the frames of one are alike (docs/protocol.md, segments).
+    pub fn payload_bytes(&self) -> usize {
+        let segment = self.root.json()["segment_bytes"].as_u64().expect("a number") as usize;
+        let alike = segment.div_ceil(segment.div_ceil(PAYLOAD_BYTES)).clamp(64, PAYLOAD_BYTES);
+        if segment < self.content.len() { alike } else { PAYLOAD_BYTES }
     }
 
     /// The `seconds` of the root's report.

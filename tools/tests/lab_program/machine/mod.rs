@@ -1,5 +1,6 @@
 //! What happens to the machine under a transfer: to SOURCE, to the disk, to the interface, to the process.
 
+mod cut_off;
 mod devices;
 mod memory;
 mod outage;
