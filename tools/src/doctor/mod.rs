@@ -1,99 +1,76 @@
-//! `ethbcast doctor`: what stands in the way on this host, why it matters, and the command that mends it.
+//! `ethbcast doctor`: what stands in the way on this host and on the way to others, why it matters, and the command
+//! that mends it. `ethbcast explain`: what the code of a refusal or finding means.
 
-mod code;
 mod dest;
+mod explain;
+mod fault;
 mod filter;
+mod findings;
 mod interface;
+mod limits;
+mod link;
+mod outside;
+mod peer;
+mod queue;
+mod refusals;
 
 use crate::args::DoctorArgs;
-use crate::exit::{Code as Exit, fail, report};
-use code::Code;
-pub use code::explain;
-use serde_json::{Value, json};
-use std::process::{Command, Stdio};
-
-/// Something that is wrong.
-#[derive(Clone, Debug)]
-struct Finding {
-    code: Code,
-    what: String,
-    fix: String,
-}
-
-/// What was found, and what could not be looked at.
-#[derive(Clone, Debug, Default)]
-struct Findings {
-    list: Vec<Finding>,
-    unchecked: Vec<String>,
-}
-
-impl Findings {
-    fn add(&mut self, code: Code, what: impl ToString, fix: impl ToString) {
-        self.list.push(Finding { code, what: what.to_string(), fix: fix.to_string() });
-    }
-
-    /// Whatever is not looked at is said: silence means that all is well.
-    fn skip(&mut self, what: impl ToString) {
-        self.unchecked.push(what.to_string());
-    }
-
-    fn json(&self, interface: Option<&str>) -> Value {
-        let finding = |finding: &Finding| {
-            let Finding { code, what, fix } = finding;
-            json!({ "code": code.name(), "what": what, "why": code.why(), "fix": fix })
-        };
-        json!({
-            "schema": 1,
-            "interface": interface,
-            "findings": self.list.iter().map(finding).collect::<Vec<_>>(),
-            "not_checked": self.unchecked,
-        })
-    }
-
-    fn text(&self, interface: Option<&str>) -> String {
-        let mut lines = Vec::new();
-        for Finding { code, what, fix } in &self.list {
-            lines.push(format!("{}  {what}\n  why  {}\n  fix  {fix}", code.name(), code.why()));
-        }
-        lines.extend(self.unchecked.iter().map(|what| format!("not checked: {what}")));
-        if self.list.is_empty() {
-            lines.push(format!("nothing found on {}", interface.unwrap_or("this host")));
-        }
-        lines.join("\n")
-    }
-}
+use crate::exit::{Code, fail, report};
+pub use explain::explain;
+pub use fault::Fault;
+use findings::{Findings, Fix, quoted};
+pub use refusals::{of_call, of_interface, of_open, of_session, of_station};
 
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 1 if something was found.
+/// A [`Failure`](crate::exit::Failure) with code 1 if something is wrong, 130 or 143 if it was interrupted.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
+    let (mut interface, mut findings) = look(args)?;
+    if args.fix {
+        let mut fixed = Vec::new();
+        // What is switched on now may have more to show, such as an interface without a link.
+        loop {
+            let now = findings.fix();
+            if now.iter().all(|line| fixed.contains(line)) {
+                break;
+            }
+            fixed.extend(now);
+            (interface, findings) = look(args)?;
+        }
+        findings = findings.after(fixed);
+    }
+    let interface = interface.as_deref();
+    match (args.wire.json, args.wire.quiet) {
+        (true, _) => report(&findings.json(interface).to_string())?,
+        (false, true) => {}
+        (false, false) => report(&findings.text(interface))?,
+    }
+    match findings.count() {
+        0 => Ok(()),
+        1 => fail(Code::SomeFailed, "1 thing is wrong; `ethbcast explain CODE` says more"),
+        count => fail(Code::SomeFailed, format!("{count} things are wrong; `ethbcast explain CODE` says more of each")),
+    }
+}
+
+/// The interface that it is about, if there is one, and what is wrong.
+fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     let mut findings = Findings::default();
-    let name = interface::check(args, &mut findings);
-    if let Some(name) = &name {
-        filter::check(name, args.ether_type, &mut findings);
+    let found = interface::check(&args.wire, &mut findings);
+    if let Some(interface) = &found {
+        let link = link::check(interface, &mut findings);
+        queue::check(&interface.name, &mut findings);
+        filter::check(interface, args, &link, &mut findings);
     }
     if let Some(dest) = &args.dest {
         dest::check(dest, args.size, &mut findings);
     }
-    let name = name.as_deref();
-    report(&if args.json { findings.json(name).to_string() } else { findings.text(name) })?;
-    match findings.list.len() {
-        0 => Ok(()),
-        count => fail(Exit::SomeFailed, format!("{count} found; `ethbcast explain CODE` says more of each")),
+    limits::check(args.size, &mut findings);
+    match &args.peer {
+        // Whoever may not send or is not plugged in hears nobody, and that is said already.
+        Some(_) if findings.count() > 0 => findings.skip("the way to other hosts, as long as something is wrong here"),
+        Some(hosts) => peer::check(args, hosts, &mut findings)?,
+        None => {}
     }
-}
-
-/// What a program prints as JSON; why there is nothing, if there is not.
-fn json_of(program: &str, arguments: &[&str]) -> Result<Value, String> {
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("`{program}` does not run: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("`{program} {}`: {}", arguments.join(" "), said.lines().next().unwrap_or("it failed")));
-    }
-    if output.stdout.is_empty() {
-        return Ok(Value::Null);
-    }
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("`{program}` writes no JSON: {error}"))
+    Ok((found.map(|interface| interface.name), findings))
 }

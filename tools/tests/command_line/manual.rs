@@ -37,6 +37,8 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
         "simulate",
         "perf",
         "dump",
+        "doctor",
+        "explain",
         "lab-up",
         "lab-exec",
         "lab-each",
