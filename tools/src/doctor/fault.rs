@@ -120,9 +120,10 @@ impl Fault {
 const EXPLAINED: [(Fault, &str, &str); 27] = [
     (
         Fault::Capability,
-        "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with CAP_NET_RAW",
-        "setcap cap_net_raw+ep \"$(command -v ethbcast)\"; or run it as root; or let `ethbcast port --serve` of another \
-         user hand the socket over",
+        "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
+         CAP_NET_RAW",
+        "setcap cap_net_raw+ep \"$(command -v ethbcast)\"; or run it as root; or let `ethbcast port --serve` of \
+         another user hand the socket over",
     ),
     (
         Fault::Interface,
@@ -139,7 +140,8 @@ const EXPLAINED: [(Fault, &str, &str); 27] = [
         Fault::Mtu,
         "a frame costs hosts the same work whatever it carries, and a receiver whose MTU is below the sender's is \
          turned away",
-        "ip link set IFACE mtu N, the same on all hosts, and no more than the switches carry; or `ethbcast send --mtu N`",
+        "ip link set IFACE mtu N, the same on all hosts, and no more than the switches carry; or `ethbcast send --mtu \
+         N`",
     ),
     (
         Fault::Speed,
@@ -153,7 +155,8 @@ const EXPLAINED: [(Fault, &str, &str); 27] = [
     ),
     (
         Fault::Member,
-        "what a bridge, bond or team takes from its port is not seen there: the port hears nothing, or only some frames",
+        "what a bridge, bond or team takes from its port is not seen there: the port hears nothing, or only some \
+         frames",
         "use the bridge or bond itself with -i; or take the interface out of it: ip link set IFACE nomaster",
     ),
     (
@@ -201,8 +204,8 @@ const EXPLAINED: [(Fault, &str, &str); 27] = [
         Fault::Nobody,
         "frames reach only who listens: the same group, the same EtherType, the same VLAN and a network that carries \
          frames (a cloud's mostly does not)",
-        "is `ethbcast recv` (or `ethbcast probe --answer`) running there with the same -g? `ethbcast doctor` there; is \
-         the switch's port in the same VLAN, and not isolated? `ethbcast dump -i IFACE` shows what comes",
+        "is `ethbcast recv` (or `ethbcast probe --answer`) running there with the same -g? `ethbcast doctor` there; \
+         is the switch's port in the same VLAN, and not isolated? `ethbcast dump -i IFACE` shows what comes",
     ),
     (
         Fault::Path,
@@ -212,13 +215,14 @@ const EXPLAINED: [(Fault, &str, &str); 27] = [
     (
         Fault::Loss,
         "what is lost is sent again, and everybody behind it waits meanwhile",
-        "`ip -s link show IFACE` at both ends and the switch's counters say where; look at cable, transceiver and duplex",
+        "`ip -s link show IFACE` at both ends and the switch's counters say where; look at cable, transceiver and \
+         duplex",
     ),
     (
         Fault::Storm,
         "a switch that polices frames to all (storm control) throws most of a cast away, and some shut the port",
-        "send by --via chain, which needs none; or raise the limit: storm-control multicast level on the switch's ports, \
-         or a rule for EtherType 0x88b5",
+        "send by --via chain, which needs none; or raise the limit: storm-control multicast level on the switch's \
+         ports, or a rule for EtherType 0x88b5",
     ),
     (
         Fault::Group,

@@ -46,7 +46,7 @@ fn mtu(interface: &Interface, findings: &mut Findings) {
     let what = if *mtu_bytes < least {
         format!("the MTU of {name} is {mtu_bytes}: at least {least} are needed")
     } else if *mtu_bytes < USUAL_MTU_BYTES {
-        format!("the MTU of {name} is {mtu_bytes}: hosts with the usual {USUAL_MTU_BYTES} do not take it in")
+        format!("the MTU of {name} is {mtu_bytes}: a sender with the usual {USUAL_MTU_BYTES} turns this host away")
     } else {
         return;
     };

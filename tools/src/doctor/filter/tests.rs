@@ -101,7 +101,7 @@ fn a_chain_for_another_interface_is_none_of_ours() {
         { "chain": { "family": "bridge", "table": "t", "name": "input", "hook": "input", "policy": "drop" } },
     ] });
     let text = "table netdev t {\n\tchain a {\n\t\ttype filter hook egress device \"eth7\" priority filter;\n\t}\n\
-                \tchain b {\n\t\ttype filter hook egress devices = { eth7, eth0 } priority filter; policy drop;\n\t}\n}\n";
+                \tchain b {\n\t\ttype filter hook egress devices = { eth7, eth0 } priority filter;\n\t}\n}\n";
     let names = |frames: &Frames<'_>| -> Vec<String> {
         Ruleset::new(&json, text).dropping(frames).into_iter().map(|(chain, _)| chain.to_string()).collect()
     };
