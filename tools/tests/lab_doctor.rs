@@ -173,6 +173,46 @@ fn a_slow_link_one_at_half_duplex_and_a_fast_one_with_short_frames_are_found() {
 }
 
 #[test]
+fn a_small_ring_of_a_card_is_found() {
+    let site = Site::beside("doctorring", one_switch(2));
+    // No cable of a lab has a ring: a program says what ethtool would of a card, and takes what it would take.
+    let programs = site.directory("programs");
+    let slots = site.file("slots", "64");
+    let program = site.file(
+        "programs/ethtool",
+        format!(
+            "#!/bin/sh\nslots={}\ncase $1 in -G) echo $4 > $slots;; -g) printf 'Ring parameters for %s:\nPre-set \
+             maximums:\nRX:\t\t4096\nCurrent hardware settings:\nRX:\t\t%s\n' $2 $(cat $slots);; esac\n",
+            slots.display()
+        ),
+    );
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("ours");
+    let look = |line: &str| shell(&site, "n0", &format!("PATH={}:$PATH; {line}", programs.display()));
+    let fix = fix_of(&look("ethbcast doctor -i eth0 --json"), "E-RING");
+    assert_eq!(fix, "ethtool -G eth0 rx 4096");
+    look(&fix).assert_code(0);
+    assert_healthy(&look("ethbcast doctor -i eth0 --json"));
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_said_and_is_no_fault() {
+    let site = Site::beside("doctorblind", one_switch(2));
+    let unchecked = |ended: Ended| {
+        assert_healthy(&ended);
+        ended.json()["not_checked"].to_string()
+    };
+    // Without the host's own /sys, as for who enters a namespace by hand.
+    let namespace = format!("--net=/run/netns/{}", site.lab().namespace("n0").expect("a host"));
+    let entered = Run::here("nsenter", &[&namespace, PROGRAM, "doctor", "-i", "eth0", "--json"]).end(LIMIT);
+    assert!(unchecked(entered).contains("/sys shows another network namespace"));
+    // Without the programs that know.
+    let bare = unchecked(shell(&site, "n0", &format!("PATH=/nonexistent; {PROGRAM} doctor -i eth0 --json")));
+    for program in ["ip", "tc", "nft", "ethtool"] {
+        assert!(bare.contains(&format!("`{program}` does not run")), "{bare}");
+    }
+}
+
+#[test]
 fn a_place_that_is_missing_closed_full_or_read_only_is_found() {
     let site = Site::beside("doctordest", one_switch(2));
     let (missing, small) = (site.path("it's new"), site.directory("small"));
@@ -199,7 +239,7 @@ fn a_place_that_is_missing_closed_full_or_read_only_is_found() {
 #[test]
 fn a_limit_of_the_shell_is_found() {
     let site = Site::beside("doctorlimit", one_switch(2));
-    for plant in ["ulimit -S -f 100", "ulimit -S -n 40"] {
+    for plant in ["ulimit -S -f 100", "ulimit -S -n 14"] {
         let look = |fix: &str| shell(&site, "n0", &format!("{plant}; {fix}; ethbcast doctor -i eth0 --json"));
         let fix = fix_of(&look(":"), "E-LIMIT");
         println!("{plant}\n  E-LIMIT: {fix}");
@@ -287,6 +327,10 @@ fn what_is_wrong_on_the_way_to_another_host_is_found() {
     }
     must(&site, "n0", "ip link set eth0 mtu 1600");
     assert!(fix_of(&look(), "E-MTU").contains("the same on both"));
+    must(&site, "n0", "ip link set eth0 mtu 500");
+    let ended = look();
+    fix_of(&ended, "E-MTU");
+    assert!(ended.json()["not_checked"].to_string().contains("the way to other hosts"), "{ended:?}");
     must(&site, "n0", "ip link set eth0 mtu 1500");
     // Another VLAN is another network: here, a switch that the port is taken to.
     let vlan = |line: &str| {

@@ -32,6 +32,9 @@ pub enum Fault {
     /// a rule of the firewall drops frames
     #[value(name = "E-FILTER")]
     Filter,
+    /// the card has few slots for frames that come
+    #[value(name = "E-RING")]
+    Ring,
     /// a queueing discipline holds frames back, or loses them
     #[value(name = "E-SHAPER")]
     Shaper,
@@ -117,7 +120,7 @@ impl Fault {
 }
 
 /// Why each matters, and what is done about it.
-const EXPLAINED: [(Fault, &str, &str); 27] = [
+const EXPLAINED: [(Fault, &str, &str); 28] = [
     (
         Fault::Capability,
         "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
@@ -163,6 +166,11 @@ const EXPLAINED: [(Fault, &str, &str); 27] = [
         Fault::Filter,
         "a rule that drops these frames makes a host deaf or mute, without a word to anybody",
         "let the frames pass before the rule: nft insert rule FAMILY TABLE CHAIN ether type 0x88b5 accept",
+    ),
+    (
+        Fault::Ring,
+        "what comes while a processor is busy elsewhere waits in the card's ring, and is lost if that is full",
+        "ethtool -g IFACE says what the card can; ethtool -G IFACE rx N (the link goes away for a moment)",
     ),
     (
         Fault::Shaper,

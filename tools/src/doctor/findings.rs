@@ -50,6 +50,13 @@ impl Findings {
         self.unchecked.push(what.to_string());
     }
 
+    /// Whether something is wrong without which no frame comes or goes.
+    pub fn is_cut_off(&self) -> bool {
+        use Fault::{Capability, Carrier, Down, Interface, Kernel, Memory};
+        let cuts = [Capability, Carrier, Down, Interface, Kernel, Memory];
+        self.list.iter().any(|finding| cuts.contains(&finding.fault))
+    }
+
     /// How many things are wrong.
     pub fn count(&self) -> usize {
         self.list.len()

@@ -4,8 +4,8 @@ use super::dest::LITTLE_BYTES;
 use super::{Fault, Findings, Fix};
 use std::fs;
 
-/// What a receiver of a directory has open at once, and some more.
-const LEAST_OPEN_FILES: u64 = 64;
+/// A receiver of a directory has up to 17 open at once.
+const LEAST_OPEN_FILES: u64 = 24;
 
 /// Looks at what this shell or unit allows; `bytes` are to be written to one file.
 pub fn check(bytes: Option<u64>, findings: &mut Findings) {

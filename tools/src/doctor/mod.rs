@@ -13,6 +13,7 @@ mod outside;
 mod peer;
 mod queue;
 mod refusals;
+mod ring;
 
 use crate::args::DoctorArgs;
 use crate::exit::{Code, fail, report};
@@ -59,6 +60,7 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     let found = interface::check(&args.wire, &mut findings);
     if let Some(interface) = &found {
         let link = link::check(interface, &mut findings);
+        ring::check(&interface.name, &mut findings);
         queue::check(&interface.name, &mut findings);
         filter::check(interface, args, &link, &mut findings);
     }
@@ -68,7 +70,7 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     limits::check(args.size, &mut findings);
     match &args.peer {
         // Whoever may not send or is not plugged in hears nobody, and that is said already.
-        Some(_) if findings.count() > 0 => findings.skip("the way to other hosts, as long as something is wrong here"),
+        Some(_) if findings.is_cut_off() => findings.skip("the way to other hosts, as long as this one is cut off"),
         Some(hosts) => peer::check(args, hosts, &mut findings)?,
         None => {}
     }

@@ -2,7 +2,7 @@
 
 use super::{Fault, Findings, Fix, quoted};
 use crate::args::DoctorArgs;
-use crate::exit::{Code, WithCode};
+use crate::exit::{Code, Failure, WithCode};
 use crate::probe::{Station, find, host_of, measure};
 use ethbcast_collectives::measure::{Answerer, CastFinding, ProbeResult, ProbeSettings, Search};
 use std::time::Duration;
@@ -17,7 +17,15 @@ const LOSS: f64 = 0.001;
 /// # Errors
 /// A failure whose code is the exit code: a signal, the socket.
 pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> anyhow::Result<()> {
-    let mut station = Station::open(&args.wire)?;
+    let mut station = match Station::open(&args.wire) {
+        Ok(station) => station,
+        // What keeps a session from starting is among the findings; what only the command line can mend is not.
+        Err(error) if error.downcast_ref::<Failure>().is_some_and(|failure| failure.fault().is_some()) => {
+            findings.skip(format!("the way to other hosts: {error}"));
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
     let session = getrandom::u32().code(Code::System)?;
     let search = Search { hosts: hosts.to_vec(), count: None, patience: PATIENCE };
     let (mut found, missing) = find(&mut station, session, search)?;
@@ -27,7 +35,8 @@ pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> an
     let group = &args.wire.group;
     let answer = format!("ethbcast probe --answer -g {}", quoted(group));
     let fix = Fix::Words(format!(
-        "run `{answer}` there; if it runs, `ethbcast doctor` there; and see that the switch's ports are in one VLAN"
+        "run `{answer}` there; if it runs, `ethbcast doctor` there; see that the switch's ports are in one VLAN, and \
+         that each host has an address of its own (`ip link`)"
     ));
     if found.is_empty() && hosts.is_empty() {
         findings.add(Fault::Nobody, format!("no host of group {group} answers within {PATIENCE:?}"), fix.clone());

@@ -88,7 +88,7 @@ fn shells_are_told_the_commands_and_an_unknown_shell_which_there_are() {
     for shell in ["bash", "zsh", "fish"] {
         let ended = ended_here(&["completions", shell]);
         ended.assert_code(0);
-        for word in ["send", "recv", "min-receivers"] {
+        for word in ["send", "recv", "min-receivers", "doctor", "explain"] {
             assert!(ended.stdout_text().contains(word), "{shell} is not told of {word}");
         }
     }
