@@ -43,8 +43,8 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all receivers verified; 1 some failed, or doctor found something; 2 usage; 3 nobody there, timed out, or \
-the group is taken; 4 system or permission; 5 integrity; 130/143 interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 all receivers verified; 1 some failed, or doctor found something; 2 usage; 3 \
+nobody there, timed out, or the group is taken; 4 system or permission; 5 integrity; 130/143 interrupted.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
