@@ -3,6 +3,7 @@
 use super::{Findings, Fix, of_interface, of_open, quoted};
 use crate::args::WireArgs;
 use ethbcast_transport::packet::{Capture, Interface, InterfaceError, OpenError};
+use nix::sys::statvfs::{FsFlags, statvfs};
 
 /// Looks at the interface that a session would use; which it is, if there is one that is on.
 pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
@@ -37,6 +38,16 @@ fn instead(error: &InterfaceError) -> Fix {
     }
 }
 
+/// How this program comes to its permission.
+fn permit() -> Fix {
+    let own = std::env::current_exe().unwrap_or("ethbcast".into());
+    if statvfs(&own).is_ok_and(|disk| disk.flags().contains(FsFlags::ST_NOSUID)) {
+        let words = "run it as root, or copy it to a file system that is not mounted nosuid, and setcap it there";
+        return Fix::Words(words.to_owned());
+    }
+    Fix::Command(format!("setcap cap_net_raw+ep {}", quoted(&own.to_string_lossy())))
+}
+
 /// Whether a packet socket with a ring can be had, on this interface and for these frames.
 fn socket(interface: &Interface, args: &WireArgs, findings: &mut Findings) {
     let Err(error) = Capture::open(interface, args.ether_type, &[]) else { return };
@@ -45,10 +56,7 @@ fn socket(interface: &Interface, args: &WireArgs, findings: &mut Findings) {
         OpenError::Permission { .. } if std::env::var_os("ETHBCAST_PORT").is_some() => {
             return findings.skip("the permission for raw frames: $ETHBCAST_PORT is to hand over the socket");
         }
-        OpenError::Permission { .. } => {
-            let own = std::env::current_exe().map_or("ethbcast".into(), |path| path.display().to_string());
-            Fix::Command(format!("setcap cap_net_raw+ep {}", quoted(&own)))
-        }
+        OpenError::Permission { .. } => permit(),
         OpenError::Memory { .. } => Fix::Words("end other programs, or raise the container's limit".to_owned()),
         _ => Fix::Command("modprobe af_packet".to_owned()),
     };
