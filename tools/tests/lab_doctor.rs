@@ -141,6 +141,10 @@ fn an_interface_that_will_not_do_is_told_from_one_that_does() {
         assert!(ended.stdout_text().contains(part), "{ended:?}");
         must(&site, "n0", &fix);
     }
+    // The only one that there is needs no name, and is switched on when asked.
+    must(&site, "n1", "ip link set eth0 down");
+    assert_eq!(fix_of(&shell(&site, "n1", "ethbcast doctor --json"), "E-INTERFACE"), "ip link set eth0 up");
+    assert_healthy(&shell(&site, "n1", "ethbcast doctor --json --fix"));
 }
 
 #[test]
@@ -306,7 +310,9 @@ fn what_is_wrong_on_the_way_to_another_host_is_found() {
     let look = || doctor(&site, "--peer n1");
     fix_of(&look(), "E-NOBODY");
     let answerer = answering(&site);
-    assert_healthy(&look());
+    let ended = look();
+    assert_healthy(&ended);
+    assert!(ended.json()["not_checked"].to_string().contains("`ethbcast doctor --peer n0` on n1"), "{ended:?}");
     let at_n1 = |rule: &str| {
         let chain = "add chain netdev t c { type filter hook ingress device eth0 priority 0; }";
         must(&site, "n1", &format!("nft 'add table netdev t; {chain}; add rule netdev t c {rule}'"));

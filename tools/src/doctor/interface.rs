@@ -31,10 +31,15 @@ fn instead(error: &InterfaceError) -> Fix {
             Err(InterfaceError::Ambiguous { usable }) => choose(&usable[0]),
             Err(_) => Fix::Words("look for one with `ip link`, and bring it up".to_owned()),
         },
-        // Which of several was meant is not known: nothing is switched on unasked.
-        InterfaceError::NoneUsable { .. } | InterfaceError::System { .. } | _ => {
-            Fix::Words("look for one with `ip link`, and bring it up with `ip link set NAME up`".to_owned())
+        InterfaceError::NoneUsable { known } => {
+            let is_off = |name: &&String| matches!(Interface::find(Some(name)), Err(InterfaceError::Down { .. }));
+            match known.iter().filter(is_off).collect::<Vec<_>>()[..] {
+                [only] => up(only),
+                // Which of several was meant is not known: nothing is switched on unasked.
+                _ => Fix::Words("look for one with `ip link`, and bring it up with `ip link set NAME up`".to_owned()),
+            }
         }
+        _ => Fix::Words("look at it with `ip link`".to_owned()),
     }
 }
 
