@@ -96,9 +96,10 @@ fn shares_of_the_limit(bytes: usize, rate_bits_per_second: u64) -> [f64; 2] {
 
 #[test]
 fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
-    // The goal is 1.06, and what a quiet machine shows. Eight hosts on the two cores of a shared one lose slices of time
-    // to strangers, and may carry no more than 50 Mbit/s for all: what holds of a cable shows at a rate at which the
-    // cable is the limit, and the processors are not. A stream that is paced wrongly or repaired twice holds at none.
+    // The goal is 1.06, and what a quiet machine shows. Eight hosts on the two cores of a shared one lose slices of
+    // time to strangers, and may carry no more than 50 Mbit/s for all: what holds of a cable shows at a rate at which
+    // the cable is the limit, and the processors are not. A stream that is paced wrongly, or repaired twice, holds at
+    // none.
     let shares = [(64, 100), (32, 50), (16, 25), (8, 12)]
         .map(|(mebibytes, megabits)| move || shares_of_the_limit(mebibytes * MEBIBYTE / 4, megabits * 1_000_000));
     let holds = shares.iter().any(|measure| measure().iter().all(|&share| share <= 1.25));

@@ -49,7 +49,7 @@ impl Telling {
     }
 
     /// Whether so much waits to leave that a part of what was told may be among it, so that it is put off: to tell it
-    /// again would make a slow link's queue longer each time. Not for ever: other messages may keep the queue that long.
+    /// again would make a slow link's queue longer each time. Not for ever, as other messages may keep it as long.
     pub(super) fn put_off(&mut self, endpoint: &RootEndpoint) -> bool {
         let waits = endpoint.waiting_frames() > self.parts.len() && self.put_off < MOST_PUT_OFF;
         self.put_off = if waits { self.put_off + 1 } else { 0 };
