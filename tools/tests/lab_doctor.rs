@@ -84,10 +84,14 @@ fn a_fault_of_the_interface_is_found_and_mended_by_what_is_named_for_it() {
         ("E-MTU", "ip link set eth0 mtu 575"),
         ("E-MTU", "ip link set eth0 mtu 1400"),
         ("E-SHAPER", "tc qdisc add dev eth0 root tbf rate 5mbit burst 10k limit 100k"),
-        ("E-MEMBER", "ip link add br0 type bridge && ip link set eth0 master br0"),
     ] {
         plant_and_mend(&site, code, plant, "eth0");
     }
+    must(&site, "n0", "ip link add br0 type bridge && ip link set eth0 master br0 && ip link set br0 up");
+    let fix = fix_of(&doctor(&site, ""), "E-MEMBER");
+    assert_eq!(fix, "ethbcast doctor -i br0");
+    must(&site, "n0", &fix);
+    must(&site, "n0", "ip link del br0");
     site.lab().set_port("n0", false).expect("the switch's port goes");
     let fix = fix_of(&doctor(&site, ""), "E-CARRIER");
     assert!(fix.contains("switch port"), "{fix}");
@@ -214,6 +218,12 @@ fn what_cannot_be_looked_at_is_said_and_is_no_fault() {
     for program in ["ip", "tc", "nft", "ethtool"] {
         assert!(bare.contains(&format!("`{program}` does not run")), "{bare}");
     }
+    // With one that never ends.
+    let programs = site.directory("programs");
+    let program = site.file("programs/nft", "#!/bin/sh\nexec sleep 1000\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("ours");
+    let line = format!("PATH={}:$PATH; ethbcast doctor -i eth0 --json", programs.display());
+    assert!(unchecked(shell(&site, "n0", &line)).contains("`nft -j list ruleset` has not ended"));
 }
 
 #[test]

@@ -91,6 +91,11 @@ fn membership(name: &str, link: &Value, findings: &mut Findings) {
     if kind == "vrf" {
         return;
     }
-    let what = format!("{name} is a port of the {kind} {master}: use that with -i {master}, or take {name} out of it");
-    findings.add(Fault::Member, what, Fix::Command(format!("ip link set {} nomaster", quoted(name))));
+    let what = format!("{name} is a port of the {kind} {master}, which takes its frames");
+    let fix = match kind {
+        // Taken out of it, the port may take the host's own address off the network.
+        "bridge" | "bond" | "team" => Fix::Command(format!("ethbcast doctor -i {}", quoted(master))),
+        _ => Fix::Words(format!("choose another with -i, or take it out: ip link set {} nomaster", quoted(name))),
+    };
+    findings.add(Fault::Member, what, fix);
 }

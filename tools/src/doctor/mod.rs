@@ -63,6 +63,8 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
         ring::check(&interface.name, &mut findings);
         queue::check(&interface.name, &mut findings);
         filter::check(interface, args, &link, &mut findings);
+    } else {
+        findings.skip("link, ring, queues and rules, as long as there is no interface to look at");
     }
     if let Some(dest) = &args.dest {
         dest::check(dest, args.size, &mut findings);

@@ -1,12 +1,40 @@
-//! What other programs say: iproute2's and nftables' own words are truer than a copy of how they ask the kernel.
+//! What other programs say: iproute2's and nftables' own words are truer than a copy of how they ask the kernel. And
+//! what the system says, if it does.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// How long a program or a file system may take to answer.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What `work` comes to, unless it takes longer than that; then it is left alone, and ends with this process at the
+/// latest.
+pub fn within<T: Send + 'static>(patience: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (done, answer) = mpsc::channel();
+    // Nobody may wait for it any more.
+    thread::spawn(move || drop(done.send(work())));
+    answer.recv_timeout(patience).ok()
+}
 
 /// What a program prints; why there is nothing, if there is not.
 pub fn text_of(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).env("LC_ALL", "C").output();
-    let output = output.map_err(|error| format!("`{program}` does not run: {error}"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().map_err(|error| format!("`{program}` does not run: {error}"))?;
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+    let Some(output) = within(PATIENCE, || child.wait_with_output()) else {
+        // It is ours, and nobody has waited for it: the number is still its own.
+        if let Err(errno) = kill(pid, Signal::SIGKILL) {
+            log::debug!("ending {program}: {errno}");
+        }
+        return Err(format!("`{program} {}` has not ended after {PATIENCE:?}", arguments.join(" ")));
+    };
+    let output = output.map_err(|error| format!("`{program}`: {error}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("`{program} {}`: {}", arguments.join(" "), said.lines().next().unwrap_or("it failed")));
@@ -21,4 +49,17 @@ pub fn json_of(program: &str, arguments: &[&str]) -> Result<Value, String> {
         return Ok(Value::Null);
     }
     serde_json::from_str(&text).map_err(|error| format!("`{program}` writes no JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_is_not_waited_for() {
+        assert_eq!(within(PATIENCE, || 7), Some(7));
+        let (stays, never) = mpsc::channel::<()>();
+        assert_eq!(within(Duration::from_millis(1), move || never.recv().is_ok()), None);
+        drop(stays);
+    }
 }
