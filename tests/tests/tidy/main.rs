@@ -47,7 +47,12 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     ),
     (
         "collectives/src/",
-        &[&["membership", "preset", "route"], &["measure"], &["session", "communicator"], &["error_kind", "inspect"]],
+        &[
+            &["membership", "preset", "route"],
+            &["measure"],
+            &["session", "communicator"],
+            &["error_kind", "inspect", "named_options"],
+        ],
     ),
 ];
 
