@@ -67,6 +67,7 @@ impl CallError {
             CallError::OtherGroups { .. } | CallError::TimedOut { .. } => ErrorKind::Nobody,
             CallError::Drive(_) | CallError::Thread(_) | CallError::Random(_) => ErrorKind::System,
             CallError::TooLong { .. } => ErrorKind::TooLong,
+            CallError::Interrupted => ErrorKind::Cancelled,
             CallError::Refused { .. } | CallError::Withdrawn { .. } => ErrorKind::SomeFailed,
             CallError::Call(error) => error.kind(),
         }
