@@ -1,5 +1,6 @@
 //! Exit codes, and how failures become them.
 
+use crate::doctor::Fault;
 use ethbcast_collectives::ErrorKind;
 use std::fmt;
 use std::io::Write;
@@ -61,12 +62,23 @@ impl From<ErrorKind> for Code {
 pub struct Failure {
     code: Code,
     text: String,
+    fault: Option<Fault>,
 }
 
 impl Failure {
     /// A failure of the given kind.
     pub fn new(code: Code, text: impl fmt::Display) -> Failure {
-        Failure { code, text: text.to_string() }
+        Failure { code, text: text.to_string(), fault: None }
+    }
+
+    /// The same, as this fault, if it is one: its code is printed behind the sentence.
+    pub fn found(self, fault: impl Into<Option<Fault>>) -> Failure {
+        Failure { fault: fault.into(), ..self }
+    }
+
+    /// Which fault it is, if it is one that `ethbcast explain` knows.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
     }
 
     /// The exit code.
@@ -116,7 +128,9 @@ pub fn say(text: impl fmt::Display) {
 /// failure.
 pub fn finish(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    let code = error.downcast_ref::<Failure>().map_or(Code::System, Failure::code);
-    say(format_args!("ethbcast: {error:#}"));
+    let failure = error.downcast_ref::<Failure>();
+    let code = failure.map_or(Code::System, Failure::code);
+    let fault = failure.and_then(Failure::fault).map_or_else(String::new, |fault| format!(" [{}]", fault.code()));
+    say(format_args!("ethbcast: {error:#}{fault}"));
     ExitCode::from(code.number())
 }

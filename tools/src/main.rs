@@ -1,6 +1,7 @@
 //! `ethbcast`: the same bytes on every host of an Ethernet cluster, over raw frames.
 
 mod args;
+mod doctor;
 mod dump;
 mod exit;
 mod lab;
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Perf(args) => perf::run(args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Explain(args) => doctor::explain(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Man(args) => manual::write_pages(&args),

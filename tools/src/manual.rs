@@ -15,7 +15,7 @@ const FILE_PAGES: [(&str, &str); 1] = [("ethbcast-topology.5", include_str!("../
 
 const EXIT_STATUS: [(&str, &str); 8] = [
     ("0", "All receivers have verified everything."),
-    ("1", "Some receivers failed; each is named with its reason."),
+    ("1", "Some receivers failed; each is named with its reason. With doctor: something is wrong."),
     ("2", "Usage, or input that is malformed or contradicts itself."),
     ("3", "Nobody was there, the time was up, or the group is another sender's."),
     ("4", "The system or a permission: interface, capability, SOURCE, DEST."),

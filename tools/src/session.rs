@@ -1,6 +1,7 @@
 //! What commands on the wire share: how a session is opened, ended by a signal, and how its errors become exit codes.
 
 use crate::args::WireArgs;
+use crate::doctor;
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::signals::Interrupt;
 use crate::watcher::Watcher;
@@ -57,19 +58,21 @@ pub fn watch(session: &Session, options: &mut Options) -> Option<Watcher> {
 
 /// An error of the library with its exit code.
 pub fn failure(error: Error) -> Failure {
-    match &error {
+    let fault = doctor::of_session(&error);
+    let failure = match &error {
         Error::Station(error) => station_failure(error),
         Error::NobodyThere => {
             let help = "start `ethbcast send` with the same -g, or wait longer with --max-wait";
             Failure::new(Code::Nobody, format!("no sender was heard; {help}"))
         }
         _ => Failure::new(error.kind().into(), error),
-    }
+    };
+    failure.found(fault)
 }
 
 /// The same for an error of opening, which names the option that helps.
 fn station_failure(error: &StationError) -> Failure {
-    match error {
+    let failure = match error {
         StationError::GroupName { .. } => Failure::new(Code::Usage, format!("{error} with -g")),
         StationError::HostName { .. } => Failure::new(Code::Usage, format!("{error} with --host")),
         StationError::LargeMtu { wanted, interface, available } => {
@@ -77,7 +80,8 @@ fn station_failure(error: &StationError) -> Failure {
             Failure::new(Code::Usage, text)
         }
         _ => Failure::new(error.kind().into(), error),
-    }
+    };
+    failure.found(doctor::of_station(error))
 }
 
 /// An open port and who this host is on it.

@@ -1,5 +1,6 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod doctor;
 mod dump;
 mod lab;
 mod manual;
@@ -15,6 +16,7 @@ mod tree;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use doctor::{DoctorArgs, ExplainArgs};
 pub use dump::DumpArgs;
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
@@ -41,8 +43,8 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all receivers verified; 1 some failed; 2 usage; 3 nobody there, timed out, or \
-the group is taken; 4 system or permission; 5 integrity; 130/143 interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 all receivers verified; 1 some failed, or doctor found something; 2 usage; 3 \
+nobody there, timed out, or the group is taken; 4 system or permission; 5 integrity; 130/143 interrupted.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -61,6 +63,10 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Measure broadcast and barrier, run on every host.
     Perf(PerfArgs),
+    /// Look for what stands in the way on this host, and say the command that mends it.
+    Doctor(DoctorArgs),
+    /// Say what the code of a finding means.
+    Explain(ExplainArgs),
     /// Print the frames of a capture, or of an interface as they come and leave.
     Dump(DumpArgs),
     /// A cluster of network namespaces on this machine, to try things on.

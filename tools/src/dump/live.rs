@@ -2,6 +2,7 @@
 
 use super::{Captured, Dump};
 use crate::args::DumpArgs;
+use crate::doctor::{Fault, of_interface, of_open};
 use crate::exit::{Code, Failure, WithCode, say};
 use crate::signals::Interrupt;
 use ethbcast_transport::packet::{Capture, Interface};
@@ -15,9 +16,11 @@ use std::time::{Duration, SystemTime};
 /// A [`Failure`] whose code is the exit code.
 pub fn listen(args: &DumpArgs, interface: Option<&str>, dump: &mut Dump) -> anyhow::Result<()> {
     let interrupt = Interrupt::watch(true, || {}).code(Code::System)?;
-    let interface = Interface::find(interface).code(Code::System)?;
+    let interface =
+        Interface::find(interface).map_err(|error| Failure::new(Code::System, &error).found(of_interface(&error)))?;
     let groups: Vec<_> = args.group.iter().map(|group| group_mac(group)).collect();
-    let mut capture = Capture::open(&interface, args.ether_type, &groups).code(Code::System)?;
+    let mut capture = Capture::open(&interface, args.ether_type, &groups)
+        .map_err(|error| Failure::new(Code::System, &error).found(of_open(&error)))?;
     interrupt.heed();
     say(format_args!("ethbcast: frames of EtherType {} on {}", args.ether_type, interface.name));
     let mut ended = Ok(ControlFlow::Continue(()));
@@ -30,7 +33,8 @@ pub fn listen(args: &DumpArgs, interface: Option<&str>, dump: &mut Dump) -> anyh
         });
         arrived.map_err(|errno| {
             let name = &interface.name;
-            Failure::new(Code::System, format!("interface {name} has gone ({errno}): see `ip link show {name}`"))
+            let text = format!("interface {name} has gone ({errno}): see `ip link show {name}`");
+            Failure::new(Code::System, text).found(Fault::Down)
         })?;
         dump.flush()?;
     }

@@ -7,6 +7,7 @@ use super::Op;
 use super::pattern::Pattern;
 use super::report::{Report, Row};
 use crate::args::PerfArgs;
+use crate::doctor::of_call;
 use crate::exit::{Code, Failure, WithCode, fail, say};
 use crate::signals::Interrupt;
 use anyhow::bail;
@@ -211,5 +212,6 @@ fn mark(rank: u16, iteration: u32) -> u8 {
 }
 
 fn failure(error: Error) -> anyhow::Error {
-    Failure::new(error.kind().into(), error).into()
+    let fault = of_call(&error);
+    Failure::new(error.kind().into(), error).found(fault).into()
 }

@@ -3,7 +3,8 @@
 use super::Station;
 use super::report::{OWN_RANK, Report, host_of};
 use crate::args::ProbeArgs;
-use crate::exit::{Code, WithCode, fail};
+use crate::doctor::Fault;
+use crate::exit::{Code, Failure, WithCode};
 use crate::route::read_calibration;
 use ethbcast_collectives::measure::{
     Answerer, Finder, ProbeResult, ProbeSettings, Prober, ProcessorTime, Search, calibrate, host_costs,
@@ -28,11 +29,12 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = getrandom::u32().code(Code::System)?;
     // Before anything is measured: a file that cannot be merged is told now.
     let before = args.update.as_deref().map(read_calibration).transpose()?;
-    let hosts = find(args, &mut station, session)?;
+    let hosts = wanted(args, &mut station, session)?;
     if !args.wire.quiet {
         crate::exit::say(format_args!("probing {}", names(&hosts).join(", ")));
     }
-    let result = measure(&mut station, session, &hosts)?;
+    let settings = ProbeSettings::full(usize::from(station.wire.station.mtu_bytes));
+    let result = measure(&mut station, session, &hosts, settings)?;
     log_counters(&station.wire.port.counters());
     let path = args.out.as_deref().or(args.update.as_deref());
     if let Some(path) = path {
@@ -43,21 +45,31 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     verdict(&hosts, &result)
 }
 
-/// The hosts to measure: those named, or all that answer.
-fn find(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<Answerer>> {
-    let group = &args.wire.group;
-    let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
-    let wanted = Search { hosts: args.hosts.clone(), count: args.receivers.map(usize::from), patience };
-    let finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), group, wanted);
+/// Looks for hosts of the group that answer: those found, shorter names first (n2 before n10), and those that are
+/// missing of the ones named.
+///
+/// # Errors
+/// A failure whose code is the exit code: a signal, the socket.
+pub fn find(station: &mut Station, session: u32, wanted: Search) -> anyhow::Result<(Vec<Answerer>, Vec<String>)> {
+    let group = station.wire.station.group.clone();
+    let finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), &group, wanted);
     let mut finder = Alone::new(finder);
     station.drive(&mut finder, |finder, _| finder.part.is_done(), INTERRUPTED)?;
     let Alone { part: finder } = finder;
     let mut found = finder.found().to_vec();
-    // Shorter names first: n2 before n10.
     found.sort_by(|a, b| (a.host.len(), &a.host, a.mac).cmp(&(b.host.len(), &b.host, b.mac)));
-    let silent = finder.missing();
+    let missing = finder.missing().into_iter().map(str::to_owned).collect();
+    Ok((found, missing))
+}
+
+/// The hosts to measure: those named, or all that answer.
+fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<Answerer>> {
+    let group = &args.wire.group;
+    let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
+    let search = Search { hosts: args.hosts.clone(), count: args.receivers.map(usize::from), patience };
+    let (mut found, silent) = find(station, session, search)?;
     let help = format!("run `ethbcast probe --answer -g {group}` on it");
-    let nobody = |text: String| fail(Code::Nobody, text);
+    let nobody = |text: String| Err(Failure::new(Code::Nobody, text).found(Fault::Nobody).into());
     if !silent.is_empty() {
         return nobody(format!("no answer from {} within {patience:?}: {help}", silent.join(", ")));
     }
@@ -79,10 +91,18 @@ fn find(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result
     Ok(found)
 }
 
-fn measure(station: &mut Station, session: u32, hosts: &[Answerer]) -> anyhow::Result<ProbeResult> {
+/// Measures the way to these hosts, broadcast included.
+///
+/// # Errors
+/// As [`find`].
+pub fn measure(
+    station: &mut Station,
+    session: u32,
+    hosts: &[Answerer],
+    settings: ProbeSettings,
+) -> anyhow::Result<ProbeResult> {
     let targets = (OWN_RANK.0 + 1..).zip(hosts).map(|(rank, host)| Peer { rank: Rank(rank), mac: host.mac }).collect();
-    let settings =
-        ProbeSettings::full(usize::from(station.wire.station.mtu_bytes)).with_cast(station.wire.station.group_mac);
+    let settings = settings.with_cast(station.wire.station.group_mac);
     let prober = Prober::new(station.clock.now(), station.identity(session, OWN_RANK), targets, settings)
         .with_processor_time(ProcessorTime::new(processor_time));
     let mut prober = Alone::new(prober);
@@ -140,7 +160,7 @@ fn verdict(hosts: &[Answerer], result: &ProbeResult) -> anyhow::Result<()> {
         "no answer any more from {}: see that `ethbcast probe --answer` is still running there",
         silent.join(", ")
     );
-    fail(Code::Nobody, text)
+    Err(Failure::new(Code::Nobody, text).found(Fault::Nobody).into())
 }
 
 fn names(hosts: &[Answerer]) -> Vec<String> {

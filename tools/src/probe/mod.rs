@@ -4,13 +4,15 @@ mod answer;
 mod measure;
 mod report;
 
-use crate::args::ProbeArgs;
+use crate::args::{ProbeArgs, WireArgs};
 use crate::exit::{Code, WithCode};
 use crate::session::Wire;
 use crate::signals::Interrupt;
 use ethbcast_transport::packet::{Clock, PortConfig, Waker, drive};
 use ethbcast_transport::wire::{Identity, Rank};
 use ethbcast_transport::{Instant, Machine};
+pub use measure::{find, measure};
+pub use report::host_of;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use std::time::Duration;
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
-    let station = Station::open(&args)?;
+    let station = Station::open(&args.wire)?;
     if args.answer { answer::run(&args, station) } else { measure::run(&args, station) }
 }
 
@@ -31,21 +33,26 @@ fn machine() -> u64 {
 }
 
 /// The open port with all that it takes to run machines on it, one after the other.
-struct Station {
-    wire: Wire,
+pub struct Station {
+    /// The port, and who this host is on it.
+    pub wire: Wire,
     clock: Clock,
     waker: Waker,
     interrupt: Interrupt,
 }
 
 impl Station {
-    fn open(args: &ProbeArgs) -> anyhow::Result<Station> {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// A [`Failure`](crate::exit::Failure) with code 2 (group name) or 4 (interface, permission).
+    pub fn open(args: &WireArgs) -> anyhow::Result<Station> {
         let waker = Waker::new().code(Code::System)?;
         let interrupt = Interrupt::wake(&waker).code(Code::System)?;
-        let mut port = PortConfig::new(args.wire.ether_type);
+        let mut port = PortConfig::new(args.ether_type);
         // A loop that slept through arrivals between two frames of a message would be measured as the network's.
         port.receive_coalescing = Duration::ZERO;
-        let wire = Wire::open(&args.wire, port)?;
+        let wire = Wire::open(args, port)?;
         interrupt.heed();
         Ok(Station { wire, clock: Clock::start(), waker, interrupt })
     }

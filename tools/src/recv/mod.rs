@@ -3,6 +3,7 @@
 mod report;
 
 use crate::args::{RecvArgs, Verify};
+use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::Bar;
@@ -95,17 +96,19 @@ fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     }
     match (&args.pipe, &args.dest) {
         (Some(command), _) => Ok(Dest::Command(command.clone())),
-        (None, dest) => Dest::resolve(dest.as_deref().unwrap_or_default(), args.force).code(Code::System),
+        (None, dest) => Dest::resolve(dest.as_deref().unwrap_or_default(), args.force)
+            .map_err(|error| Failure::new(Code::System, error).found(Fault::Dest).into()),
     }
 }
 
 /// A failure, with what the command has to do with it.
 fn of_command(failed: anyhow::Error, args: &RecvArgs, landed: &Landed, was_ended: bool) -> anyhow::Error {
-    let code = failed.downcast_ref::<Failure>().map_or(Code::System, Failure::code);
+    let failure = failed.downcast_ref::<Failure>();
+    let (code, fault) = (failure.map_or(Code::System, Failure::code), failure.and_then(Failure::fault));
     match (&args.pipe, landed.command().failed_with()) {
         (Some(_), Some(own)) => Failure::new(Code::Command(own), failed).into(),
         (Some(command), None) if was_ended && !matches!(code, Code::Interrupted | Code::Terminated) => {
-            Failure::new(code, format!("{failed}; `{command}` had not taken all, and was ended")).into()
+            Failure::new(code, format!("{failed}; `{command}` had not taken all, and was ended")).found(fault).into()
         }
         _ => failed,
     }

@@ -1,6 +1,7 @@
 //! What the program does without a network: usage, plans, topologies, simulations. These tests need no root.
 
 mod dump;
+mod explain;
 mod manual;
 mod mpi_env;
 mod plan;

@@ -37,6 +37,8 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
         "simulate",
         "perf",
         "dump",
+        "doctor",
+        "explain",
         "lab-up",
         "lab-exec",
         "lab-each",
@@ -86,7 +88,7 @@ fn shells_are_told_the_commands_and_an_unknown_shell_which_there_are() {
     for shell in ["bash", "zsh", "fish"] {
         let ended = ended_here(&["completions", shell]);
         ended.assert_code(0);
-        for word in ["send", "recv", "min-receivers"] {
+        for word in ["send", "recv", "min-receivers", "doctor", "explain"] {
             assert!(ended.stdout_text().contains(word), "{shell} is not told of {word}");
         }
     }

@@ -8,7 +8,8 @@ use std::fs;
 fn a_dest_that_cannot_be_written_is_refused_at_once() {
     let site = Site::beside("dest", one_switch(2));
     let existing = site.file("existing", "old");
-    site.run("n1", &["recv", "-i", "eth0"], &existing).assert_refusal(4, &["existing", "exists", "--force"]);
+    site.run("n1", &["recv", "-i", "eth0"], &existing)
+        .assert_refusal(4, &["existing", "exists", "--force", "[E-DEST]"]);
     assert_eq!(fs::read(&existing).expect("still there"), b"old");
     let nowhere = site.path("no/such/file");
     site.run("n1", &["recv", "-i", "eth0"], &nowhere).assert_refusal(4, &["no/such", "does not exist", "mkdir -p"]);

@@ -42,7 +42,7 @@ fn a_file_larger_than_the_free_space_is_refused_before_its_first_byte() {
     let source = site.file("source.bin", content(1, 4 * MEBIBYTE));
     let receiver = site.start("n1", &["recv", "--once", "-i", "eth0", "--max-wait", "10"], disk.path.join("file"));
     let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "2"], &source);
-    receiver.end(LIMIT).assert_refusal(4, &["n1", "bytes free", "4194304", "make room"]);
+    receiver.end(LIMIT).assert_refusal(4, &["n1", "bytes free", "4194304", "make room", "[E-SPACE]"]);
     root.assert_refusal(3, &["0 of 1 receivers", "n1"]);
     assert_eq!(shown_in(&disk.path), [""; 0]);
 }
@@ -63,7 +63,7 @@ fn a_stream_that_outgrows_the_free_space_fails_there_alone_and_leaves_nothing() 
         send.stdin(fs::File::open(&source).expect("readable"));
         let root = Run::start("n0", send).end(Duration::from_secs(10));
         let [first, full, last] = runs.map(|run| run.end(LIMIT));
-        full.assert_refusal(4, &["No space", "make room"]);
+        full.assert_refusal(4, &["No space", "make room", "[E-SPACE]"]);
         first.assert_code(0);
         last.assert_code(0);
         root.assert_code(1);

@@ -12,10 +12,10 @@ fn an_interface_that_will_not_do_is_refused_with_what_to_type_instead() {
     let commands = [(&["send", "-n", "1"][..], source.as_path()), (&["recv"], &site.path("dest"))];
     for (command, path) in commands {
         let on = |host, interface: &[&str]| site.run(host, &[command, interface].concat(), path);
-        on("n0", &["-i", "eth7"]).assert_refusal(4, &["no interface eth7", "eth0", "-i"]);
-        on("n0", &["-i", "lo"]).assert_refusal(4, &["lo is not an Ethernet interface", "-i"]);
+        on("n0", &["-i", "eth7"]).assert_refusal(4, &["no interface eth7", "eth0", "-i", "[E-INTERFACE]"]);
+        on("n0", &["-i", "lo"]).assert_refusal(4, &["lo is not an Ethernet interface", "-i", "[E-INTERFACE]"]);
         site.set_up("n1", "ip", &["link", "set", "eth0", "down"]);
-        on("n1", &["-i", "eth0"]).assert_refusal(4, &["eth0 is down", "ip link set eth0 up"]);
+        on("n1", &["-i", "eth0"]).assert_refusal(4, &["eth0 is down", "ip link set eth0 up", "[E-DOWN]"]);
         on("n1", &[]).assert_refusal(4, &["no Ethernet interface is up", "ip link set"]);
         site.set_up("n1", "ip", &["link", "set", "eth0", "up"]);
     }
@@ -23,7 +23,7 @@ fn an_interface_that_will_not_do_is_refused_with_what_to_type_instead() {
     ["eth1", "eth2"].into_iter().for_each(|name| site.set_up("n0", "ip", &["link", "set", name, "up"]));
     site.run("n0", &["send", "-n", "1"], &source).assert_refusal(4, &["several", "eth0", "eth1", "eth2", "-i"]);
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "--mtu", "1501"], &source)
-        .assert_refusal(2, &["--mtu 1501", "at most 1500"]);
+        .assert_refusal(2, &["--mtu 1501", "at most 1500", "[E-MTU]"]);
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "--mtu", "100"], &source)
         .assert_refusal(2, &["100", "at least 576"]);
     // The only interface that is up needs no name.
@@ -39,7 +39,7 @@ fn without_root_the_tool_names_the_capability_it_needs_and_with_it_it_works() {
     let dest = directory.join("dest");
     for (command, path) in [(&["send", "-n", "1", "-i", "eth0"][..], &source), (&["recv", "-i", "eth0"], &dest)] {
         let refused = nobody.start(&site, "n0", "-all", command, path).end(LIMIT);
-        refused.assert_refusal(4, &["not permitted", "root", "cap_net_raw"]);
+        refused.assert_refusal(4, &["not permitted", "root", "cap_net_raw", "[E-CAPABILITY]"]);
     }
     nobody
         .start(&site, "n0", "-all", &["lab", "up", "--lab", &lab_name("never")], "2")

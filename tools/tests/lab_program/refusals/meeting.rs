@@ -10,9 +10,9 @@ fn when_nobody_is_there_both_sides_give_up_in_time() {
     let site = Site::beside("alone", one_switch(2));
     let source = site.file("source", "text");
     let sent = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "1"], &source);
-    sent.assert_refusal(3, &["0 of 1 receivers", "1 s", "ethbcast recv"]);
+    sent.assert_refusal(3, &["0 of 1 receivers", "1 s", "ethbcast recv", "[E-NOBODY]"]);
     let received = site.run("n1", &["recv", "-i", "eth0", "--max-wait", "1"], site.path("dest"));
-    received.assert_refusal(3, &["no sender was heard", "-g", "--max-wait"]);
+    received.assert_refusal(3, &["no sender was heard", "-g", "--max-wait", "[E-NOBODY]"]);
     for ended in [sent, received] {
         assert!((Duration::from_secs(1)..Duration::from_secs(3)).contains(&ended.took), "{:?}", ended.took);
     }

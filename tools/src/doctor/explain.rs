@@ -1,0 +1,21 @@
+//! `ethbcast explain`: what a code means.
+
+use super::Fault;
+use crate::args::ExplainArgs;
+use crate::exit::report;
+use clap::ValueEnum;
+
+/// Runs the command: one code, or the list of all.
+///
+/// # Errors
+/// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
+pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
+    let line = |fault: &Fault| format!("{:<13} {}", fault.code(), fault.says());
+    let text = match args.code {
+        Some(fault) => {
+            format!("{}: {}\nwhy   {}\nhelp  {}", fault.code(), fault.says(), fault.why(), fault.help())
+        }
+        None => Fault::value_variants().iter().map(line).collect::<Vec<_>>().join("\n"),
+    };
+    report(&text)
+}

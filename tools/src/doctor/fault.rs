@@ -1,0 +1,287 @@
+//! What can be wrong, by the code under which users are told of it.
+
+use clap::ValueEnum;
+
+/// What can be wrong: its code, and in a few words what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+pub enum Fault {
+    /// this process may not send raw frames
+    #[value(name = "E-CAPABILITY")]
+    Capability,
+    /// there is no such interface, it does not carry Ethernet, or it has to be chosen
+    #[value(name = "E-INTERFACE")]
+    Interface,
+    /// the interface is switched off
+    #[value(name = "E-DOWN")]
+    Down,
+    /// the interface has no link
+    #[value(name = "E-CARRIER")]
+    Carrier,
+    /// the MTU is too small, or not the same everywhere
+    #[value(name = "E-MTU")]
+    Mtu,
+    /// the link is slow
+    #[value(name = "E-SPEED")]
+    Speed,
+    /// the link is at half duplex
+    #[value(name = "E-DUPLEX")]
+    Duplex,
+    /// the interface is a part of a bridge, bond or team
+    #[value(name = "E-MEMBER")]
+    Member,
+    /// a rule of the firewall drops frames
+    #[value(name = "E-FILTER")]
+    Filter,
+    /// the card has few slots for frames that come
+    #[value(name = "E-RING")]
+    Ring,
+    /// a queueing discipline holds frames back, or loses them
+    #[value(name = "E-SHAPER")]
+    Shaper,
+    /// the kernel lacks something
+    #[value(name = "E-KERNEL")]
+    Kernel,
+    /// there is no memory for the receive ring
+    #[value(name = "E-MEMORY")]
+    Memory,
+    /// a limit of the process or the system is too low
+    #[value(name = "E-LIMIT")]
+    Limit,
+    /// the process that hands over packet sockets does not
+    #[value(name = "E-PORT")]
+    Port,
+    /// DEST cannot be written
+    #[value(name = "E-DEST")]
+    Dest,
+    /// DEST has too little room
+    #[value(name = "E-SPACE")]
+    Space,
+    /// nobody is heard, or not everybody
+    #[value(name = "E-NOBODY")]
+    Nobody,
+    /// long frames are lost on the way, short ones are not
+    #[value(name = "E-PATH")]
+    Path,
+    /// frames are lost on the way
+    #[value(name = "E-LOSS")]
+    Loss,
+    /// frames to all are held back on the way, frames to one are not
+    #[value(name = "E-STORM")]
+    Storm,
+    /// another sender has the group
+    #[value(name = "E-GROUP")]
+    Group,
+    /// the session has started, or is full
+    #[value(name = "E-LATE")]
+    Late,
+    /// another receiver has this host's name or interface
+    #[value(name = "E-TWIN")]
+    Twin,
+    /// the topology does not name this host
+    #[value(name = "E-TOPOLOGY")]
+    Topology,
+    /// the sender has asked for other hosts
+    #[value(name = "E-UNWANTED")]
+    Unwanted,
+    /// the sender is not heard any more
+    #[value(name = "E-SILENT")]
+    Silent,
+    /// the bytes are not the sender's
+    #[value(name = "E-DAMAGED")]
+    Damaged,
+}
+
+impl Fault {
+    /// Its code.
+    pub fn code(self) -> String {
+        self.to_possible_value().expect("none is hidden").get_name().to_owned()
+    }
+
+    /// What it says, in a few words.
+    pub fn says(self) -> String {
+        let value = self.to_possible_value().expect("none is hidden");
+        value.get_help().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// Why it matters.
+    pub fn why(self) -> &'static str {
+        self.explained().0
+    }
+
+    /// What is done about it in general.
+    pub fn help(self) -> &'static str {
+        self.explained().1
+    }
+
+    fn explained(self) -> (&'static str, &'static str) {
+        let found = EXPLAINED.iter().find(|(fault, ..)| *fault == self);
+        found.map(|(_, why, help)| (*why, *help)).expect("a test looks for every fault")
+    }
+}
+
+/// Why each matters, and what is done about it.
+const EXPLAINED: [(Fault, &str, &str); 28] = [
+    (
+        Fault::Capability,
+        "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
+         CAP_NET_RAW",
+        "setcap cap_net_raw+ep \"$(command -v ethbcast)\"; or run it as root; or let `ethbcast port --serve` of \
+         another user hand the socket over",
+    ),
+    (
+        Fault::Interface,
+        "frames leave by one Ethernet interface, which has to be named if there are several",
+        "`ip link` shows those there are; choose with -i",
+    ),
+    (Fault::Down, "an interface that is switched off sends and hears nothing", "ip link set IFACE up"),
+    (
+        Fault::Carrier,
+        "without a link to a switch nothing that is sent arrives anywhere",
+        "see to cable, transceiver and switch port; `ip link show IFACE` says NO-CARRIER as long as there is no link",
+    ),
+    (
+        Fault::Mtu,
+        "a frame costs hosts the same work whatever it carries, and a receiver whose MTU is below the sender's is \
+         turned away",
+        "ip link set IFACE mtu N, the same on all hosts, and no more than the switches carry; or `ethbcast send --mtu \
+         N`",
+    ),
+    (
+        Fault::Speed,
+        "the slowest cable sets the pace of all who wait for the same bytes",
+        "ethtool IFACE says what both ends can; another cable or port; ethtool -s IFACE autoneg on",
+    ),
+    (
+        Fault::Duplex,
+        "at half duplex frames collide whenever both ends send, and acknowledgements meet data all the time",
+        "let both ends negotiate, or set both: ethtool -s IFACE duplex full autoneg on, and the switch's port likewise",
+    ),
+    (
+        Fault::Member,
+        "what a bridge, bond or team takes from its port is not seen there: the port hears nothing, or only some \
+         frames",
+        "use the bridge or bond itself with -i; or take the interface out of it: ip link set IFACE nomaster",
+    ),
+    (
+        Fault::Filter,
+        "a rule that drops these frames makes a host deaf or mute, without a word to anybody",
+        "let the frames pass before the rule: nft insert rule FAMILY TABLE CHAIN ether type 0x88b5 accept",
+    ),
+    (
+        Fault::Ring,
+        "what comes while a processor is busy elsewhere waits in the card's ring, and is lost if that is full",
+        "ethtool -g IFACE says what the card can; ethtool -G IFACE rx N (the link goes away for a moment)",
+    ),
+    (
+        Fault::Shaper,
+        "what a host sends waits in a queue on its own way out, and all others wait for it",
+        "tc qdisc show dev IFACE; tc qdisc del dev IFACE root brings the usual one back",
+    ),
+    (
+        Fault::Kernel,
+        "frames are received through a ring that is shared with the kernel (AF_PACKET, Linux 4.20)",
+        "a newer kernel, with CONFIG_PACKET; modprobe af_packet if it is a module; /dev/urandom must be there",
+    ),
+    (
+        Fault::Memory,
+        "the ring has to hold all that can come before it is read; it is memory of the kernel, and counts for a \
+         container's limit",
+        "end other programs, or give the container or unit more memory (MemoryMax=)",
+    ),
+    (
+        Fault::Limit,
+        "a limit that is met in the middle of a transfer ends it there",
+        "`ulimit -a` shows the limits of a shell; a systemd unit has LimitFSIZE=, LimitNOFILE= and TasksMax=",
+    ),
+    (
+        Fault::Port,
+        "with $ETHBCAST_PORT a process without permission gets its socket from another, which has to be running",
+        "start `ethbcast port --serve $ETHBCAST_PORT` as root on this host, or unset ETHBCAST_PORT",
+    ),
+    (
+        Fault::Dest,
+        "what is received is written beside DEST first, so its directory has to be there and open to this user",
+        "mkdir -p the directory, let this user write there, or choose another DEST; --force replaces what is there",
+    ),
+    (
+        Fault::Space,
+        "a receiver without room for all of it is turned away before the start, or fails in the middle",
+        "df DIR and df -i DIR say what is left; make room, or choose another DEST",
+    ),
+    (
+        Fault::Nobody,
+        "frames reach only who listens: the same group, the same EtherType, the same VLAN and a network that carries \
+         frames (a cloud's mostly does not)",
+        "is `ethbcast recv` (or `ethbcast probe --answer`) running there with the same -g? `ethbcast doctor` there; \
+         is the switch's port in the same VLAN, and not isolated? `ethbcast dump -i IFACE` shows what comes",
+    ),
+    (
+        Fault::Path,
+        "frames longer than a switch or host on the way carries vanish there without a word",
+        "raise the MTU on the way, or send shorter frames: `ethbcast send --mtu N`, or ip link set IFACE mtu N",
+    ),
+    (
+        Fault::Loss,
+        "what is lost is sent again, and everybody behind it waits meanwhile",
+        "`ip -s link show IFACE` at both ends and the switch's counters say where; look at cable, transceiver and \
+         duplex",
+    ),
+    (
+        Fault::Storm,
+        "a switch that polices frames to all (storm control) throws most of a cast away, and some shut the port",
+        "send by --via chain, which needs none; or raise the limit: storm-control multicast level on the switch's \
+         ports, or a rule for EtherType 0x88b5",
+    ),
+    (
+        Fault::Group,
+        "a group has one sender at a time, so that receivers know whose bytes they get",
+        "wait until it has ended, or choose another group with -g on all hosts",
+    ),
+    (
+        Fault::Late,
+        "who comes when the bytes already flow has missed the first of them",
+        "wait for the next session, or let the sender take latecomers: `ethbcast send --late`",
+    ),
+    (
+        Fault::Twin,
+        "reports and plans know hosts by name and address: two with the same cannot be told apart",
+        "end the other receiver; give each host a name with --host; give cloned machines addresses of their own: ip \
+         link set IFACE address 02:…",
+    ),
+    (
+        Fault::Topology,
+        "a plan over switches needs the place of every host",
+        "add the host to the topology file, or call it what the file calls it with --host",
+    ),
+    (
+        Fault::Unwanted,
+        "with --hosts a sender takes these hosts and no others",
+        "add this host to --hosts, call it with --host what the sender expects, or choose another group with -g",
+    ),
+    (
+        Fault::Silent,
+        "without the sender nobody can say that the bytes are whole, so nothing is put in place",
+        "start the sender and this receiver again: what came is kept beside DEST and taken up",
+    ),
+    (
+        Fault::Damaged,
+        "bytes whose digest is not the sender's are never shown under DEST's name",
+        "send again; if it comes back, look for bad memory or a bad disk on the host that is named",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_fault_is_explained_once_and_every_explanation_is_of_one() {
+        let explained: HashSet<_> = EXPLAINED.iter().map(|(fault, ..)| *fault).collect();
+        assert_eq!(explained.len(), EXPLAINED.len(), "twice");
+        for fault in Fault::value_variants() {
+            assert!(explained.contains(fault), "{}", fault.code());
+            assert!(fault.code().starts_with("E-") && !fault.says().is_empty());
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The chains and rules of nftables, followed as a frame follows them.
+
+use super::condition::{Frames, Holds, is_ether_type};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fmt;
+
+/// More jumps in a row nftables does not allow.
+const MOST_JUMPS: usize = 16;
+
+/// A chain's full name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ChainName {
+    family: String,
+    table: String,
+    name: String,
+}
+
+impl ChainName {
+    /// That of a chain, or of the one a rule is in, which is called differently.
+    fn of(entry: &Value, key: &str) -> ChainName {
+        let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        ChainName { family: text("family"), table: text("table"), name: text(key) }
+    }
+}
+
+impl fmt::Display for ChainName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {} {}", self.family, self.table, self.name)
+    }
+}
+
+/// What becomes of frames in a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// All are let through.
+    Accepted,
+    /// All, or some, are dropped.
+    Dropped(Holds),
+    /// Those that come to its end go on.
+    GoOn,
+}
+
+/// All rules that there are.
+#[derive(Clone, Debug)]
+pub struct Ruleset<'a> {
+    bases: Vec<(ChainName, &'a Value)>,
+    rules: HashMap<ChainName, Vec<&'a Value>>,
+    devices: HashMap<ChainName, Vec<String>>,
+}
+
+impl<'a> Ruleset<'a> {
+    /// As `nft -j list ruleset` and `nft list ruleset` write it.
+    pub fn new(json: &'a Value, text: &str) -> Ruleset<'a> {
+        let entries = json["nftables"].as_array().map_or(&[][..], Vec::as_slice);
+        let of = |kind: &'static str| entries.iter().filter_map(move |entry| entry.get(kind));
+        let bases: Vec<_> = of("chain")
+            .filter(|chain| !chain["hook"].is_null())
+            .map(|chain| (ChainName::of(chain, "name"), chain))
+            .collect();
+        let mut rules: HashMap<_, Vec<_>> = HashMap::new();
+        for rule in of("rule") {
+            rules.entry(ChainName::of(rule, "chain")).or_default().push(&rule["expr"]);
+        }
+        let mut devices = devices_in(text);
+        for (name, chain) in &bases {
+            let named = |device: &Value| device.as_str().map(str::to_owned);
+            match &chain["dev"] {
+                Value::Array(list) => drop(devices.insert(name.clone(), list.iter().filter_map(named).collect())),
+                Value::String(device) => drop(devices.insert(name.clone(), vec![device.clone()])),
+                _ => {}
+            }
+        }
+        Ruleset { bases, rules, devices }
+    }
+
+    /// The chains that drop such frames, and which.
+    pub fn dropping(&self, frames: &Frames<'_>) -> Vec<(ChainName, &'static str)> {
+        let seen = self.bases.iter().filter(|(name, chain)| self.sees(name, chain, frames));
+        seen.filter_map(|(name, chain)| {
+            let fate = match self.follow(name, frames, 0) {
+                Fate::GoOn if chain["policy"] == "drop" => Fate::Dropped(Holds::Always),
+                fate => fate,
+            };
+            match fate {
+                Fate::Dropped(Holds::Always) => Some((name.clone(), "the frames")),
+                Fate::Dropped(_) => Some((name.clone(), "some frames")),
+                _ => None,
+            }
+        })
+        .collect()
+    }
+
+    /// Whether a chain sees these frames at all.
+    fn sees(&self, name: &ChainName, chain: &Value, frames: &Frames<'_>) -> bool {
+        match name.family.as_str() {
+            "netdev" => self.devices.get(name).is_some_and(|all| all.iter().any(|device| frames.is_on(device))),
+            "bridge" => frames.is_bridge && chain["hook"] != "forward",
+            _ => false,
+        }
+    }
+
+    /// What becomes of frames that come to the start of a chain.
+    fn follow(&self, name: &ChainName, frames: &Frames<'_>, jumps: usize) -> Fate {
+        let mut worst = Fate::GoOn;
+        for rule in self.rules.get(name).into_iter().flatten() {
+            let mut holds = Holds::Always;
+            for statement in rule.as_array().into_iter().flatten() {
+                holds = holds.min(reached(statement, frames));
+                if holds == Holds::Never {
+                    break;
+                }
+                let fate = match verdict(statement, frames) {
+                    Some(Verdict::Accept) => Fate::Accepted,
+                    Some(Verdict::Drop) => Fate::Dropped(holds),
+                    Some(Verdict::Return) if holds == Holds::Always => return worst,
+                    Some(Verdict::Jump(to)) if jumps < MOST_JUMPS => {
+                        self.follow(&ChainName { name: to.to_owned(), ..name.clone() }, frames, jumps + 1)
+                    }
+                    _ => continue,
+                };
+                match fate {
+                    Fate::Accepted if holds == Holds::Always => return if worst == Fate::GoOn { fate } else { worst },
+                    Fate::Dropped(some) if some.min(holds) == Holds::Always => return Fate::Dropped(Holds::Always),
+                    Fate::Dropped(_) => worst = Fate::Dropped(Holds::Sometimes),
+                    _ => {}
+                }
+            }
+        }
+        worst
+    }
+}
+
+/// What a rule says is to be done.
+enum Verdict<'a> {
+    Accept,
+    Drop,
+    Return,
+    Jump(&'a str),
+}
+
+/// How many frames come past a statement of a rule.
+fn reached(statement: &Value, frames: &Frames<'_>) -> Holds {
+    if let Some(condition) = statement.get("match") {
+        return frames.fit(condition);
+    }
+    match ["limit", "quota", "ct count", "xt"].map(|key| statement.get(key).is_some()) {
+        // What a match of xtables means is its own affair.
+        [.., true] => Holds::Never,
+        [false, false, false, false] => Holds::Always,
+        _ => Holds::Sometimes,
+    }
+}
+
+fn verdict<'a>(statement: &'a Value, frames: &Frames<'_>) -> Option<Verdict<'a>> {
+    let has = |key: &str| statement.get(key).is_some();
+    if let Some(map) = statement.get("vmap") {
+        let elements = map["data"]["set"].as_array().filter(|_| is_ether_type(&map["key"]))?;
+        let ours = elements.iter().find(|element| frames.is_of(&element[0]))?;
+        return verdict(&ours[1], frames);
+    }
+    let target = statement["jump"]["target"].as_str().or(statement["goto"]["target"].as_str());
+    match target {
+        Some(name) => Some(Verdict::Jump(name)),
+        None if has("accept") => Some(Verdict::Accept),
+        None if has("drop") || has("reject") => Some(Verdict::Drop),
+        None if has("return") => Some(Verdict::Return),
+        None => None,
+    }
+}
+
+/// The interfaces that chains are for, by the text.
+fn devices_in(text: &str) -> HashMap<ChainName, Vec<String>> {
+    let mut devices = HashMap::new();
+    let (mut table, mut chain) = (("", ""), "");
+    for line in text.lines().map(str::trim) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["table", family, name, "{"] => table = (family, name),
+            ["chain", name, "{"] => chain = name,
+            ["type", ..] => {
+                let (family, table) = (table.0.to_owned(), table.1.to_owned());
+                let name = ChainName { family, table, name: chain.to_owned() };
+                devices.insert(name, listed(line));
+            }
+            _ => {}
+        }
+    }
+    devices
+}
+
+/// The names in `… device "eth0" priority …` or `… devices = { eth0, "eth1" } priority …`.
+fn listed(line: &str) -> Vec<String> {
+    let one = line.split_once(" device ").and_then(|(_, after)| after.split_whitespace().next());
+    let many = line.split_once(" devices = {").and_then(|(_, after)| after.split('}').next());
+    let names = one.or(many).unwrap_or_default().split(',');
+    names.map(|name| name.trim().trim_matches('"').to_owned()).filter(|name| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

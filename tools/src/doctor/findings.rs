@@ -1,0 +1,142 @@
+//! What was found, and how it is mended.
+
+use super::Fault;
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+
+/// How something is mended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fix {
+    /// By a line for the shell that changes nothing which anybody may have meant: `--fix` runs it.
+    Safe(String),
+    /// By a line for the shell that its user decides on.
+    Command(String),
+    /// By hand, at another place.
+    Words(String),
+}
+
+impl Fix {
+    fn text(&self) -> &str {
+        match self {
+            Fix::Safe(text) | Fix::Command(text) | Fix::Words(text) => text,
+        }
+    }
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    fault: Fault,
+    what: String,
+    fix: Fix,
+}
+
+/// What was found, and what could not be looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    list: Vec<Finding>,
+    unchecked: Vec<String>,
+    fixed: Vec<String>,
+}
+
+impl Findings {
+    /// Adds something that is wrong.
+    pub fn add(&mut self, fault: Fault, what: impl ToString, fix: Fix) {
+        self.list.push(Finding { fault, what: what.to_string(), fix });
+    }
+
+    /// Whatever is not looked at is said: silence means that all is well.
+    pub fn skip(&mut self, what: impl ToString) {
+        self.unchecked.push(what.to_string());
+    }
+
+    /// Whether something is wrong without which no frame comes or goes.
+    pub fn is_cut_off(&self) -> bool {
+        use Fault::{Capability, Carrier, Down, Interface, Kernel, Memory};
+        let cuts = [Capability, Carrier, Down, Interface, Kernel, Memory];
+        self.list.iter().any(|finding| cuts.contains(&finding.fault))
+    }
+
+    /// How many things are wrong.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Runs the commands that are safe to run; those that succeeded.
+    pub fn fix(&self) -> Vec<String> {
+        let lines = self.list.iter().filter_map(|finding| match &finding.fix {
+            Fix::Safe(line) => Some(line),
+            _ => None,
+        });
+        let succeeds = |line: &&String| {
+            let status = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::null()).status();
+            status.is_ok_and(|status| status.success())
+        };
+        lines.filter(succeeds).cloned().collect()
+    }
+
+    /// The same, found after these commands were run.
+    pub fn after(mut self, fixed: Vec<String>) -> Findings {
+        self.fixed = fixed;
+        self
+    }
+
+    /// As JSON.
+    pub fn json(&self, interface: Option<&str>) -> Value {
+        let finding = |finding: &Finding| {
+            let Finding { fault, what, fix } = finding;
+            json!({
+                "code": fault.code(),
+                "what": what,
+                "why": fault.why(),
+                "fix": fix.text(),
+                "fix_is_command": !matches!(fix, Fix::Words(_)),
+                "fix_is_safe": matches!(fix, Fix::Safe(_)),
+            })
+        };
+        json!({
+            "schema": 1,
+            "interface": interface,
+            "findings": self.list.iter().map(finding).collect::<Vec<_>>(),
+            "fixed": self.fixed,
+            "not_checked": self.unchecked,
+        })
+    }
+
+    /// As lines for people.
+    pub fn text(&self, interface: Option<&str>) -> String {
+        let mut lines: Vec<_> = self.fixed.iter().map(|line| format!("fixed: {line}")).collect();
+        for Finding { fault, what, fix } in &self.list {
+            lines.push(format!("{}  {what}\n  why  {}\n  fix  {}", fault.code(), fault.why(), fix.text()));
+        }
+        lines.extend(self.unchecked.iter().map(|what| format!("not checked: {what}")));
+        if self.list.is_empty() {
+            lines.push(format!("nothing wrong was found on {}", interface.unwrap_or("this host")));
+        }
+        lines.join("\n")
+    }
+}
+
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_one_word_for_a_shell_whatever_it_is() {
+        for word in ["/plain/path", "two words", "it's", "$(reboot)", "", "a;b"] {
+            let line = format!("printf %s {}", quoted(word));
+            let output = Command::new("sh").args(["-c", &line]).output().expect("there is a shell");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), word, "{line}");
+        }
+    }
+}

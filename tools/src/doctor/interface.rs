@@ -1,0 +1,56 @@
+//! The interface: is it there, is it on, and may this process use it?
+
+use super::{Findings, Fix, of_interface, of_open, quoted};
+use crate::args::WireArgs;
+use ethbcast_transport::packet::{Capture, Interface, InterfaceError, OpenError};
+
+/// Looks at the interface that a session would use; which it is, if there is one that is on.
+pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
+    match Interface::find(args.interface.as_deref()) {
+        Ok(interface) => {
+            socket(&interface, args, findings);
+            Some(interface)
+        }
+        Err(error) => {
+            findings.add(of_interface(&error), &error, instead(&error));
+            None
+        }
+    }
+}
+
+/// What to do about an interface that will not do.
+fn instead(error: &InterfaceError) -> Fix {
+    let up = |name: &str| Fix::Safe(format!("ip link set {} up", quoted(name)));
+    let choose = |name: &str| Fix::Command(format!("ethbcast doctor -i {}", quoted(name)));
+    match error {
+        InterfaceError::Down { name } => up(name),
+        InterfaceError::Ambiguous { usable } => choose(&usable[0]),
+        InterfaceError::Unknown { .. } | InterfaceError::NotEthernet { .. } => match Interface::find(None) {
+            Ok(other) => choose(&other.name),
+            Err(InterfaceError::Ambiguous { usable }) => choose(&usable[0]),
+            Err(_) => Fix::Words("look for one with `ip link`, and bring it up".to_owned()),
+        },
+        // Which of several was meant is not known: nothing is switched on unasked.
+        InterfaceError::NoneUsable { .. } | InterfaceError::System { .. } | _ => {
+            Fix::Words("look for one with `ip link`, and bring it up with `ip link set NAME up`".to_owned())
+        }
+    }
+}
+
+/// Whether a packet socket with a ring can be had, on this interface and for these frames.
+fn socket(interface: &Interface, args: &WireArgs, findings: &mut Findings) {
+    let Err(error) = Capture::open(interface, args.ether_type, &[]) else { return };
+    let fix = match &error {
+        // Who may not open one is handed one.
+        OpenError::Permission { .. } if std::env::var_os("ETHBCAST_PORT").is_some() => {
+            return findings.skip("the permission for raw frames: $ETHBCAST_PORT is to hand over the socket");
+        }
+        OpenError::Permission { .. } => {
+            let own = std::env::current_exe().map_or("ethbcast".into(), |path| path.display().to_string());
+            Fix::Command(format!("setcap cap_net_raw+ep {}", quoted(&own)))
+        }
+        OpenError::Memory { .. } => Fix::Words("end other programs, or raise the container's limit".to_owned()),
+        _ => Fix::Command("modprobe af_packet".to_owned()),
+    };
+    findings.add(of_open(&error), &error, fix);
+}

@@ -1,0 +1,96 @@
+//! The link: plugged in, fast, with frames as long as they should be, and nobody else's?
+
+use super::outside::json_of;
+use super::{Fault, Findings, Fix, quoted};
+use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
+use ethbcast_transport::packet::Interface;
+use serde_json::Value;
+use std::fs;
+
+/// What Ethernet carries everywhere.
+const USUAL_MTU_BYTES: usize = 1500;
+/// What fast networks are usually set to.
+const JUMBO_MTU_BYTES: usize = 9000;
+/// From this rate on the processors of hosts are slower than the link, with frames of the usual MTU.
+const FAST_MBIT: u64 = 25_000;
+/// Below this something is wrong with a cable of today.
+const SLOW_MBIT: u64 = 1000;
+
+/// Looks at the link of an interface; what iproute2 knows of it.
+pub fn check(interface: &Interface, findings: &mut Findings) -> Value {
+    let name = &interface.name;
+    let link = match json_of("ip", &["-j", "-d", "link", "show", "dev", name]) {
+        Ok(links) => links[0].clone(),
+        Err(why) => {
+            findings.skip(format!("link, bridge, bond: {why}"));
+            Value::Null
+        }
+    };
+    let has_flag = |wanted: &str| link["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == wanted));
+    if has_flag("NO-CARRIER") {
+        let fix = format!("see to cable, transceiver and switch port, until `ip link show {name}` says LOWER_UP");
+        findings.add(Fault::Carrier, format!("{name} has no link: no cable, or its other end is off"), Fix::Words(fix));
+    }
+    if !link["xdp"].is_null() {
+        findings.skip(format!("what the XDP program on {name} does with frames: `ip link show {name}`"));
+    }
+    mtu(interface, findings);
+    rate(interface, findings);
+    membership(name, &link, findings);
+    link
+}
+
+fn mtu(interface: &Interface, findings: &mut Findings) {
+    let Interface { name, mtu_bytes, .. } = interface;
+    let least = usize::from(LEAST_MTU_BYTES);
+    let what = if *mtu_bytes < least {
+        format!("the MTU of {name} is {mtu_bytes}: at least {least} are needed")
+    } else if *mtu_bytes < USUAL_MTU_BYTES {
+        format!("the MTU of {name} is {mtu_bytes}: a sender with the usual {USUAL_MTU_BYTES} turns this host away")
+    } else {
+        return;
+    };
+    findings.add(Fault::Mtu, what, Fix::Command(format!("ip link set {} mtu {USUAL_MTU_BYTES}", quoted(name))));
+}
+
+/// Rate and duplex, where the kernel shows them: `/sys` may be another network namespace's.
+fn rate(interface: &Interface, findings: &mut Findings) {
+    let Interface { name, index, mac, mtu_bytes } = interface;
+    let read = |what: &str| fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok();
+    let says = |what: &str, own: String| read(what).is_some_and(|text| text.trim() == own);
+    if !says("ifindex", index.to_string()) || !says("address", mac.to_string()) {
+        return findings.skip("rate and duplex: /sys shows another network namespace, or is not there");
+    }
+    // A driver that does not know says -1, or refuses.
+    let Some(mbit) = read("speed").and_then(|text| text.trim().parse::<u64>().ok()).filter(|&mbit| mbit > 0) else {
+        return findings.skip(format!("rate and duplex: the driver of {name} does not tell"));
+    };
+    let own = quoted(name);
+    if mbit < SLOW_MBIT {
+        let fix = format!("ethtool -s {own} speed {SLOW_MBIT} duplex full autoneg on");
+        findings.add(Fault::Speed, format!("{name} runs at {mbit} Mbit/s"), Fix::Command(fix));
+    }
+    if read("duplex").is_some_and(|text| text.trim() == "half") {
+        let fix = format!("ethtool -s {own} duplex full autoneg on");
+        findings.add(Fault::Duplex, format!("{name} runs at half duplex"), Fix::Command(fix));
+    }
+    if mbit >= FAST_MBIT && *mtu_bytes <= USUAL_MTU_BYTES {
+        let what = format!(
+            "{name} runs at {mbit} Mbit/s with an MTU of {mtu_bytes}: 6 times as many frames as with \
+             {JUMBO_MTU_BYTES}, more than processors can handle at that rate"
+        );
+        findings.add(Fault::Mtu, what, Fix::Command(format!("ip link set {own} mtu {JUMBO_MTU_BYTES}")));
+    }
+}
+
+/// Whether it is a port of another interface, which takes its frames.
+fn membership(name: &str, link: &Value, findings: &mut Findings) {
+    let Some(master) = link["master"].as_str() else { return };
+    let kind = link["linkinfo"]["info_slave_kind"].as_str().unwrap_or("interface");
+    // A VRF has to do with IP alone.
+    if kind == "vrf" {
+        return;
+    }
+    let what = format!("{name} is a port of the {kind} {master}: use that with -i {master}, or take {name} out of it");
+    findings.add(Fault::Member, what, Fix::Command(format!("ip link set {} nomaster", quoted(name))));
+}

@@ -1,0 +1,78 @@
+//! `ethbcast doctor`: what stands in the way on this host and on the way to others, why it matters, and the command
+//! that mends it. `ethbcast explain`: what the code of a refusal or finding means.
+
+mod dest;
+mod explain;
+mod fault;
+mod filter;
+mod findings;
+mod interface;
+mod limits;
+mod link;
+mod outside;
+mod peer;
+mod queue;
+mod refusals;
+mod ring;
+
+use crate::args::DoctorArgs;
+use crate::exit::{Code, fail, report};
+pub use explain::explain;
+pub use fault::Fault;
+use findings::{Findings, Fix, quoted};
+pub use refusals::{of_call, of_interface, of_open, of_session, of_station};
+
+/// Runs the command.
+///
+/// # Errors
+/// A [`Failure`](crate::exit::Failure) with code 1 if something is wrong, 130 or 143 if it was interrupted.
+pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
+    let (mut interface, mut findings) = look(args)?;
+    if args.fix {
+        let mut fixed = Vec::new();
+        // What is switched on now may have more to show, such as an interface without a link.
+        loop {
+            let now = findings.fix();
+            if now.iter().all(|line| fixed.contains(line)) {
+                break;
+            }
+            fixed.extend(now);
+            (interface, findings) = look(args)?;
+        }
+        findings = findings.after(fixed);
+    }
+    let interface = interface.as_deref();
+    match (args.wire.json, args.wire.quiet) {
+        (true, _) => report(&findings.json(interface).to_string())?,
+        (false, true) => {}
+        (false, false) => report(&findings.text(interface))?,
+    }
+    match findings.count() {
+        0 => Ok(()),
+        1 => fail(Code::SomeFailed, "1 thing is wrong; `ethbcast explain CODE` says more"),
+        count => fail(Code::SomeFailed, format!("{count} things are wrong; `ethbcast explain CODE` says more of each")),
+    }
+}
+
+/// The interface that it is about, if there is one, and what is wrong.
+fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
+    let mut findings = Findings::default();
+    let found = interface::check(&args.wire, &mut findings);
+    if let Some(interface) = &found {
+        let link = link::check(interface, &mut findings);
+        ring::check(&interface.name, &mut findings);
+        queue::check(&interface.name, &mut findings);
+        filter::check(interface, args, &link, &mut findings);
+    }
+    if let Some(dest) = &args.dest {
+        dest::check(dest, args.size, &mut findings);
+    }
+    limits::check(args.size, &mut findings);
+    match &args.peer {
+        // Whoever may not send or is not plugged in hears nobody, and that is said already.
+        Some(_) if findings.is_cut_off() => findings.skip("the way to other hosts, as long as this one is cut off"),
+        Some(hosts) => peer::check(args, hosts, &mut findings)?,
+        None => {}
+    }
+    Ok((found.map(|interface| interface.name), findings))
+}

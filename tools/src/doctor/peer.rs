@@ -1,0 +1,117 @@
+//! The way to other hosts: do frames arrive, long ones too, all of them, and those to all?
+
+use super::{Fault, Findings, Fix, quoted};
+use crate::args::DoctorArgs;
+use crate::exit::{Code, Failure, WithCode};
+use crate::probe::{Station, find, host_of, measure};
+use ethbcast_collectives::measure::{Answerer, CastFinding, ProbeResult, ProbeSettings, Search};
+use std::time::Duration;
+
+/// How long to look for hosts that answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A loss below this is one of a cable's bad moments.
+const LOSS: f64 = 0.001;
+
+/// Measures the way to these hosts, or to all that answer.
+///
+/// # Errors
+/// A failure whose code is the exit code: a signal, the socket.
+pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> anyhow::Result<()> {
+    let mut station = match Station::open(&args.wire) {
+        Ok(station) => station,
+        // What keeps a session from starting is among the findings; what only the command line can mend is not.
+        Err(error) if error.downcast_ref::<Failure>().is_some_and(|failure| failure.fault().is_some()) => {
+            findings.skip(format!("the way to other hosts: {error}"));
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let session = getrandom::u32().code(Code::System)?;
+    let search = Search { hosts: hosts.to_vec(), count: None, patience: PATIENCE };
+    let (mut found, missing) = find(&mut station, session, search)?;
+    if !hosts.is_empty() {
+        found.retain(|answerer| hosts.contains(&answerer.host));
+    }
+    let group = &args.wire.group;
+    let answer = format!("ethbcast probe --answer -g {}", quoted(group));
+    let fix = Fix::Words(format!(
+        "run `{answer}` there; if it runs, `ethbcast doctor` there; see that the switch's ports are in one VLAN, and \
+         that each host has an address of its own (`ip link`)"
+    ));
+    if found.is_empty() && hosts.is_empty() {
+        findings.add(Fault::Nobody, format!("no host of group {group} answers within {PATIENCE:?}"), fix.clone());
+    }
+    for host in missing {
+        findings.add(
+            Fault::Nobody,
+            format!("{host} of group {group} does not answer within {PATIENCE:?}"),
+            fix.clone(),
+        );
+    }
+    if !found.is_empty() {
+        let mtu_bytes = usize::from(station.wire.station.mtu_bytes);
+        let result = measure(&mut station, session, &found, settings(mtu_bytes))?;
+        judge(&station.wire.port.interface().name, mtu_bytes, &found, &result, findings);
+    }
+    Ok(())
+}
+
+/// Enough frames to see losses of a part in a thousand, and no more.
+fn settings(mtu_bytes: usize) -> ProbeSettings {
+    let full = ProbeSettings::full(mtu_bytes);
+    let longest = *full.sizes_bytes.iter().filter(|&&bytes| bytes <= mtu_bytes).max().expect("a full frame is one");
+    ProbeSettings {
+        sizes_bytes: vec![full.sizes_bytes[0], longest],
+        trains: Duration::from_millis(300),
+        train_max: Duration::from_millis(100),
+        budget: Duration::from_secs(10),
+        ..full
+    }
+}
+
+/// What the measurements say is wrong.
+fn judge(interface: &str, mtu_bytes: usize, hosts: &[Answerer], result: &ProbeResult, findings: &mut Findings) {
+    for &rank in &result.silent {
+        let host = &host_of(hosts, rank).host;
+        let words =
+            format!("see that `ethbcast probe --answer` is still running on {host}, and `ethbcast doctor` there");
+        findings.add(Fault::Nobody, format!("{host} was heard, and does not answer any more"), Fix::Words(words));
+    }
+    for target in &result.targets {
+        let answerer = host_of(hosts, target.peer.rank);
+        let host = &answerer.host;
+        let path_bytes = target.path_mtu_bytes.unwrap_or(mtu_bytes);
+        if answerer.mtu_bytes != mtu_bytes {
+            let what = format!("{host} has an MTU of {}, {interface} here {mtu_bytes}", answerer.mtu_bytes);
+            let words = "ip link set IFACE mtu N, the same on both; `ethbcast doctor` there says more";
+            findings.add(Fault::Mtu, what, Fix::Words(words.to_owned()));
+        } else if path_bytes < mtu_bytes {
+            let what = format!("frames longer than {path_bytes} bytes do not come back from {host}");
+            let words = format!(
+                "raise the MTU on the way to {mtu_bytes}: switches, and rules that `ethbcast doctor` finds on {host}; \
+                 or send with --mtu {path_bytes}"
+            );
+            findings.add(Fault::Path, what, Fix::Words(words));
+        }
+        if target.loss >= LOSS {
+            let what = format!("{:.1} % of the frames to {host} are lost", target.loss * 100.0);
+            let words = format!(
+                "`ethbcast doctor` and `ip -s link` on {host}; the counters of the switch's ports; another cable"
+            );
+            findings.add(Fault::Loss, what, Fix::Words(words));
+        }
+    }
+    let what = match result.cast {
+        CastFinding::Policed { knee_frames_per_second: 0 } => {
+            "no frame to all arrives, while frames to one do".to_owned()
+        }
+        CastFinding::Policed { knee_frames_per_second } => {
+            format!("only about {knee_frames_per_second} frames/s to all arrive, while frames to one do")
+        }
+        CastFinding::FullRate => return,
+        CastFinding::NotMeasured => return findings.skip("frames to all: nobody could say how many arrived"),
+    };
+    let words = "send --via chain; or see what `ethbcast doctor` says on those hosts, and raise the limit of storm \
+                 control on the switch's ports";
+    findings.add(Fault::Storm, what, Fix::Words(words.to_owned()));
+}

@@ -1,0 +1,86 @@
+//! Which fault an error of the libraries is: so that every refusal has the code of what the doctor would find.
+
+use super::Fault;
+use ethbcast_collectives::communicator::{CommunicatorError, Error as CallError};
+use ethbcast_collectives::membership::live::StationError;
+use ethbcast_collectives::session::{Error, Outcome, Refusal, RootFailure};
+use ethbcast_transport::packet::{DriveError, InterfaceError, NodeError, OpenError};
+
+/// The fault that an error of a session is, if it is one that has a code; the command line's own mistakes have none.
+pub fn of_session(error: &Error) -> Option<Fault> {
+    Some(match error {
+        Error::Station(error) => return of_station(error),
+        Error::Drive(error) => of_drive(error),
+        Error::Resources(_) => Fault::Limit,
+        Error::Random(_) => Fault::Kernel,
+        Error::NotInTopology { .. } => Fault::Topology,
+        Error::NotStarted(RootFailure::TooFew { .. }) | Error::NobodyThere => Fault::Nobody,
+        Error::NotStarted(RootFailure::GroupTaken { .. }) => Fault::Group,
+        Error::Refused { why, .. } => of_refusal(*why),
+        Error::SenderSilent | Error::Unconfirmed => Fault::Silent,
+        Error::Damaged(_) => Fault::Damaged,
+        Error::Write { outcome: Outcome::NoSpace, .. } => Fault::Space,
+        Error::Write { outcome: Outcome::WriteFailed, .. } => Fault::Dest,
+        _ => return None,
+    })
+}
+
+/// The same for an error of a communicator.
+pub fn of_call(error: &CallError) -> Option<Fault> {
+    Some(match error {
+        CallError::Station(error) => return of_station(error),
+        CallError::Node(NodeError::Open(error)) => of_open(error),
+        CallError::Drive(error) => of_drive(error),
+        CallError::Thread(_) => Fault::Limit,
+        CallError::Random(_) => Fault::Kernel,
+        CallError::OtherGroups { .. } | CallError::Call(CommunicatorError::Missing { .. }) => Fault::Nobody,
+        CallError::Call(CommunicatorError::Mtu { .. }) => Fault::Mtu,
+        _ => return None,
+    })
+}
+
+/// The same for an error of opening.
+pub fn of_station(error: &StationError) -> Option<Fault> {
+    Some(match error {
+        StationError::LargeMtu { .. } | StationError::SmallMtu { .. } => Fault::Mtu,
+        StationError::Interface(error) => of_interface(error),
+        StationError::Open(error) => of_open(error),
+        _ => return None,
+    })
+}
+
+/// The same for an interface that will not do.
+pub fn of_interface(error: &InterfaceError) -> Fault {
+    if matches!(error, InterfaceError::Down { .. }) { Fault::Down } else { Fault::Interface }
+}
+
+/// The same for a socket that cannot be opened.
+pub fn of_open(error: &OpenError) -> Fault {
+    match error {
+        OpenError::Permission { .. } => Fault::Capability,
+        OpenError::Served { .. } => Fault::Port,
+        OpenError::Down { .. } => Fault::Down,
+        OpenError::Memory { .. } => Fault::Memory,
+        _ => Fault::Kernel,
+    }
+}
+
+fn of_drive(error: &DriveError) -> Fault {
+    match error {
+        DriveError::InterfaceDown { .. } => Fault::Down,
+        DriveError::MtuLowered { .. } | DriveError::FrameTooLong { .. } => Fault::Mtu,
+        _ => Fault::Interface,
+    }
+}
+
+fn of_refusal(why: Refusal) -> Fault {
+    match why {
+        Refusal::SmallMtu => Fault::Mtu,
+        Refusal::NoSpace => Fault::Space,
+        Refusal::Late => Fault::Late,
+        Refusal::Twin => Fault::Twin,
+        Refusal::NotInTopology => Fault::Topology,
+        Refusal::Path => Fault::Path,
+        Refusal::NotWanted => Fault::Unwanted,
+    }
+}
