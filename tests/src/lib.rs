@@ -6,6 +6,7 @@ pub mod communicator;
 pub mod fuzz;
 pub mod lab;
 pub mod mutants;
+pub mod quiet;
 pub mod session;
 pub mod soak;
 pub mod stream;

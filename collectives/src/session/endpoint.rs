@@ -156,6 +156,11 @@ impl<C, E> Endpoint<C, E> {
         self.events.pop_front()
     }
 
+    /// Control messages that wait to be sent, to members and to the group; what answers strangers is not among them.
+    pub(super) fn waiting_frames(&self) -> usize {
+        self.control.waiting().0
+    }
+
     /// What waits to be sent.
     pub(super) fn memory(&self) -> ControlMemory {
         let of = |queue: &ControlQueue| {

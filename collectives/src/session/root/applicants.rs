@@ -55,6 +55,8 @@ struct Candidate {
     standing: Standing,
     heard_at: Instant,
     rival: Option<Rival>,
+    /// Its place in the queue of those who wait to be reached: one that asks, leaves and asks again has another.
+    ticket: u64,
     /// When it was last let know that the root is alive.
     greeted_at: Instant,
 }
@@ -82,6 +84,8 @@ pub(super) struct Applicants {
     /// Those who wait to be reached, in the order in which they came; some of them have gone, or been reached.
     unreached: VecDeque<(MacAddr, u64)>,
     unreached_count: usize,
+    /// Places in the queue that were given out.
+    tickets: u64,
 }
 
 impl Applicants {
@@ -111,12 +115,14 @@ impl Applicants {
         let holds = features & HOLDS != 0;
         let applicant = Applicant { host: host.clone(), mac, nonce: *nonce, holds };
         let (standing, rival) = (Standing::Unreached, None);
-        self.candidates.insert(mac, Candidate { applicant, standing, heard_at: now, rival, greeted_at: now });
-        self.unreached.push_back((mac, *nonce));
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.candidates.insert(mac, Candidate { applicant, standing, heard_at: now, rival, ticket, greeted_at: now });
+        self.unreached.push_back((mac, ticket));
         self.unreached_count += 1;
         // Those that have gone or been reached meanwhile leave the queue before they are as many as those who wait.
         if self.unreached.len() > 2 * self.unreached_count + SPARE_PLACES {
-            self.unreached.retain(|&(mac, nonce)| self.candidates.get(&mac).is_some_and(|one| one.is_waiting(nonce)));
+            self.unreached.retain(|&(mac, ticket)| self.candidates.get(&mac).is_some_and(|one| one.is_waiting(ticket)));
         }
         if self.unreached_count <= FEW_UNREACHED { Answer::Check } else { Answer::Wait }
     }
@@ -129,8 +135,8 @@ impl Applicants {
     /// Who waits longest of too many that nobody has reached: it gives way.
     pub(super) fn evict(&mut self) -> Option<MacAddr> {
         while self.unreached.len() > MOST_UNREACHED {
-            let (mac, nonce) = self.unreached.pop_front()?;
-            if self.candidates.get(&mac).is_some_and(|candidate| candidate.is_waiting(nonce)) {
+            let (mac, ticket) = self.unreached.pop_front()?;
+            if self.candidates.get(&mac).is_some_and(|candidate| candidate.is_waiting(ticket)) {
                 self.remove(mac);
                 return Some(mac);
             }
@@ -263,9 +269,9 @@ enum RivalFate {
 }
 
 impl Candidate {
-    /// Whether it waits to be reached since this run of it asked.
-    fn is_waiting(&self, nonce: u64) -> bool {
-        self.applicant.nonce == nonce && self.standing == Standing::Unreached
+    /// Whether it waits to be reached in this place of the queue.
+    fn is_waiting(&self, ticket: u64) -> bool {
+        self.ticket == ticket && self.standing == Standing::Unreached
     }
 
     /// It has repeated its request.

@@ -261,7 +261,7 @@ impl Running {
             self.timers.set(Wait::Announce, now + timing.announce * if endpoint.config().late { 1 } else { 5 });
         }
         if self.timers.take_due(Wait::View, now) {
-            if self.telling.is_on_its_way(endpoint) {
+            if self.telling.put_off(endpoint) {
                 self.timers.set(Wait::View, now + timing.view);
             } else {
                 self.send_view(now, endpoint);

@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 /// it.
 const TIMES_TO_ALL: u32 = 3;
 
+/// So many repetitions in a row are put off, a second of them.
+const MOST_PUT_OFF: u32 = 20;
+
 /// So many are sent it alone at a time.
 const MOST_ALONE: usize = 4;
 
@@ -19,6 +22,7 @@ const MOST_ALONE: usize = 4;
 pub(super) struct Telling {
     parts: Vec<ViewPart>,
     times: u32,
+    put_off: u32,
     /// Whom what is sent to all has not reached.
     deaf: BTreeSet<MacAddr>,
 }
@@ -26,7 +30,7 @@ pub(super) struct Telling {
 impl Telling {
     /// Begins to tell a view, in frames of so much payload.
     pub(super) fn tell(&mut self, view: &View, payload_bytes: usize) {
-        (self.parts, self.times) = (view.parts(payload_bytes).collect(), 0);
+        (self.parts, self.times, self.put_off) = (view.parts(payload_bytes).collect(), 0, 0);
     }
 
     /// What was sent to all has not reached this member.
@@ -44,10 +48,12 @@ impl Telling {
         self.parts.first().map_or([0; 32], |part| part.digest)
     }
 
-    /// Whether so much waits to leave that a part of what was told may be among it: to tell it again would make a slow
-    /// link's queue longer each time.
-    pub(super) fn is_on_its_way(&self, endpoint: &RootEndpoint) -> bool {
-        endpoint.memory().waiting_frames > self.parts.len()
+    /// Whether so much waits to leave that a part of what was told may be among it, so that it is put off: to tell it
+    /// again would make a slow link's queue longer each time. Not for ever, as other messages may keep it as long.
+    pub(super) fn put_off(&mut self, endpoint: &RootEndpoint) -> bool {
+        let waits = endpoint.waiting_frames() > self.parts.len() && self.put_off < MOST_PUT_OFF;
+        self.put_off = if waits { self.put_off + 1 } else { 0 };
+        waits
     }
 
     /// Sends the view's parts, each time beginning with another, in case the last of a burst are always lost; `lacking`

@@ -1,6 +1,10 @@
-! Broadcasts from Fortran, by `use mpi`, with a fault counted on every rank.
+! Broadcasts from Fortran, by `use mpi` or, with -DF08, `use mpi_f08`, with a fault counted on every rank.
 program correct
+#ifdef F08
+  use mpi_f08
+#else
   use mpi
+#endif
   implicit none
   integer :: error, rank, ranks, root, at, faults
   double precision :: values(10000)
@@ -22,7 +26,11 @@ program correct
   end do
   all(3 * rank + 1:3 * rank + 3) = own
   call MPI_Allgather(MPI_IN_PLACE, 0, MPI_INTEGER, all, 3, MPI_INTEGER, MPI_COMM_WORLD, error)
+#ifdef F08
+  call MPI_Barrier(MPI_COMM_WORLD)
+#else
   call MPI_Barrier(MPI_COMM_WORLD, error)
+#endif
   if (faults > 0) call MPI_Abort(MPI_COMM_WORLD, 99, error)
   if (rank == 0) print '(a)', 'fortran: all is well'
   call MPI_Finalize(error)

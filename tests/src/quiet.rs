@@ -1,0 +1,44 @@
+//! Moments in which nobody else needs the processors.
+
+use std::time::Duration;
+
+/// How long to wait after each attempt but the last: who was in the way may have gone by then.
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(800), Duration::from_millis(1600)];
+
+/// What is measured in a moment in which nobody else needs the processors, at the fifth attempt at the latest:
+/// `measure` says what it has found, or what is wrong with it. Others only take time from what is measured and never
+/// give any, so that what is wrong in truth is wrong each time.
+///
+/// # Panics
+/// With all reasons, if it is wrong each time.
+#[track_caller]
+pub fn in_a_quiet_moment<T>(mut measure: impl FnMut() -> Result<T, String>) -> T {
+    let mut wrong = Vec::new();
+    for pause in PAUSES.into_iter().map(Some).chain([None]) {
+        match measure() {
+            Ok(measured) => return measured,
+            Err(why) => wrong.push(why),
+        }
+        pause.into_iter().for_each(std::thread::sleep);
+    }
+    panic!("in each of {} moments: {}", wrong.len(), wrong.join("; "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_right_once_is_taken_and_what_is_wrong_each_time_is_told() {
+        let mut attempts = 0;
+        let third = || {
+            attempts += 1;
+            if attempts == 3 { Ok(attempts) } else { Err(format!("attempt {attempts}")) }
+        };
+        assert_eq!(in_a_quiet_moment(third), 3);
+        let never = std::panic::catch_unwind(|| in_a_quiet_moment(|| Err::<(), _>("too late".to_owned())));
+        let told = *never.expect_err("it is wrong").downcast::<String>().expect("a text");
+        assert_eq!(told, "in each of 5 moments: too late; too late; too late; too late; too late");
+    }
+}
