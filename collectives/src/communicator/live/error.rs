@@ -81,8 +81,8 @@ pub enum Error {
         /// The tag.
         tag: u32,
     },
-    /// What the caller does [meanwhile](super::Meanwhile) has ended the call. A collective has failed on all ranks then,
-    /// as have all later ones.
+    /// What the caller does [meanwhile](super::Meanwhile) has ended the call. If that is a collective, it has failed on
+    /// all ranks, and so have all later ones.
     #[error("interrupted")]
     Interrupted,
     /// The communicator's own: arguments, other ranks, mismatched calls.
