@@ -10,7 +10,7 @@ use ethbcast_transport::packet::NodeError;
 #[non_exhaustive]
 pub enum ErrorKind {
     /// Not every receiver has the bytes, or the group's work has failed at others.
-    SomeFailed,
+    SomeFailed = 1,
     /// An argument, a file or an option cannot be, or contradicts what the others were told.
     Usage,
     /// Nobody was there, not everybody came, or the time was up.
@@ -27,6 +27,13 @@ pub enum ErrorKind {
     TooLong,
     /// It was ended before its time.
     Cancelled,
+}
+
+impl ErrorKind {
+    /// Its number in C and Python; up to 5 it is the exit code of the program ethbcast.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
 }
 
 impl SessionError {
@@ -67,6 +74,7 @@ impl CallError {
             CallError::OtherGroups { .. } | CallError::TimedOut { .. } => ErrorKind::Nobody,
             CallError::Drive(_) | CallError::Thread(_) | CallError::Random(_) => ErrorKind::System,
             CallError::TooLong { .. } => ErrorKind::TooLong,
+            CallError::Interrupted => ErrorKind::Cancelled,
             CallError::Refused { .. } | CallError::Withdrawn { .. } => ErrorKind::SomeFailed,
             CallError::Call(error) => error.kind(),
         }

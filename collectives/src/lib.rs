@@ -75,10 +75,12 @@ mod error_kind;
 pub mod inspect;
 pub mod measure;
 pub mod membership;
+mod named_options;
 mod preset;
 mod route;
 pub mod session;
 
 pub use error_kind::ErrorKind;
+pub use named_options::{NamedOptions, OptionError};
 pub use preset::{Preset, UnknownPreset};
 pub use route::Route;

@@ -141,6 +141,10 @@ fn an_interface_that_will_not_do_is_told_from_one_that_does() {
         assert!(ended.stdout_text().contains(part), "{ended:?}");
         must(&site, "n0", &fix);
     }
+    // The only one that there is needs no name, and is switched on when asked.
+    must(&site, "n1", "ip link set eth0 down");
+    assert_eq!(fix_of(&shell(&site, "n1", "ethbcast doctor --json"), "E-INTERFACE"), "ip link set eth0 up");
+    assert_healthy(&shell(&site, "n1", "ethbcast doctor --json --fix"));
 }
 
 #[test]
@@ -250,26 +254,27 @@ fn a_limit_of_the_shell_is_found() {
 #[test]
 fn who_may_not_send_frames_or_write_a_directory_is_told_so() {
     let site = Site::beside("doctorcap", one_switch(2));
-    let program = site.path("ethbcast");
-    fs::copy(PROGRAM, &program).expect("copied");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("ours");
-    let closed = site.directory("closed");
-    let nobody = |more: &str| {
-        let user = "--reuid 65534 --regid 65534 --clear-groups";
-        let dest = format!("doctor -i eth0 --json --dest {}/image", closed.display());
-        shell(&site, "n0", &format!("setpriv {user} {more} {} {dest}", program.display()))
+    let (own, closed) = (site.directory("own"), site.directory("closed"));
+    let program = own.join("ethbcast");
+    let program = program.display();
+    let user = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+    let look = format!("{user} {program} doctor -i eth0 --json --dest {}/image", closed.display());
+    // The program on a file system of its own, where capabilities are kept, or not.
+    let nobody = |options: &str, fix: &str| {
+        let copy = format!("mount -t tmpfs -o {options} none {} && cp {PROGRAM} {program}", own.display());
+        shell(&site, "n0", &format!("unshare --mount sh -c '{copy} && {{ {fix}\n}} && {look}'"))
     };
-    let found = findings(&nobody(""));
+    let found = findings(&nobody("suid", ":"));
     let codes: Vec<_> = found.iter().map(|(code, _)| code.as_str()).collect();
     assert_eq!(codes, ["E-CAPABILITY", "E-DEST"]);
-    assert!(found[0].1.starts_with("setcap cap_net_raw+ep /"), "{}", found[0].1);
     must(&site, "n0", &found[1].1);
-    fix_of(&nobody(""), "E-CAPABILITY");
-    // What setcap gives to the program, here given to the process: a lab's files may lie where no capability is kept.
-    let ended = nobody("--inh-caps +net_raw --ambient-caps +net_raw");
+    let fix = fix_of(&nobody("suid", ":"), "E-CAPABILITY");
+    assert_eq!(fix, format!("setcap cap_net_raw+ep {program}"));
+    let ended = nobody("suid", &fix);
     assert_healthy(&ended);
     let unchecked = ended.json()["not_checked"].to_string();
     assert!(unchecked.contains("rules that drop frames"), "what nobody may look at is said: {unchecked}");
+    assert!(fix_of(&nobody("nosuid", ":"), "E-CAPABILITY").contains("not mounted nosuid"));
 }
 
 #[test]
@@ -305,7 +310,9 @@ fn what_is_wrong_on_the_way_to_another_host_is_found() {
     let look = || doctor(&site, "--peer n1");
     fix_of(&look(), "E-NOBODY");
     let answerer = answering(&site);
-    assert_healthy(&look());
+    let ended = look();
+    assert_healthy(&ended);
+    assert!(ended.json()["not_checked"].to_string().contains("`ethbcast doctor --peer n0` on n1"), "{ended:?}");
     let at_n1 = |rule: &str| {
         let chain = "add chain netdev t c { type filter hook ingress device eth0 priority 0; }";
         must(&site, "n1", &format!("nft 'add table netdev t; {chain}; add rule netdev t c {rule}'"));

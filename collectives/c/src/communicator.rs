@@ -1,6 +1,6 @@
 //! Ranks that call each other.
 
-use crate::options::{self, Options};
+use crate::options::Options;
 use crate::raw::{bytes, bytes_mut, text, there};
 use crate::status::{Failure, Status, call};
 use ethbcast_collectives::communicator;
@@ -21,7 +21,8 @@ impl Communicator {
         if seconds < 0.0 {
             return Ok(self.call_within);
         }
-        options::duration(seconds).ok_or_else(|| Failure::usage(format_args!("{seconds} seconds are no time to wait")))
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|_| Failure::usage(format_args!("{seconds} seconds are no time to wait")))
     }
 }
 
@@ -48,10 +49,10 @@ pub extern "C" fn ethbcast_join(
     call(|| {
         let place = there(communicator, "place for the communicator")?;
         *place = std::ptr::null_mut();
-        let call_within = Options::join(options)?.call_within;
-        let ranks = options::join(text(group, "group's name")?, size, options)?;
+        let options = Options::join(options)?;
+        let ranks = communicator::Communicator::join_with(text(group, "group's name")?, size, &options)?;
         let hosts = ranks.hosts().iter().map(|host| CString::new(host.as_str()).unwrap_or_default()).collect();
-        *place = Box::into_raw(Box::new(Communicator { ranks, hosts, call_within }));
+        *place = Box::into_raw(Box::new(Communicator { ranks, hosts, call_within: options.call_within }));
         Ok(())
     })
 }

@@ -67,6 +67,12 @@ impl From<ErrorKind> for Status {
     }
 }
 
+impl From<ethbcast_collectives::OptionError> for Failure {
+    fn from(error: ethbcast_collectives::OptionError) -> Failure {
+        Failure::usage(error)
+    }
+}
+
 impl From<ethbcast_collectives::communicator::Error> for Failure {
     fn from(error: ethbcast_collectives::communicator::Error) -> Failure {
         Failure::new(error.kind().into(), error)

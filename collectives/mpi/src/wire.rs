@@ -8,6 +8,7 @@ use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use std::ffi::c_int;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// How long the leaders look for each other; they have all just said that they come.
@@ -189,7 +190,10 @@ fn options(settings: &Settings, name: &str, table: &'static Table) -> Result<Opt
         calibration: calibration.map_err(|error| error.to_string())?,
         join_within: JOIN_WITHIN,
         call_within: CALL_WITHIN,
-        meanwhile: Some(Meanwhile::new(PROGRESS_EVERY, || (table.progress)())),
+        meanwhile: Some(Meanwhile::new(PROGRESS_EVERY, || {
+            (table.progress)();
+            ControlFlow::Continue(())
+        })),
         ..Options::default()
     })
 }

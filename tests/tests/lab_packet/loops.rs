@@ -142,7 +142,7 @@ fn fifty_frames_far_apart(urgent: bool, spin: Duration) -> Counters {
                     std::thread::sleep(Duration::from_micros(200));
                 }
                 std::thread::sleep(Duration::from_millis(2));
-                send(&mut a, [frame(GROUP, number.into(), 100)]);
+                send(&mut a, [frame(GROUP, number, 100)]);
             }
         });
         let waker = Waker::new().expect("a descriptor is free");

@@ -3,6 +3,7 @@
 use super::{Findings, Fix, of_interface, of_open, quoted};
 use crate::args::WireArgs;
 use ethbcast_transport::packet::{Capture, Interface, InterfaceError, OpenError};
+use nix::sys::statvfs::{FsFlags, statvfs};
 
 /// Looks at the interface that a session would use; which it is, if there is one that is on.
 pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
@@ -30,11 +31,26 @@ fn instead(error: &InterfaceError) -> Fix {
             Err(InterfaceError::Ambiguous { usable }) => choose(&usable[0]),
             Err(_) => Fix::Words("look for one with `ip link`, and bring it up".to_owned()),
         },
-        // Which of several was meant is not known: nothing is switched on unasked.
-        InterfaceError::NoneUsable { .. } | InterfaceError::System { .. } | _ => {
-            Fix::Words("look for one with `ip link`, and bring it up with `ip link set NAME up`".to_owned())
+        InterfaceError::NoneUsable { known } => {
+            let is_off = |name: &&String| matches!(Interface::find(Some(name)), Err(InterfaceError::Down { .. }));
+            match known.iter().filter(is_off).collect::<Vec<_>>()[..] {
+                [only] => up(only),
+                // Which of several was meant is not known: nothing is switched on unasked.
+                _ => Fix::Words("look for one with `ip link`, and bring it up with `ip link set NAME up`".to_owned()),
+            }
         }
+        _ => Fix::Words("look at it with `ip link`".to_owned()),
     }
+}
+
+/// How this program comes to its permission.
+fn permit() -> Fix {
+    let own = std::env::current_exe().unwrap_or("ethbcast".into());
+    if statvfs(&own).is_ok_and(|disk| disk.flags().contains(FsFlags::ST_NOSUID)) {
+        let words = "run it as root, or copy it to a file system that is not mounted nosuid, and setcap it there";
+        return Fix::Words(words.to_owned());
+    }
+    Fix::Command(format!("setcap cap_net_raw+ep {}", quoted(&own.to_string_lossy())))
 }
 
 /// Whether a packet socket with a ring can be had, on this interface and for these frames.
@@ -45,10 +61,7 @@ fn socket(interface: &Interface, args: &WireArgs, findings: &mut Findings) {
         OpenError::Permission { .. } if std::env::var_os("ETHBCAST_PORT").is_some() => {
             return findings.skip("the permission for raw frames: $ETHBCAST_PORT is to hand over the socket");
         }
-        OpenError::Permission { .. } => {
-            let own = std::env::current_exe().map_or("ethbcast".into(), |path| path.display().to_string());
-            Fix::Command(format!("setcap cap_net_raw+ep {}", quoted(&own)))
-        }
+        OpenError::Permission { .. } => permit(),
         OpenError::Memory { .. } => Fix::Words("end other programs, or raise the container's limit".to_owned()),
         _ => Fix::Command("modprobe af_packet".to_owned()),
     };

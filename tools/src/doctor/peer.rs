@@ -51,6 +51,8 @@ pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> an
     if !found.is_empty() {
         let mtu_bytes = usize::from(station.wire.station.mtu_bytes);
         let result = measure(&mut station, session, &found, settings(mtu_bytes))?;
+        let (names, own) = (found.iter().map(|peer| peer.host.clone()).collect::<Vec<_>>(), &station.wire.station.host);
+        findings.skip(format!("losses on the way back: `ethbcast doctor --peer {own}` on {}", names.join(", ")));
         judge(&station.wire.port.interface().name, mtu_bytes, &found, &result, findings);
     }
     Ok(())

@@ -14,13 +14,18 @@ pub fn of_session(error: &Error) -> Option<Fault> {
         Error::Resources(_) => Fault::Limit,
         Error::Random(_) => Fault::Kernel,
         Error::NotInTopology { .. } => Fault::Topology,
-        Error::NotStarted(RootFailure::TooFew { .. }) | Error::NobodyThere => Fault::Nobody,
+        Error::NotStarted(RootFailure::TooFew { missing, refused, .. }) => {
+            // Who was turned away was there.
+            let why = only(refused.iter().map(|away| Some(of_refusal(away.why))));
+            why.filter(|_| missing.is_empty()).unwrap_or(Fault::Nobody)
+        }
+        Error::NobodyThere => Fault::Nobody,
+        Error::Undelivered(report) => return only(report.failed().map(|member| of_outcome(member.outcome))),
         Error::NotStarted(RootFailure::GroupTaken { .. }) => Fault::Group,
         Error::Refused { why, .. } => of_refusal(*why),
         Error::SenderSilent | Error::Unconfirmed => Fault::Silent,
         Error::Damaged(_) => Fault::Damaged,
-        Error::Write { outcome: Outcome::NoSpace, .. } => Fault::Space,
-        Error::Write { outcome: Outcome::WriteFailed, .. } => Fault::Dest,
+        Error::Write { outcome, .. } => return of_outcome(*outcome),
         _ => return None,
     })
 }
@@ -71,6 +76,21 @@ fn of_drive(error: &DriveError) -> Fault {
         DriveError::MtuLowered { .. } | DriveError::FrameTooLong { .. } => Fault::Mtu,
         _ => Fault::Interface,
     }
+}
+
+/// What all of them are, if they are all the same.
+fn only(mut faults: impl Iterator<Item = Option<Fault>>) -> Option<Fault> {
+    let first = faults.next()?;
+    faults.all(|other| other == first).then_some(first)?
+}
+
+fn of_outcome(outcome: Outcome) -> Option<Fault> {
+    Some(match outcome {
+        Outcome::NoSpace => Fault::Space,
+        Outcome::WriteFailed => Fault::Dest,
+        Outcome::Damaged => Fault::Damaged,
+        _ => return None,
+    })
 }
 
 fn of_refusal(why: Refusal) -> Fault {

@@ -75,12 +75,7 @@ impl Communicator {
         begin: impl FnOnce(&mut Member, Instant) -> Result<Call<W>, CommunicatorError>,
         mut advance: impl FnMut(&mut Call<W>, &mut Member, Instant) -> Result<Progress, CommunicatorError>,
     ) -> Result<(), Error> {
-        let Some(_turn) = self.collective.try_lock_for(self.call_within) else {
-            return Err(Error::TimedOut {
-                what: "a collective behind those of other threads".into(),
-                within: self.call_within,
-            });
-        };
+        let _turn = self.collective_turn()?;
         let (mut begin, mut call, mut patience) = (Some(begin), None, None);
         let mut turn = |member: &mut Member, now: Instant| {
             let patience = patience.get_or_insert_with(|| Patience::new(member, now, self.call_within));
@@ -107,8 +102,9 @@ impl Communicator {
             if let Some(outcome) = ended {
                 return Ok(outcome?);
             }
-            if let Some(other) = &self.meanwhile {
-                other.work();
+            if self.meanwhile.as_ref().is_some_and(|other| other.work().is_break()) {
+                self.shared.with(|member, now| call.take().map(|call| call.abandon(member, now)))?;
+                return Err(Error::Interrupted);
             }
         }
     }

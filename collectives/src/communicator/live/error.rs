@@ -81,6 +81,10 @@ pub enum Error {
         /// The tag.
         tag: u32,
     },
+    /// What the caller does [meanwhile](super::Meanwhile) has ended the call. If that is a collective, it has failed on
+    /// all ranks, and so have all later ones.
+    #[error("interrupted")]
+    Interrupted,
     /// The communicator's own: arguments, other ranks, mismatched calls.
     #[error(transparent)]
     Call(#[from] CommunicatorError),

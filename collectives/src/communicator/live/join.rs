@@ -1,5 +1,6 @@
 //! Becoming a rank: interface, socket, and the wait for all others.
 
+use super::waits::wait;
 use super::{Communicator, Error, Options};
 use crate::Route;
 use crate::communicator::{CommunicatorError, Config, Member};
@@ -68,7 +69,8 @@ impl Communicator {
             }
             Err(refusal) => ControlFlow::Break(Err(refusal)),
         };
-        let joined = shared.wait(None, joined)?.expect("a wait without a deadline ends with its turn");
+        let joined = wait(&shared, options.meanwhile.as_ref(), None, joined)?
+            .expect("a wait without a deadline ends with its turn");
         let (rank, hosts, is_alone) = joined.map_err(|refusal| refused(refusal, &interface, station.group_mac))?;
         let rank = rank.expect("who has joined has a rank");
         shared.with_link(|port| port.complete(is_alone));

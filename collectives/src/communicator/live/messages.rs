@@ -45,6 +45,11 @@ impl Communicator {
                 None if !member.is_open() => ControlFlow::Break(Err(CommunicatorError::Closed)),
                 None => ControlFlow::Continue(()),
             }
+        });
+        let outcome = self.or_withdrawn(outcome, |member| {
+            if let Some(id) = sending.filter(|&id| member.has_gone(id) || !member.cancel_send(id)) {
+                member.ignore_sent(id);
+            }
         })?;
         if self.is_sent(to, tag, bytes, outcome?)? {
             return Ok(());
@@ -89,7 +94,7 @@ impl Communicator {
     ///
     /// # Errors
     /// If there is no such rank, it is gone, the message is longer than the buffer (it is thrown away), its sender
-    /// withdraws it, or the time is up.
+    /// withdraws it, the time is up, or it is interrupted (a message that has begun to arrive is thrown away).
     pub fn recv(&self, from: u16, tag: u32, buffer: &mut [u8]) -> Result<usize, Error> {
         self.recv_within(from, tag, buffer, self.call_within)
     }
@@ -109,7 +114,8 @@ impl Communicator {
                 ControlFlow::Break(wait) => return wait,
             };
             received(member, id)
-        })?;
+        });
+        let outcome = self.or_withdrawn(outcome, |member| receiving.into_iter().for_each(|id| member.drop_recv(id)))?;
         self.accept(from, tag, outcome?, within, buffer)
     }
 
@@ -145,14 +151,15 @@ impl Communicator {
         let deadline = Some(self.shared.now() + self.call_within);
         let posted = self.shared.with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;
         let sent = self.send(to, tag, bytes);
-        let outcome = self.shared.wait(None, |member, _| {
+        let outcome = self.wait(None, |member, _| {
             // If the send went wrong nothing more is waited for, but for a message that has begun to arrive.
             if sent.is_err() && member.cancel_recv(posted) {
                 ControlFlow::Break(Ok(RecvOutcome::Withdrawn))
             } else {
                 received(member, posted)
             }
-        })?;
+        });
+        let outcome = self.or_withdrawn(outcome, |member| member.drop_recv(posted))?;
         sent?;
         let outcome = outcome.expect("a wait without a deadline ends with its turn")?;
         self.accept(from, tag, outcome, self.call_within, buffer)
@@ -165,11 +172,19 @@ impl Communicator {
         mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
     ) -> Result<T, Error> {
         // What it asks for in the moment of the deadline ends in the next round.
-        let ended = match self.shared.wait(Some(deadline), &mut turn)? {
+        let ended = match self.wait(Some(deadline), &mut turn)? {
             None => self.shared.wait(None, turn)?,
             ended => ended,
         };
         Ok(ended.expect("a wait without a deadline ends with its turn"))
+    }
+
+    /// What a wait came to; if that is nothing, because it was interrupted, what it waited for is withdrawn.
+    fn or_withdrawn<T>(&self, ended: Result<T, Error>, withdraw: impl FnOnce(&mut Member)) -> Result<T, Error> {
+        if let Err(Error::Interrupted) = ended {
+            self.shared.with(|member, _| withdraw(member))?;
+        }
+        ended
     }
 
     /// Why a message ended because its other rank is not there.

@@ -9,6 +9,7 @@ mod error;
 mod join;
 mod messages;
 mod options;
+mod waits;
 
 pub use error::Error;
 pub use options::{Meanwhile, Options};

@@ -7,6 +7,7 @@ use ethbcast_planning::topology::Topology;
 use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::with_defaults;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,22 +51,23 @@ with_defaults! {
         /// How long a waiting call looks for frames again and again, letting other processes run in between, before it
         /// sleeps. It saves the wake-up, which costs more than a short message does; zero to sleep at once.
         pub spin: Duration = Duration::from_micros(100),
-        /// What a collective that waits does now and then, in the thread that called it.
+        /// What a call that waits does now and then, in the thread that called it.
         pub meanwhile: Option<Meanwhile> = None,
     }
 }
 
 /// What a call that waits does now and then, in the thread that called it: a program that has messages of others under
-/// way lets them go on. It must return soon, and not call the communicator.
+/// way lets them go on, or ends a call that its user has had enough of. It must return soon, and not call the
+/// communicator.
 #[derive(Clone)]
 pub struct Meanwhile {
     every: Duration,
-    work: Arc<dyn Fn() + Send + Sync>,
+    work: Arc<dyn Fn() -> ControlFlow<()> + Send + Sync>,
 }
 
 impl Meanwhile {
-    /// Does `work` this often.
-    pub fn new(every: Duration, work: impl Fn() + Send + Sync + 'static) -> Meanwhile {
+    /// Does `work` this often; if it breaks, the call fails with [`Error::Interrupted`](super::Error::Interrupted).
+    pub fn new(every: Duration, work: impl Fn() -> ControlFlow<()> + Send + Sync + 'static) -> Meanwhile {
         Meanwhile { every, work: Arc::new(work) }
     }
 
@@ -74,9 +76,9 @@ impl Meanwhile {
         self.every
     }
 
-    /// Does it.
-    pub fn work(&self) {
-        (self.work)();
+    /// Does it; whether the call goes on.
+    pub fn work(&self) -> ControlFlow<()> {
+        (self.work)()
     }
 }
 

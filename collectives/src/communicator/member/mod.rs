@@ -244,10 +244,14 @@ impl Member {
         self.group.as_mut().is_some_and(|group| group.messages().cancel_send(id))
     }
 
-    /// Takes back a receive for which no message has come yet; it has no outcome then. False if a message has begun to
-    /// arrive or the receive has ended: its outcome comes.
+    /// Takes back a receive for which nothing has come yet; it has no outcome then. False if something has: that comes.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
         self.group.as_mut().is_some_and(|group| group.messages().cancel_recv(id))
+    }
+
+    /// Takes back a receive; a message that has begun to arrive for it is thrown away.
+    pub fn drop_recv(&mut self, id: RecvId) {
+        self.group.iter_mut().for_each(|group| group.messages().drop_receive(id));
     }
 
     /// How so many bytes from `root` would be broadcast, why, and what that is predicted to take; `None` before the

@@ -48,7 +48,7 @@ fn a_host_that_the_topology_does_not_name_is_refused_on_either_side() {
         &source,
     );
     receiver.end(LIMIT).assert_refusal(2, &["n1", "--host"]);
-    root.assert_refusal(3, &["0 of 1 receivers", "n1"]);
+    root.assert_refusal(3, &["0 of 1 receivers", "n1", "[E-TOPOLOGY]"]);
     // Told what it is called there, it is let in.
     let receiver = site.start("n1", &["recv", "-i", "eth0", "--host", "n6", "--max-wait", "10"], site.path("dest"));
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "--topology", file, "--host", "n5", "--max-wait", "10"], &source)

@@ -1,0 +1,209 @@
+//! Ranks that call each other.
+
+use crate::buffers::Buffer;
+use crate::failure::Failure;
+use crate::options;
+use crate::signals::Signals;
+use ethbcast_collectives::communicator::{self, CommunicatorError, Error};
+use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A group of ranks that call each other. Several threads may call it at once: messages go beside each other,
+/// collectives take turns.
+#[pyclass(frozen, module = "ethbcast")]
+pub struct Communicator {
+    /// Until it is closed.
+    ranks: Mutex<Option<Arc<communicator::Communicator>>>,
+    rank: u16,
+    hosts: Vec<String>,
+    call_within: Duration,
+    signals: Signals,
+}
+
+#[pymethods]
+impl Communicator {
+    /// Joins `group` and waits until all `size` ranks are there; ranks are in the natural order of the hosts' names.
+    #[staticmethod]
+    #[pyo3(signature = (group, size, **options))]
+    fn join(py: Python<'_>, group: &str, size: u16, options: Option<&Bound<'_, PyDict>>) -> PyResult<Communicator> {
+        let signals = Signals::default();
+        let mut options = options::named(options)?.join().map_err(Failure::from)?;
+        options.meanwhile = Some(signals.meanwhile());
+        let joined = py.detach(|| communicator::Communicator::join_with(group, size, &options));
+        let ranks = joined.map_err(|error| raised(&signals, error))?;
+        let (rank, hosts, call_within) = (ranks.rank(), ranks.hosts().to_vec(), options.call_within);
+        Ok(Communicator { ranks: Mutex::new(Some(Arc::new(ranks))), rank, hosts, call_within, signals })
+    }
+
+    /// This process's rank.
+    #[getter]
+    fn rank(&self) -> u16 {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    #[getter]
+    fn size(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// The name of this rank's host.
+    #[getter]
+    fn host(&self) -> &str {
+        &self.hosts[usize::from(self.rank)]
+    }
+
+    /// The names of all hosts, by rank.
+    #[getter]
+    fn hosts(&self) -> Vec<String> {
+        self.hosts.clone()
+    }
+
+    /// Puts the bytes that `root` has in its buffer into everybody's, in place.
+    #[pyo3(signature = (buffer, root=0))]
+    fn broadcast(&self, buffer: &Bound<'_, PyAny>, root: u16) -> PyResult<()> {
+        let mut taken = Buffer::to_write(buffer, "the buffer")?;
+        let bytes = taken.bytes();
+        self.call(buffer.py(), |ranks| ranks.broadcast(root, bytes))
+    }
+
+    /// Waits until every rank has called it.
+    fn barrier(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, communicator::Communicator::barrier)
+    }
+
+    /// Puts block r of `blocks`, as `root` has them, into rank r's `own`; elsewhere `blocks` is `None`.
+    #[pyo3(signature = (blocks, own, root=0))]
+    fn scatter(&self, blocks: Option<&Bound<'_, PyAny>>, own: &Bound<'_, PyAny>, root: u16) -> PyResult<()> {
+        let mut place = Buffer::to_write(own, "the own block")?;
+        let all = self.at_root(blocks, root)?.map(|blocks| Buffer::to_read(blocks, "the buffer of all blocks"));
+        let all = all.transpose()?;
+        all.as_ref().map_or(Ok(()), |all| place.check_apart(all, "the own block and all blocks"))?;
+        let (all, place) = (all.as_ref().map_or(&[][..], Buffer::bytes), place.bytes());
+        self.call(own.py(), |ranks| ranks.scatter(root, all, place))
+    }
+
+    /// Puts every rank's `own` block into the root's `blocks`, in the order of ranks; elsewhere `blocks` is `None`.
+    #[pyo3(signature = (own, blocks, root=0))]
+    fn gather(&self, own: &Bound<'_, PyAny>, blocks: Option<&Bound<'_, PyAny>>, root: u16) -> PyResult<()> {
+        let block = Buffer::to_read(own, "the own block")?;
+        let place = self.at_root(blocks, root)?.map(|blocks| Buffer::to_write(blocks, "the buffer of all blocks"));
+        let mut place = place.transpose()?;
+        place.as_ref().map_or(Ok(()), |place| place.check_apart(&block, "the own block and all blocks"))?;
+        let (block, place) = (block.bytes(), place.as_mut().map_or(&mut [][..], |place| place.bytes()));
+        self.call(own.py(), |ranks| ranks.gather(root, block, place))
+    }
+
+    /// Puts every rank's `own` block into everybody's `blocks`, in the order of ranks.
+    fn allgather(&self, own: &Bound<'_, PyAny>, blocks: &Bound<'_, PyAny>) -> PyResult<()> {
+        let block = Buffer::to_read(own, "the own block")?;
+        let mut place = Buffer::to_write(blocks, "the buffer of all blocks")?;
+        place.check_apart(&block, "the own block and all blocks")?;
+        let (block, place) = (block.bytes(), place.bytes());
+        self.call(own.py(), |ranks| ranks.allgather(block, place))
+    }
+
+    /// Sends a message to rank `to`, within so many seconds: a short one at once, a long one when the other receives
+    /// it.
+    #[pyo3(signature = (data, to, tag=0, *, within=None))]
+    fn send(&self, data: &Bound<'_, PyAny>, to: u16, tag: u32, within: Option<f64>) -> PyResult<()> {
+        let (data, py, within) = (Buffer::to_read(data, "the message")?, data.py(), self.within(within)?);
+        let bytes = data.bytes();
+        self.call(py, |ranks| ranks.send_within(to, tag, bytes, within))
+    }
+
+    /// Receives the next message of `tag` from rank `source` into the beginning of a buffer, within so many seconds;
+    /// returns its length in bytes.
+    #[pyo3(signature = (buffer, source, tag=0, *, within=None))]
+    fn recv(&self, buffer: &Bound<'_, PyAny>, source: u16, tag: u32, within: Option<f64>) -> PyResult<usize> {
+        let (mut taken, within) = (Buffer::to_write(buffer, "the buffer")?, self.within(within)?);
+        let bytes = taken.bytes();
+        self.call(buffer.py(), |ranks| ranks.recv_within(source, tag, bytes, within))
+    }
+
+    /// Leaves the group: calls in progress in other threads fail. What this rank still owes the others is sent, for a
+    /// second at most. Closing again changes nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(ranks) = self.ranks.lock().take() else { return Ok(()) };
+        let left = py.detach(|| {
+            let left = ranks.leave();
+            drop(ranks);
+            left
+        });
+        Ok(left.map_err(Failure::from)?)
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    /// Closes it, after a barrier unless there is an exception: nobody leaves while others wait for what it has.
+    fn __exit__(
+        &self,
+        kind: &Bound<'_, PyAny>,
+        _exception: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (py, is_open) = (kind.py(), self.ranks.lock().is_some());
+        let met = if kind.is_none() && is_open { self.barrier(py) } else { Ok(()) };
+        let closed = self.close(py);
+        met.and(closed)
+    }
+
+    fn __repr__(&self) -> String {
+        let (rank, size) = (self.rank, self.hosts.len());
+        format!("<ethbcast.Communicator rank {rank} of {size} on {}>", self.hosts[usize::from(rank)])
+    }
+}
+
+impl Communicator {
+    /// Runs a call of the library without the interpreter.
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&communicator::Communicator) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        let ranks = self.ranks.lock().clone();
+        let ranks = ranks.ok_or_else(|| Failure::new(CommunicatorError::Closed.kind(), CommunicatorError::Closed))?;
+        // The last to use it leaves the group for good, which takes its time.
+        let ended = py.detach(move || {
+            let ended = call(&ranks);
+            drop(ranks);
+            ended
+        });
+        ended.map_err(|error| raised(&self.signals, error))
+    }
+
+    /// All blocks, if this rank is the root, which must have them.
+    fn at_root<'a, 'py>(
+        &self,
+        blocks: Option<&'a Bound<'py, PyAny>>,
+        root: u16,
+    ) -> PyResult<Option<&'a Bound<'py, PyAny>>> {
+        match blocks {
+            Some(blocks) if root == self.rank => Ok(Some(blocks)),
+            None if root == self.rank => {
+                Err(PyValueError::new_err("the root has a buffer for all blocks: pass it, and None elsewhere only"))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn within(&self, seconds: Option<f64>) -> PyResult<Duration> {
+        let Some(seconds) = seconds else { return Ok(self.call_within) };
+        let no_time = |_| PyValueError::new_err(format!("{seconds} seconds are no time to wait"));
+        Duration::try_from_secs_f64(seconds).map_err(no_time)
+    }
+}
+
+/// What a call raises: what a handler of signals has, if that has ended it.
+fn raised(signals: &Signals, error: Error) -> PyErr {
+    match error {
+        Error::Interrupted => signals.take().unwrap_or_else(|| Failure::from(error).into()),
+        error => Failure::from(error).into(),
+    }
+}

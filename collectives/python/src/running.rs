@@ -1,0 +1,66 @@
+//! A session on a thread of its own, while the caller's looks for signals and tells of progress.
+
+use crate::failure::Failure;
+use crate::signals;
+use ethbcast_collectives::session::{Options, Progress};
+use pyo3::prelude::*;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+
+/// So many bytes are there: to a sender, at the slowest receiver, which it names.
+struct Moved {
+    bytes: u64,
+    slowest: Option<String>,
+}
+
+/// Runs a session to its end. What a handler of signals or `progress` raises cancels it, and is raised when it has
+/// ended: the other hosts have been told then.
+///
+/// # Errors
+/// What the session failed with, or what was raised.
+pub fn run<T: Send>(
+    py: Python<'_>,
+    options: Options,
+    progress: Option<Py<PyAny>>,
+    session: impl FnOnce(&Options) -> Result<T, Failure> + Send,
+) -> PyResult<T> {
+    let cancel = options.cancel.clone();
+    let (tell, told) = mpsc::channel();
+    let options = options.on_progress(move |event| {
+        if let Progress::Moved { bytes, slowest } = event {
+            // Nobody listens any more to what was cancelled.
+            drop(tell.send(Moved { bytes, slowest: slowest.map(|(host, _)| host.to_owned()) }));
+        }
+    });
+    py.detach(move || {
+        thread::scope(|scope| {
+            // The options are dropped with it, and who tells of progress with them: that is how its end is heard of.
+            let work = move || session(&{ options });
+            let running = thread::Builder::new().name("ethbcast".to_owned()).spawn_scoped(scope, work)?;
+            let watched = watch(&told, progress.as_ref());
+            if watched.is_err() {
+                cancel.cancel();
+            }
+            let ended = running.join();
+            watched?;
+            Ok(ended.unwrap_or_else(|panic| resume_unwind(panic))?)
+        })
+    })
+}
+
+/// Tells of progress until the session has ended.
+fn watch(told: &Receiver<Moved>, progress: Option<&Py<PyAny>>) -> PyResult<()> {
+    loop {
+        let moved = match told.recv_timeout(signals::EVERY) {
+            Ok(moved) => Some(moved),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        Python::attach(|py| {
+            py.check_signals()?;
+            let (Some(Moved { bytes, slowest }), Some(progress)) = (moved, progress) else { return Ok(()) };
+            progress.call1(py, (bytes, slowest)).map(drop)
+        })?;
+    }
+}

@@ -1,0 +1,218 @@
+//! Bytes from one host to all others, verified.
+
+use crate::buffers::Buffer;
+use crate::failure::Failure;
+use crate::{options, running};
+use ethbcast_collectives::ErrorKind;
+use ethbcast_collectives::session::live::{Content, ReadAt, Storage, StorageError};
+use ethbcast_collectives::session::{Digest, Options, Outcome, ReceiveReport, SendReport, Session, Trailer};
+use ethbcast_content::dest::{Arrival, Dest, Handling};
+use ethbcast_content::source::{Opened, Opening, Selection};
+use ethbcast_content::storage::Target;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a session came to.
+#[pyclass(frozen, module = "ethbcast")]
+pub struct Report {
+    /// How many bytes were sent or received.
+    #[pyo3(get)]
+    bytes: u64,
+    /// From the first of them to the last verdict, in seconds.
+    #[pyo3(get)]
+    seconds: f64,
+    digest: Option<Digest>,
+    /// At a sender: how many receivers have verified them.
+    #[pyo3(get)]
+    receivers: usize,
+    /// At a receiver: what the sender calls them.
+    #[pyo3(get)]
+    source: String,
+    /// How they travelled, such as "cast" or "chain".
+    #[pyo3(get)]
+    via: Option<String>,
+    /// At a receiver: where they are, if they were received to a path.
+    #[pyo3(get)]
+    path: Option<PathBuf>,
+    /// At a receiver: the bytes, if they were received to nowhere else.
+    #[pyo3(get)]
+    data: Option<Py<PyBytes>>,
+}
+
+#[pymethods]
+impl Report {
+    /// BLAKE3 of the bytes.
+    #[getter]
+    fn blake3<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.digest.map(|digest| PyBytes::new(py, &digest))
+    }
+
+    fn __repr__(&self) -> String {
+        let Report { bytes, seconds, receivers, source, .. } = self;
+        format!("<ethbcast.Report of {bytes} bytes in {seconds:.3} s, source={source:?}, receivers={receivers}>")
+    }
+}
+
+impl Report {
+    fn sent(from: &SendReport) -> Report {
+        Report {
+            bytes: from.bytes(),
+            seconds: from.took.as_secs_f64(),
+            digest: from.trailer.map(|trailer| trailer.digest),
+            receivers: from.verified(),
+            source: String::new(),
+            via: from.via().map(|via| via.to_string()),
+            path: None,
+            data: None,
+        }
+    }
+
+    fn received(from: ReceiveReport) -> Report {
+        Report {
+            bytes: from.bytes(),
+            seconds: from.took.as_secs_f64(),
+            digest: from.verdict.map(|verdict| verdict.digest),
+            receivers: 0,
+            source: from.source,
+            via: from.via.map(|via| via.to_string()),
+            path: None,
+            data: None,
+        }
+    }
+}
+
+/// Sends a file or directory, by its path, or the memory of an object to the receivers of `group`, and returns when
+/// every one of them has verified it.
+#[pyfunction]
+#[pyo3(signature = (content, group, *, progress=None, **options))]
+pub fn send(
+    content: &Bound<'_, PyAny>,
+    group: &str,
+    progress: Option<Py<PyAny>>,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Report> {
+    let (py, options) = (content.py(), options::named(options)?.session().map_err(Failure::from)?);
+    let report = if let Ok(path) = content.extract::<PathBuf>() {
+        running::run(py, options, progress, |options| Ok(Session::send(group, opened(&path)?, options)?))
+    } else {
+        let bytes = Sent(Arc::new(Buffer::to_read(content, "what is sent")?));
+        running::run(py, options, progress, |options| Ok(Session::send(group, bytes.content(), options)?))
+    };
+    Ok(Report::sent(&report?))
+}
+
+fn opened(path: &Path) -> Result<Content<'static>, Failure> {
+    let is_tree = path.is_dir();
+    let opened = if is_tree { Opened::tree(&[path.to_owned()], &Selection::default()) } else { plain(path) };
+    Ok(opened?.content)
+}
+
+fn plain(path: &Path) -> Result<Opened, ethbcast_content::source::SourceError> {
+    Opened::file(path, Opening::default())
+}
+
+/// Memory that is sent: read once, and again where somebody lacks some of it.
+#[derive(Clone)]
+struct Sent(Arc<Buffer>);
+
+impl Sent {
+    fn content(self) -> Content<'static> {
+        let bytes = self.0.bytes().len() as u64;
+        Content::of(Cursor::new(self.clone())).again_from(Ok(Box::new(self))).sized(Some(bytes))
+    }
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl ReadAt for Sent {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.0.bytes().get(offset..));
+        rest.unwrap_or_default().read(buffer)
+    }
+}
+
+/// Receives what is sent to `group`: to a path, into the memory of an object, or, without `into`, as bytes in the
+/// report.
+#[pyfunction]
+#[pyo3(signature = (group, into=None, *, replace=false, progress=None, **options))]
+pub fn recv(
+    py: Python<'_>,
+    group: &str,
+    into: Option<&Bound<'_, PyAny>>,
+    replace: bool,
+    progress: Option<Py<PyAny>>,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Report> {
+    let mut options = options::named(options)?.session().map_err(Failure::from)?;
+    let Some(into) = into else {
+        let mut memory = Memory(Vec::new());
+        let report =
+            running::run(py, options, progress, |options| Ok(Session::receive_into(group, &mut memory, options)?))?;
+        let Memory(bytes) = memory;
+        let data = PyBytes::new_with(py, bytes.len(), |place| {
+            place.copy_from_slice(&bytes);
+            Ok(())
+        })?;
+        return Ok(Report { data: Some(data.unbind()), ..Report::received(report) });
+    };
+    if let Ok(path) = into.extract::<PathBuf>() {
+        let land = |options: &Options| received_at(group, &path, replace, options);
+        let (report, path) = running::run(py, options, progress, land)?;
+        return Ok(Report { path, ..Report::received(report) });
+    }
+    let mut buffer = Buffer::to_write(into, "what is received into")?;
+    let bytes = buffer.bytes();
+    options.free_bytes = bytes.len() as u64;
+    let report = running::run(py, options, progress, |options| Ok(Session::receive(group, bytes, options)?))?;
+    Ok(Report::received(report))
+}
+
+/// Receives to a path, where what comes is shown whole or not at all; where it is then.
+fn received_at(
+    group: &str,
+    path: &Path,
+    replace: bool,
+    options: &Options,
+) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
+    // Before the library says it, in the words of the program's arguments.
+    if !replace && !path.is_dir() && path.symlink_metadata().is_ok() {
+        let text = format!("{} exists: remove it, or pass replace=True", path.display());
+        return Err(Failure::new(ErrorKind::System, text));
+    }
+    let dest = Dest::resolve(path.as_os_str(), replace)?;
+    let options = Options { free_bytes: dest.free_bytes(), ..options.clone() };
+    let target = Target { dest: path.to_owned(), replace, ..Target::default() };
+    let (arrival, landed) = Arrival::new(dest, target, Handling::default());
+    let report = Session::receive_into(group, arrival, &options)?;
+    Ok((report, landed.path().cloned()))
+}
+
+/// All that comes, in memory; how much that will be nobody has promised.
+struct Memory(Vec<u8>);
+
+impl Storage for &mut Memory {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        let Memory(memory) = self;
+        if memory.try_reserve(bytes.len()).is_err() {
+            let text = format!("no memory for more than {} bytes: receive to a path", memory.len());
+            return Err(StorageError::new(Outcome::NoSpace, text));
+        }
+        memory.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    fn syncs(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,133 @@
+//! The Python package on the hosts of a lab, with the module that Cargo has just built.
+
+use ethbcast_lab::LabConfig;
+use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A file of this package.
+fn own(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of the build")
+}
+
+/// A Python that has what the tests need: the first on the path, or the system's own.
+fn python() -> &'static str {
+    static PYTHON: OnceLock<&str> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let needs = "import numpy, pytest, sys; assert sys.version_info >= (3, 11)";
+        let does = |python: &&str| {
+            let tried = Command::new(python).args(["-c", needs]).output();
+            tried.is_ok_and(|output| output.status.success())
+        };
+        let found = ["python3", "/usr/bin/python3"].into_iter().find(does);
+        found.expect("Python from 3.11 on with NumPy and pytest is here: install the packages of .ci/run")
+    })
+}
+
+/// Where the package stands as `pip` would install it: the files of Python, and the module beside this test.
+fn packages() -> &'static Path {
+    static PACKAGES: OnceLock<PathBuf> = OnceLock::new();
+    PACKAGES.get_or_init(|| {
+        let packages = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+        let package = packages.join("ethbcast");
+        // What an older build left.
+        drop(fs::remove_dir_all(&package));
+        fs::create_dir_all(&package).expect("a directory");
+        for file in fs::read_dir(own("python/ethbcast")).expect("the package") {
+            let path = file.expect("a file").path();
+            if path.is_file() {
+                fs::copy(&path, package.join(path.file_name().expect("a file"))).expect("copied");
+            }
+        }
+        let test = std::env::current_exe().expect("a test knows where it is");
+        let built = test.with_file_name("lib_ethbcast.so");
+        assert!(built.is_file(), "Cargo has built no {}", built.display());
+        std::os::unix::fs::symlink(built, package.join("_ethbcast.abi3.so")).expect("a link");
+        packages
+    })
+}
+
+/// Python with these words, which finds the package and leaves nothing in the tree.
+fn prepared(mut command: Command, words: &[&str]) -> Command {
+    command.env("PYTHONPATH", packages()).env("PYTHONDONTWRITEBYTECODE", "1").args(words);
+    command
+}
+
+/// Runs Python on so many hosts of a site at once, with its words; each has succeeded.
+fn on_each(site: &Site, hosts: usize, words: &[&str]) -> Vec<Ended> {
+    let start = |host: usize| {
+        let name = format!("n{host}");
+        let mut command = prepared(site.command(&name, python()), words);
+        command.env("ETHBCAST_TEST_HOST", host.to_string()).env("ETHBCAST_TEST_HOSTS", hosts.to_string());
+        Run::start(&name, command)
+    };
+    let runs: Vec<Run> = (0..hosts).map(start).collect();
+    let ends: Vec<Ended> = runs.into_iter().map(|run| run.end(LIMIT)).collect();
+    let said = |end: &Ended| format!("{}{}", end.stdout_text(), end.stderr);
+    let all: Vec<String> = ends.iter().filter(|end| end.code() != 0).map(said).collect();
+    assert!(all.is_empty(), "{}", all.join("\n"));
+    ends
+}
+
+/// Runs a file of tests on so many hosts at once, as one program on each.
+fn pytest_on_each(site: &Site, hosts: usize, tests: &str) {
+    let tests = own(tests);
+    let each = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", text(&tests)];
+    for end in on_each(site, hosts, &each) {
+        println!("{}", end.stdout_text().lines().last().unwrap_or_default());
+        assert!(!end.stdout_text().contains("skipped"), "{}", end.stdout_text());
+    }
+}
+
+#[test]
+fn what_needs_no_network() {
+    let tests = own("tests/test_alone.py");
+    let words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", text(&tests)];
+    let ended = Run::start("pytest", prepared(Command::new(python()), &words)).end(LIMIT);
+    assert_eq!(ended.code(), 0, "{}{}", ended.stdout_text(), ended.stderr);
+}
+
+#[test]
+fn lab_ranks_call_each_other() {
+    pytest_on_each(&Site::beside("python_ranks", one_switch(3)), 3, "tests/test_ranks.py");
+}
+
+#[test]
+fn lab_sessions_move_files_and_memory() {
+    // A session that is to be ended in the middle takes a quarter of a second.
+    let shaped = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) };
+    pytest_on_each(&Site::beside("python_sessions", shaped), 3, "tests/test_sessions.py");
+}
+
+#[test]
+fn lab_the_example_has_the_tensors_of_one_host_on_all() {
+    let site = Site::beside("python_example", one_switch(3));
+    let header = r#"{"bias":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},
+        "weight":{"dtype":"F64","shape":[2,3],"data_offsets":[16,64]},"__metadata__":{"format":"np"}}"#;
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header.as_bytes());
+    (0..4).for_each(|value| file.extend_from_slice(&(value as f32).to_le_bytes()));
+    (0..6).for_each(|value| file.extend_from_slice(&(value as f64).to_le_bytes()));
+    let source = site.file("model.safetensors", &file);
+    let example = own("examples/weights.py");
+    let said = on_each(&site, 3, &[text(&example), "weights", "3", text(&source)]);
+    for (host, end) in said.iter().enumerate() {
+        let lines =
+            [format!("n{host}: bias float32 (4,), sum 6\n"), format!("n{host}: weight float64 (2, 3), sum 15\n")];
+        assert_eq!(end.stdout_text(), lines.concat(), "{}", end.stderr);
+    }
+}
+
+#[test]
+fn the_document_begins_with_the_example() {
+    let document = fs::read_to_string(own("../../docs/python.md")).expect("it is there");
+    let example = fs::read_to_string(own("examples/weights.py")).expect("it is there");
+    let first = document.split("```python\n").nth(1);
+    assert!(first.is_some_and(|rest| rest.starts_with(&example)), "docs/python.md has another");
+}

@@ -1,0 +1,225 @@
+"""Run on all hosts of a lab at once: each test is a group of its own, in which every host is a rank."""
+
+import array
+import os
+import signal
+import threading
+import time
+
+import ethbcast
+import numpy as np
+import pytest
+
+SIZE = int(os.environ["ETHBCAST_TEST_HOSTS"])
+
+
+@pytest.fixture
+def ranks(request):
+    with ethbcast.Communicator.join(request.node.name, SIZE, join_within=30, call_within=20) as ranks:
+        yield ranks
+
+
+@pytest.fixture
+def interrupt_soon():
+    """Has Ctrl-C pressed 200 ms after it was called."""
+
+    def press():
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    return press
+
+
+def test_ranks_are_in_the_order_of_names(ranks):
+    assert ranks.hosts == [f"n{host}" for host in range(SIZE)]
+    assert ranks.size == SIZE and ranks.host == f"n{ranks.rank}"
+    assert repr(ranks) == f"<ethbcast.Communicator rank {ranks.rank} of {SIZE} on n{ranks.rank}>"
+
+
+def test_whatever_has_memory_is_broadcast_in_place(ranks):
+    fields = np.dtype([("key", "<u8"), ("weight", "<f4")])
+    kinds = [
+        lambda fill: bytearray([fill] * 1000),
+        lambda fill: array.array("d", [fill] * 1000),
+        lambda fill: np.full((10, 20, 3), fill, dtype=np.float32),
+        lambda fill: np.full(500, fill).astype(fields),
+        lambda fill: np.full((40, 40), fill)[10:20],
+        lambda fill: bytearray(),
+    ]
+    for root in range(SIZE):
+        for kind in kinds:
+            here = kind(7 if ranks.rank == root else 0)
+            at = np.asarray(memoryview(here)).ctypes.data
+            ranks.broadcast(here, root)
+            assert bytes(here) == bytes(kind(7)) and np.asarray(memoryview(here)).ctypes.data == at
+
+
+def test_a_long_array_comes_whole(ranks):
+    values = np.random.default_rng(1).random(1 << 19)
+    here = values.copy() if ranks.rank == 1 else np.zeros_like(values)
+    ranks.broadcast(here, root=1)
+    assert np.array_equal(here, values)
+
+
+def test_blocks_go_out_and_come_back(ranks):
+    own, root = np.zeros(100, dtype=np.int32), SIZE - 1
+    blocks = np.arange(100 * SIZE, dtype=np.int32) if ranks.rank == root else None
+    ranks.scatter(blocks, own, root)
+    assert np.array_equal(own, np.arange(100) + 100 * ranks.rank)
+    back = np.zeros(100 * SIZE, dtype=np.int32)
+    ranks.gather(own, back if ranks.rank == root else None, root=root)
+    assert ranks.rank != root or np.array_equal(back, blocks)
+    ranks.allgather(own, back)
+    assert np.array_equal(back, np.arange(100 * SIZE))
+
+
+def test_a_message_goes_around_the_ring(ranks):
+    token, place = b"around", bytearray(10)
+    after, before = (ranks.rank + 1) % SIZE, (ranks.rank - 1) % SIZE
+    if ranks.rank == 0:
+        ranks.send(token, after, tag=3)
+    assert ranks.recv(place, before, tag=3, within=10) == 6 and place[:6] == token
+    if ranks.rank != 0:
+        ranks.send(place[:6], after, 3)
+
+
+def test_messages_of_threads_go_beside_each_other(ranks):
+    def talk(tag):
+        place = bytearray(4)
+        for turn in range(20):
+            if ranks.rank == 0:
+                ranks.send(turn.to_bytes(4, "little"), 1, tag)
+                assert ranks.recv(place, 1, tag) == 4
+            elif ranks.rank == 1:
+                assert ranks.recv(place, 0, tag) == 4
+                ranks.send(place, 0, tag)
+            assert ranks.rank > 1 or int.from_bytes(place, "little") == turn
+        done.append(tag)
+
+    done = []
+    threads = [threading.Thread(target=talk, args=(tag,)) for tag in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [0, 1, 2]
+
+
+def test_what_cannot_be_is_refused_and_the_group_goes_on(ranks):
+    frozen = np.zeros(8)
+    frozen.flags.writeable = False
+    for fixed in (b"bytes", frozen):
+        with pytest.raises(BufferError, match="read-only"):
+            ranks.broadcast(fixed)
+    with pytest.raises(BufferError, match="not contiguous"):
+        ranks.broadcast(np.zeros((4, 4)).T)
+    with pytest.raises(TypeError, match="Python objects"):
+        ranks.broadcast(np.array([None]))
+    with pytest.raises(TypeError):
+        ranks.broadcast("text")
+    blocks = np.zeros(10 * SIZE)
+    with pytest.raises(BufferError, match="same memory"):
+        ranks.allgather(blocks[:10], blocks)
+    with pytest.raises(ValueError, match="no time"):
+        ranks.send(b"", 0, within=-1)
+    if ranks.rank == 0:
+        with pytest.raises(ValueError, match="root"):
+            ranks.scatter(None, blocks)
+    with pytest.raises(ethbcast.Error, match=f"{SIZE}") as raised:
+        ranks.broadcast(blocks, root=SIZE)
+    assert raised.value.status is ethbcast.Status.USAGE
+    with pytest.raises(ethbcast.Error, match="not done within") as raised:
+        ranks.recv(bytearray(1), (ranks.rank + 1) % SIZE, within=0.05)
+    assert raised.value.status is ethbcast.Status.NOBODY
+    ranks.barrier()
+    place = bytearray(2)
+    if ranks.rank == 0:
+        ranks.send(b"long", 1)
+    elif ranks.rank == 1:
+        with pytest.raises(ethbcast.Error, match="has 4 bytes, the buffer 2") as raised:
+            ranks.recv(place, 0)
+        assert raised.value.status is ethbcast.Status.TOO_LONG
+
+
+def test_other_threads_run_while_a_call_waits(ranks):
+    if ranks.rank == 0:
+        time.sleep(0.5)
+        ranks.barrier()
+        return
+    count = 0
+
+    def run():
+        nonlocal count
+        while not over.wait(0.01):
+            count += 1
+
+    over = threading.Event()
+    thread = threading.Thread(target=run)
+    thread.start()
+    ranks.barrier()
+    over.set()
+    thread.join()
+    assert count >= 5, "the barrier kept the interpreter to itself"
+
+
+def test_a_receive_is_interrupted_at_once_and_the_group_goes_on(ranks, interrupt_soon):
+    place = bytearray(100)
+    if ranks.rank == 1:
+        interrupt_soon()
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            ranks.recv(place, 0, within=30)
+        assert time.monotonic() - began < 10
+    ranks.barrier()
+    if ranks.rank == 0:
+        ranks.send(b"afterwards", 1)
+    elif ranks.rank == 1:
+        assert ranks.recv(place, 0) == 10 and place[:10] == b"afterwards"
+
+
+def test_a_barrier_is_interrupted_at_once_and_all_hear_of_it(interrupt_soon, request):
+    ranks = ethbcast.Communicator.join(request.node.name, SIZE, join_within=30, call_within=60)
+    began = time.monotonic()
+    if ranks.rank == 1:
+        interrupt_soon()
+        with pytest.raises(KeyboardInterrupt):
+            ranks.barrier()
+    else:
+        # The last rank does not come, or there would be nothing to interrupt.
+        if ranks.rank == SIZE - 1:
+            time.sleep(1)
+        with pytest.raises(ethbcast.Error, match="n1"):
+            ranks.barrier()
+    assert time.monotonic() - began < 30
+    time.sleep(1)
+    ranks.close()
+
+
+def test_a_join_is_interrupted_at_once(interrupt_soon, request):
+    interrupt_soon()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        ethbcast.Communicator.join(f"{request.node.name}-{os.environ['ETHBCAST_TEST_HOST']}", 2)
+    assert time.monotonic() - began < 10
+
+
+def test_calls_that_differ_are_named(request):
+    ranks = ethbcast.Communicator.join(request.node.name, SIZE, join_within=30)
+    with pytest.raises(ethbcast.Error, match="bytes") as raised:
+        # Who sends has handed its bytes over before it hears what the others call for.
+        ranks.broadcast(bytearray(10 + ranks.rank))
+        ranks.barrier()
+    assert raised.value.status is ethbcast.Status.MISMATCH
+    time.sleep(1)
+    ranks.close()
+
+
+def test_whoever_is_first_waits_for_the_others_and_then_is_closed(request):
+    with ethbcast.Communicator.join(request.node.name, SIZE, join_within=30) as ranks:
+        here = np.full(1 << 18, 1 + ranks.rank, dtype=np.int64)
+        ranks.broadcast(here)
+    assert (here == 1).all()
+    with pytest.raises(ethbcast.Error) as raised:
+        ranks.barrier()
+    assert raised.value.status is ethbcast.Status.USAGE
+    ranks.close()
+    assert ranks.size == SIZE

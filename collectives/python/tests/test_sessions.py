@@ -1,0 +1,129 @@
+"""Run on three hosts of a lab at once: the first sends, the others receive."""
+
+import os
+import pathlib
+import signal
+import threading
+import time
+
+import ethbcast
+import numpy as np
+import pytest
+
+HOST = int(os.environ["ETHBCAST_TEST_HOST"])
+BYTES = np.random.default_rng(1).bytes(3_000_001)
+
+
+@pytest.fixture
+def group(request):
+    return request.node.name
+
+
+def test_memory_goes_to_memory(group):
+    values = np.frombuffer(BYTES[:3_000_000], dtype=np.float64)
+    if HOST == 0:
+        sent = ethbcast.send(values, group, receivers=2, source="values", max_wait=30)
+        assert (sent.bytes, sent.receivers, sent.data, sent.path) == (3_000_000, 2, None, None)
+        assert sent.seconds > 0 and len(sent.blake3) == 32 and sent.via
+        return
+    here = np.zeros(values.size + HOST)
+    received = ethbcast.recv(group, here, max_wait=30)
+    assert here[: values.size].tobytes() == values.tobytes() and not here[values.size :].any()
+    assert (received.bytes, received.source, received.data) == (3_000_000, "values", None)
+    assert "3000000 bytes" in repr(received)
+
+
+def test_bytes_are_in_the_report_and_progress_is_told(group):
+    told = []
+
+    def progress(bytes, slowest):
+        assert threading.current_thread() is threading.main_thread()
+        told.append((bytes, slowest))
+
+    if HOST == 0:
+        ethbcast.send(BYTES, group, hosts=["n1", "n2"], progress=progress, max_wait=30)
+        assert {slowest for _, slowest in told} <= {"n1", "n2"}
+    else:
+        assert ethbcast.recv(group, progress=progress, max_wait=30).data == BYTES
+        assert {slowest for _, slowest in told} == {None}
+    counts = [bytes for bytes, _ in told]
+    assert counts and counts == sorted(counts) and counts[-1] <= len(BYTES)
+
+
+def test_a_file_goes_to_a_path_and_replaces_only_what_it_may(group, tmp_path):
+    if HOST == 0:
+        source = tmp_path / "source.bin"
+        source.write_bytes(BYTES)
+        ethbcast.send(source, group, receivers=2, max_wait=30)
+        return
+    dest = tmp_path / "dest.bin"
+    dest.write_text("old")
+    received = ethbcast.recv(group, str(dest), replace=True, max_wait=30)
+    assert dest.read_bytes() == BYTES and pathlib.Path(received.path) == dest and received.source == "source.bin"
+    assert [one.name for one in tmp_path.iterdir()] == ["dest.bin"]
+
+
+def test_a_directory_goes_to_a_path(group, tmp_path):
+    if HOST == 0:
+        (tmp_path / "model" / "layers").mkdir(parents=True)
+        (tmp_path / "model" / "layers" / "one").write_text("first")
+        ethbcast.send(tmp_path / "model", group, receivers=2, max_wait=30)
+        return
+    ethbcast.recv(group, tmp_path / "here", max_wait=30)
+    assert (tmp_path / "here" / "layers" / "one").read_text() == "first"
+
+
+def test_who_has_no_room_is_turned_away(group):
+    if HOST == 0:
+        assert ethbcast.send(BYTES, group, receivers=1, max_wait=30).receivers == 1
+    elif HOST == 1:
+        assert ethbcast.recv(group, max_wait=30).bytes == len(BYTES)
+    else:
+        small = bytearray(10)
+        with pytest.raises(ethbcast.Error):
+            ethbcast.recv(group, small, max_wait=3)
+        assert small == bytes(10)
+
+
+def test_a_sender_says_for_whom_it_waits(group):
+    if HOST == 0:
+        with pytest.raises(ethbcast.Error, match="receivers=3") as raised:
+            ethbcast.send(b"", group)
+        assert raised.value.status is ethbcast.Status.USAGE
+        with pytest.raises(ethbcast.Error) as raised:
+            ethbcast.send(b"", group, receivers=1, max_wait=0.2)
+        assert raised.value.status is ethbcast.Status.NOBODY
+
+
+def test_what_progress_raises_ends_the_session_everywhere(group):
+    def enough(bytes, slowest):
+        raise ValueError("enough")
+
+    if HOST == 0:
+        with pytest.raises(ValueError, match="enough"):
+            ethbcast.send(BYTES, group, receivers=2, progress=enough, max_wait=30)
+        return
+    with pytest.raises(ethbcast.Error) as raised:
+        ethbcast.recv(group, max_wait=30, time_limit=30)
+    assert raised.value.status in (ethbcast.Status.SOME_FAILED, ethbcast.Status.NOBODY)
+
+
+@pytest.mark.parametrize("into", [None, "dest"])
+def test_ctrl_c_ends_a_wait_at_once_and_leaves_nothing(into, tmp_path):
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        ethbcast.recv("nobody", into and tmp_path / into)
+    assert time.monotonic() - began < 10 and not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_ends_a_transfer_and_the_others_hear_of_it(group):
+    def press(bytes, slowest):
+        signal.raise_signal(signal.SIGINT)
+
+    if HOST == 0:
+        with pytest.raises(KeyboardInterrupt):
+            ethbcast.send(BYTES, group, receivers=2, progress=press, max_wait=30)
+    else:
+        with pytest.raises(ethbcast.Error):
+            ethbcast.recv(group, max_wait=30, time_limit=30)

@@ -1,0 +1,61 @@
+//! Waits, between whose parts the caller does something else.
+
+use super::{Communicator, Error, Meanwhile};
+use crate::communicator::Member;
+use ethbcast_transport::Instant;
+use ethbcast_transport::packet::{NodePort, Shared};
+use parking_lot::MutexGuard;
+use std::ops::ControlFlow;
+
+/// Waits as [`Shared::wait`] does, and does what the caller does meanwhile.
+///
+/// # Errors
+/// The socket's own, and [`Error::Interrupted`].
+pub(super) fn wait<T>(
+    shared: &Shared<Member, NodePort>,
+    meanwhile: Option<&Meanwhile>,
+    deadline: Option<Instant>,
+    mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
+) -> Result<Option<T>, Error> {
+    let Some(other) = meanwhile else { return Ok(shared.wait(deadline, turn)?) };
+    loop {
+        let next = shared.now() + other.every();
+        let until = deadline.map_or(next, |deadline| deadline.min(next));
+        let ended = shared.wait(Some(until), &mut turn)?;
+        if ended.is_some() || deadline.is_some_and(|deadline| deadline <= until) {
+            return Ok(ended);
+        }
+        if other.work().is_break() {
+            return Err(Error::Interrupted);
+        }
+    }
+}
+
+impl Communicator {
+    pub(super) fn wait<T>(
+        &self,
+        deadline: Option<Instant>,
+        turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
+    ) -> Result<Option<T>, Error> {
+        wait(&self.shared, self.meanwhile.as_ref(), deadline, turn)
+    }
+
+    /// Waits for this thread's turn among those that call collectives.
+    pub(super) fn collective_turn(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        let deadline = self.shared.now() + self.call_within;
+        loop {
+            let rest = deadline.since(self.shared.now());
+            let part = self.meanwhile.as_ref().map_or(rest, |other| rest.min(other.every()));
+            if let Some(turn) = self.collective.try_lock_for(part) {
+                return Ok(turn);
+            }
+            if self.shared.now() >= deadline {
+                let what = "a collective behind those of other threads".into();
+                return Err(Error::TimedOut { what, within: self.call_within });
+            }
+            if self.meanwhile.as_ref().is_some_and(|other| other.work().is_break()) {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+}

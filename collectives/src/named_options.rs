@@ -1,0 +1,187 @@
+//! Options by name, name and value texts, for what binds other languages to this library: new ones need no new layout.
+
+use crate::communicator::Options as JoinOptions;
+use crate::route::Route;
+use crate::session::{Options as SessionOptions, Progress};
+use ethbcast_planning::model::Calibration;
+use ethbcast_planning::plan::file::SavedPlan;
+use ethbcast_planning::topology::{Topology, nodeset};
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Options for joining, sending and receiving, set by name; without any, all is as is right for one Ethernet interface
+/// and hosts with names of their own.
+#[derive(Clone, Debug, Default)]
+pub struct NamedOptions {
+    join: JoinOptions,
+    session: SessionOptions,
+    /// What was set and is for communicators, or for sessions, alone.
+    only_join: Option<&'static str>,
+    only_session: Option<&'static str>,
+}
+
+/// Whom an option is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    Both,
+    Join,
+    Session,
+}
+
+const NAMES: [(&str, For); 18] = [
+    ("interface", For::Both),
+    ("host", For::Both),
+    ("ether-type", For::Both),
+    ("topology", For::Both),
+    ("calibration", For::Both),
+    ("plan", For::Both),
+    ("via", For::Both),
+    ("probe", For::Both),
+    ("join-within", For::Join),
+    ("call-within", For::Join),
+    ("spin", For::Join),
+    ("casts", For::Join),
+    ("receivers", For::Session),
+    ("min-receivers", For::Session),
+    ("hosts", For::Session),
+    ("max-wait", For::Session),
+    ("time-limit", For::Session),
+    ("source", For::Session),
+];
+
+/// An option that cannot be so; the sentence says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OptionError(String);
+
+impl OptionError {
+    fn new(text: impl Display) -> OptionError {
+        OptionError(text.to_string())
+    }
+}
+
+impl NamedOptions {
+    /// The names of all options.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(name, _)| *name)
+    }
+
+    /// Those of a communicator.
+    ///
+    /// # Errors
+    /// If one was set that is for sessions alone.
+    pub fn join(&self) -> Result<JoinOptions, OptionError> {
+        self.only_session.map_or(Ok(()), |name| misplaced(name, "sending and receiving"))?;
+        Ok(self.join.clone())
+    }
+
+    /// Those of a session.
+    ///
+    /// # Errors
+    /// If one was set that is for communicators alone.
+    pub fn session(&self) -> Result<SessionOptions, OptionError> {
+        self.only_join.map_or(Ok(()), |name| misplaced(name, "communicators"))?;
+        Ok(self.session.clone())
+    }
+
+    /// Has `tell` told what happens in sessions, by the threads that run them; it must not block.
+    pub fn on_progress(&mut self, tell: impl Fn(Progress<'_>) + Send + Sync + 'static) {
+        self.session = std::mem::take(&mut self.session).on_progress(tell);
+    }
+
+    /// Ends all sessions that were begun with these options, now and later.
+    pub fn cancel(&self) {
+        self.session.cancel.cancel();
+    }
+
+    /// Sets one of them.
+    ///
+    /// # Errors
+    /// If there is no such option, or it cannot have this value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+        let Some(&(name, whose)) = NAMES.iter().find(|(known, _)| *known == name) else {
+            let known = NAMES.map(|(name, _)| name).join(", ");
+            return Err(OptionError::new(format_args!("there is no option {name}: use one of {known}")));
+        };
+        let (join, session) = (&mut self.join, &mut self.session);
+        match name {
+            "interface" => (join.interface, session.interface) = (Some(value.into()), Some(value.into())),
+            "host" => (join.host, session.host) = (Some(value.into()), Some(value.into())),
+            "ether-type" => {
+                join.ether_type = parsed(name, value)?;
+                session.ether_type = join.ether_type;
+            }
+            "topology" => {
+                join.topology = Some(Topology::load(value).map_err(OptionError::new)?.topology);
+                session.topology.clone_from(&join.topology);
+            }
+            "calibration" => {
+                join.calibration = Some(Calibration::load(value).map_err(OptionError::new)?);
+                session.calibration.clone_from(&join.calibration);
+            }
+            "plan" | "via" => {
+                join.route = route(name, value)?;
+                session.route = join.route.clone();
+            }
+            "probe" => (join.probe, session.probe) = (parsed(name, value)?, parsed(name, value)?),
+            "join-within" => join.join_within = seconds(name, value)?,
+            "call-within" => join.call_within = seconds(name, value)?,
+            "spin" => join.spin = seconds(name, value)?,
+            "casts" => join.casts = parsed(name, value)?,
+            "receivers" => session.receivers = Some(parsed(name, value)?),
+            "min-receivers" => session.min_receivers = Some(parsed(name, value)?),
+            "hosts" => session.hosts = nodeset::expand(value).map_err(OptionError::new)?,
+            "max-wait" => session.max_wait = Some(seconds(name, value)?),
+            "time-limit" => session.time_limit = Some(seconds(name, value)?),
+            _ => session.source = value.into(),
+        }
+        match whose {
+            For::Both => {}
+            For::Join => self.only_join = Some(name),
+            For::Session => self.only_session = Some(name),
+        }
+        Ok(())
+    }
+}
+
+fn misplaced(name: &str, whom: &str) -> Result<(), OptionError> {
+    Err(OptionError::new(format_args!("the option {name} is for {whom}: use options of their own for this call")))
+}
+
+fn parsed<T: FromStr<Err: Display>>(name: &str, value: &str) -> Result<T, OptionError> {
+    value.parse().map_err(|error| OptionError::new(format_args!("the option {name} cannot be {value:?}: {error}")))
+}
+
+fn seconds(name: &str, value: &str) -> Result<Duration, OptionError> {
+    Duration::try_from_secs_f64(parsed(name, value)?)
+        .map_err(|_| OptionError::new(format_args!("the option {name} cannot be {value:?}: give seconds, such as 2.5")))
+}
+
+fn route(name: &str, value: &str) -> Result<Route, OptionError> {
+    Ok(match (name, value) {
+        ("plan", path) => Route::Saved(Box::new(SavedPlan::load(path).map_err(OptionError::new)?)),
+        (_, "auto") => Route::Auto,
+        (_, via) => Route::Via(parsed(name, via)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_for_whom_it_is_and_says_what_it_can_be() {
+        let mut options = NamedOptions::default();
+        let said = |error: Result<(), OptionError>| error.expect_err("it cannot be").to_string();
+        assert!(said(options.set("colour", "red")).contains("use one of interface, host, "));
+        assert!(said(options.set("max-wait", "-1")).contains("give seconds"));
+        assert!(said(options.set("receivers", "all")).contains("receivers cannot be \"all\""));
+        options.set("host", "n7").expect("a name");
+        let (join, session) = (options.join().expect("for both"), options.session().expect("for both"));
+        assert_eq!((join.host.as_deref(), session.host.as_deref()), (Some("n7"), Some("n7")));
+        options.set("hosts", "n[1-3]").expect("names");
+        assert_eq!(options.session().expect("for sessions").hosts.len(), 3);
+        assert!(options.join().expect_err("not for these").to_string().contains("hosts is for sending and receiving"));
+    }
+}
