@@ -138,6 +138,11 @@ impl Readers for Lanes {
         self.lanes.iter().filter(holds_up).filter_map(waiting).min().map(|(_, rank)| rank)
     }
 
+    fn turn_of(&self, rank: Rank, feed: &Feed) -> Option<u64> {
+        let lane = self.lanes.iter().find(|lane| lane.peer().rank == rank)?;
+        lane.waiting_since(feed).is_none().then(|| lane.next())
+    }
+
     /// The last child, if it is well behind the others: where all are alike it is what they have in common, the link
     /// from here, that carries no more.
     fn crowded_by(&self, feed: &Feed) -> Option<Rank> {

@@ -257,6 +257,12 @@ impl Stream {
         self.readers.held_up_by(&self.feed)
     }
 
+    /// The next frame of a child that has answered for all before it and has room for more: only this host can move it
+    /// on, when its turn comes. Nothing for whoever hears a cast.
+    pub fn turn_of(&self, child: Rank) -> Option<u64> {
+        self.readers.turn_of(child, &self.feed)
+    }
+
     /// The remote reader for which the feed is crowded; nobody, while it is this host's own link that is busy.
     pub fn blocked_by(&self, now: Instant) -> Option<Rank> {
         self.crowding.by(now, &self.feed, self.readers.as_ref())

@@ -82,6 +82,11 @@ pub(super) trait Readers: Debug + Send + Sync {
     /// For whom the stream cannot go on, if it cannot: see [`Stream::held_up_by`](super::Stream::held_up_by).
     fn held_up_by(&self, feed: &Feed) -> Option<Rank>;
 
+    /// See [`Stream::turn_of`](super::Stream::turn_of).
+    fn turn_of(&self, _rank: Rank, _feed: &Feed) -> Option<u64> {
+        None
+    }
+
     /// For whom most of what is in the feed is kept.
     fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
         self.held_up_by(feed)

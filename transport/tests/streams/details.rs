@@ -4,7 +4,7 @@ use crate::common::{identity, peer};
 use crate::hosts::at;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{AckBody, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, group_mac, parse};
+use ethbcast_transport::wire::{AckBody, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, Rank, group_mac, parse};
 use ethbcast_transport::{Instant, Part, Tuning};
 use std::time::Duration;
 
@@ -62,6 +62,19 @@ fn children_take_turns_and_the_stream_knows_how_far_the_last_of_them_is() {
     }
     let turns = (0..3).flat_map(|sequence| [(sequence, host_mac(1)), (sequence, host_mac(2))]);
     assert!(receivers.iter().copied().eq(turns), "{receivers:?}");
+}
+
+#[test]
+fn a_child_whose_turn_has_not_come_is_told_from_one_that_owes_an_answer() {
+    let mut stream = origin(&two_lanes(), 3);
+    let turns = |stream: &Stream| [1, 2, 3].map(|rank| stream.turn_of(Rank(rank)));
+    assert_eq!(turns(&stream), [Some(0), Some(0), None], "the third is no child");
+    assert!(next(&mut stream, at(1)).is_some());
+    assert_eq!(turns(&stream), [None, Some(0), None]);
+    acknowledge(&mut stream, at(2), 1, 1, 0, 0);
+    assert_eq!(turns(&stream), [Some(1), Some(0), None]);
+    while next(&mut stream, at(3)).is_some() {}
+    assert_eq!(turns(&stream), [None; 3]);
 }
 
 #[test]

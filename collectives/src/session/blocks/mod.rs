@@ -276,6 +276,12 @@ impl Blocks {
         self.streams.iter().find_map(Stream::held_up_by)
     }
 
+    /// Whether a host to which so many frames have arrived, as it says itself, waits for its turn to be served from
+    /// here: it has answered for all that it was sent. No if it gets frames by several streams.
+    pub(super) fn waits_for_turn(&self, rank: Rank, arrived: u64) -> bool {
+        matches!(&self.streams[..], [stream] if stream.turn_of(rank).is_some_and(|next| next <= arrived))
+    }
+
     /// The host that takes a stream's frames more slowly than this one could send them, if there is one.
     pub(super) fn blocked_by(&self, now: Instant) -> Option<Rank> {
         self.streams.iter().find_map(|stream| stream.blocked_by(now))

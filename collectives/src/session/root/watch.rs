@@ -47,10 +47,12 @@ enum Owed {
 }
 
 impl Owed {
-    /// What a member owes while `frames` frames have been sent under view `epoch`, which are all if that `is_all`;
-    /// nothing if nothing can move.
-    fn by(entry: &Entry, epoch: u32, frames: u64, is_all: bool) -> Option<Owed> {
-        let status = entry.status();
+    /// What a member owes of what this scene's root has sent; nothing if nothing can move.
+    fn by(entry: &Entry, scene: &Scene<'_>) -> Option<Owed> {
+        let (status, blocks, epoch) = (entry.status(), scene.delivery.blocks(), scene.view.epoch);
+        // Of many children of the root each is served a segment after the other: one that has answered for all that it
+        // was sent waits for its turn at the root's link, and the root not for it.
+        let waits = entry.standing() == Standing::InPlace && blocks.waits_for_turn(entry.rank(), status.arrived);
         if entry.is_reported() || entry.standing() == Standing::Gone {
             return None;
         }
@@ -61,8 +63,9 @@ impl Owed {
             MemberState::Verifying => Some(Owed::Check),
             MemberState::Syncing => Some(Owed::Sync),
             MemberState::Settled | MemberState::Done => Some(Owed::Report),
-            _ if status.arrived < frames || status.consumed < status.arrived => Some(Owed::Frames),
-            _ => is_all.then_some(Owed::End),
+            _ if status.consumed < status.arrived => Some(Owed::Frames),
+            _ if status.arrived < blocks.frames() => (!waits).then_some(Owed::Frames),
+            _ => blocks.has_end().then_some(Owed::End),
         }
     }
 
@@ -168,15 +171,13 @@ impl Scene<'_> {
             return Vec::new();
         }
         let bottleneck = self.bottleneck(members);
-        let blocks = self.delivery.blocks();
-        let (frames, full, is_all) = (blocks.frames(), blocks.is_full(), blocks.has_end());
+        let full = self.delivery.blocks().is_full();
         let (mut findings, mut wait) = (Vec::new(), Vec::new());
         for rank in (1..=members.entries().len() as u16).map(Rank) {
             let silence = members.silence(self.now, rank);
             let Some(entry) = members.entry_mut(rank) else { continue };
             let waits = entry.standing() == Standing::Aside && !self.delivery.serves_alone(rank);
-            let owed =
-                Owed::by(entry, self.view.epoch, frames, is_all).filter(|&owed| !(waits && owed == Owed::Frames));
+            let owed = Owed::by(entry, self).filter(|&owed| !(waits && owed == Owed::Frames));
             let from = bottleneck.filter(|&(_, at)| at == rank).map(|(from, _)| from);
             // Everybody may have what was sent, and whoever sent it, the root or a relay, waits to be told so.
             let unheard = full && from.is_some() && !entry.is_reported();
