@@ -1,8 +1,8 @@
 //! What was found, and how it is mended.
 
 use super::Fault;
+use super::outside::text_of;
 use serde_json::{Value, json};
-use std::process::{Command, Stdio};
 
 /// How something is mended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,15 +62,18 @@ impl Findings {
         self.list.len()
     }
 
-    /// Runs the commands that are safe to run; those that succeeded.
+    /// Runs the commands that are safe to run; those that succeeded. Why one did not is said on stderr.
     pub fn fix(&self) -> Vec<String> {
         let lines = self.list.iter().filter_map(|finding| match &finding.fix {
             Fix::Safe(line) => Some(line),
             _ => None,
         });
-        let succeeds = |line: &&String| {
-            let status = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::null()).status();
-            status.is_ok_and(|status| status.success())
+        let succeeds = |line: &&String| match text_of("sh", &["-c", line]) {
+            Ok(_) => true,
+            Err(why) => {
+                crate::exit::say(format_args!("{why}"));
+                false
+            }
         };
         lines.filter(succeeds).cloned().collect()
     }
@@ -130,6 +133,7 @@ pub fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn a_word_is_one_word_for_a_shell_whatever_it_is() {
