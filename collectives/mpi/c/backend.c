@@ -1,7 +1,8 @@
 /* The back end of one MPI: compiled with its mpi.h, by its mpicc (`build`). Calls PMPI only. */
 #include "backend.h"
 #include <mpi.h>
-#include <stddef.h>
+#include <sched.h>
+#include <stdlib.h>
 
 #ifdef OPEN_MPI
 #define LIBRARY "Open MPI"
@@ -48,6 +49,32 @@ static int start(void (*closed)(void *))
     failed = failed ? failed : PMPI_Irecv(&never_there, 1, MPI_BYTE, 0, 0, nobodys, &never);
     failed = failed ? failed : PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &at_end, NULL);
     return failed ? failed : PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, NULL);
+}
+
+static int world_size(void)
+{
+    int size = 0;
+    return PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS ? size : 0;
+}
+
+static int is_of_world(word handle)
+{
+    MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+    int size = 0, holds;
+    PMPI_Comm_group(MPI_COMM_WORLD, &all);
+    PMPI_Comm_group(COMM(handle), &group);
+    PMPI_Group_size(group, &size);
+    int *ranks = malloc(2 * sizeof *ranks * (size_t)size + 1);
+    holds = ranks != NULL;
+    for (int at = 0; holds && at < size; at++)
+        ranks[at] = at;
+    holds = holds && PMPI_Group_translate_ranks(group, size, ranks, all, ranks + size) == MPI_SUCCESS;
+    for (int at = 0; holds && at < size; at++)
+        holds = ranks[size + at] != MPI_UNDEFINED;
+    free(ranks);
+    PMPI_Group_free(&all);
+    PMPI_Group_free(&group);
+    return holds;
 }
 
 static int look(word handle, void **state, int *rank, int *size)
@@ -129,6 +156,16 @@ static int allgather(word comm, const void *own, void *all, int bytes)
     return PMPI_Allgather(own, bytes, MPI_BYTE, all, bytes, MPI_BYTE, COMM(comm));
 }
 
+static int gather(word comm, const void *own, void *all, int bytes, int root)
+{
+    return PMPI_Gather(own, bytes, MPI_BYTE, all, bytes, MPI_BYTE, root, COMM(comm));
+}
+
+static int scatter(word comm, const void *all, void *own, int bytes, int root)
+{
+    return PMPI_Scatter(all, bytes, MPI_BYTE, own, bytes, MPI_BYTE, root, COMM(comm));
+}
+
 static int least(word comm, int own, int *least)
 {
     return PMPI_Allreduce(&own, least, 1, MPI_INT, MPI_MIN, COMM(comm));
@@ -142,6 +179,35 @@ static int broadcast(word comm, void *buffer, int bytes, int root)
 static int barrier(word comm)
 {
     return PMPI_Barrier(COMM(comm));
+}
+
+/* Tests until it is done; others of this host wait meanwhile, perhaps on this core. */
+static int watched(int begun, MPI_Request *request, int (*goes_on)(void *), void *state)
+{
+    int is_done = 0;
+    if (begun != MPI_SUCCESS)
+        return begun;
+    for (unsigned turn = 0;; turn++) {
+        int failed = PMPI_Test(request, &is_done, MPI_STATUS_IGNORE);
+        if (failed != MPI_SUCCESS || is_done)
+            return failed;
+        if (turn % 64 == 63 && !goes_on(state))
+            return FAILURE_GIVEN_UP;
+        if (turn > 16)
+            sched_yield();
+    }
+}
+
+static int watched_broadcast(word comm, void *buffer, int bytes, int root, int (*goes_on)(void *), void *state)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    return watched(PMPI_Ibcast(buffer, bytes, MPI_BYTE, root, COMM(comm), &request), &request, goes_on, state);
+}
+
+static int watched_barrier(word comm, int (*goes_on)(void *), void *state)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    return watched(PMPI_Ibarrier(COMM(comm), &request), &request, goes_on, state);
 }
 
 static int split(word comm, int color, int key, word *part)
@@ -189,6 +255,8 @@ const struct ethbcast_mpi_table ethbcast_mpi_backend = {
     .version = ETHBCAST_MPI_TABLE_VERSION,
     .library = LIBRARY,
     .start = start,
+    .world_size = world_size,
+    .is_of_world = is_of_world,
     .look = look,
     .keep = keep,
     .type = type,
@@ -197,9 +265,13 @@ const struct ethbcast_mpi_table ethbcast_mpi_backend = {
     .is_in_place = is_in_place,
     .is_bottom = is_bottom,
     .allgather = allgather,
+    .gather = gather,
+    .scatter = scatter,
     .least = least,
     .broadcast = broadcast,
     .barrier = barrier,
+    .watched_broadcast = watched_broadcast,
+    .watched_barrier = watched_barrier,
     .split = split,
     .release = release,
     .progress = progress,

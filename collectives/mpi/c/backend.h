@@ -9,13 +9,16 @@
 
 typedef uintptr_t word;
 
-enum { ETHBCAST_MPI_TABLE_VERSION = 1 };
+enum { ETHBCAST_MPI_TABLE_VERSION = 2 };
 
 /* What a communicator is to the front. */
 enum look { LOOK_KNOWN, LOOK_NEW, LOOK_NULL, LOOK_NOT_NOW, LOOK_INTER };
 
 /* What a failure is called. */
 enum failure { FAILURE_OTHER, FAILURE_TRUNCATED };
+
+/* What no MPI's function returns. */
+enum { FAILURE_GIVEN_UP = -1 };
 
 struct ethbcast_mpi_table {
     uint32_t version;
@@ -24,6 +27,10 @@ struct ethbcast_mpi_table {
 
     /* Once, at the first collective; `closed` is called with its state when a communicator is freed. 0 if all is well. */
     int (*start)(void (*closed)(void *));
+    /* How many processes MPI_COMM_WORLD has. */
+    int (*world_size)(void);
+    /* Whether all processes of a communicator are of MPI_COMM_WORLD: others may have joined later. */
+    int (*is_of_world)(word comm);
     /* The state that was kept with a communicator, its rank and size. */
     int (*look)(word comm, void **state, int *rank, int *size);
     int (*keep)(word comm, void *state);
@@ -36,11 +43,16 @@ struct ethbcast_mpi_table {
     int (*is_in_place)(const void *address);
     int (*is_bottom)(const void *address);
 
-    /* The MPI's own collectives, of bytes. */
+    /* The MPI's own collectives, of bytes: `bytes` is the length of a block. */
     int (*allgather)(word comm, const void *own, void *all, int bytes);
+    int (*gather)(word comm, const void *own, void *all, int bytes, int root);
+    int (*scatter)(word comm, const void *all, void *own, int bytes, int root);
     int (*least)(word comm, int own, int *least);
     int (*broadcast)(word comm, void *buffer, int bytes, int root);
     int (*barrier)(word comm);
+    /* A broadcast and a barrier that wait as long as `goes_on` says so; FAILURE_GIVEN_UP if it does not. */
+    int (*watched_broadcast)(word comm, void *buffer, int bytes, int root, int (*goes_on)(void *), void *state);
+    int (*watched_barrier)(word comm, int (*goes_on)(void *), void *state);
     int (*split)(word comm, int color, int key, word *part);
     int (*release)(word comm);
 

@@ -77,8 +77,9 @@ pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_i
         let block = place.elements(to)?;
         let all = block.times(place.size)?;
         let sent = if place.is_in_place(from) { block.behind(place.rank) } else { place.elements(from)? };
-        same(&sent, &block)?;
+        let is_same = same(&sent, &block)?;
         Work::new(all.bytes()?, move || {
+            is_same?;
             // Copied: what is sent may lie among what is received.
             let own = sent.read()?.into_vec();
             all.write(false, |blocks| place.wire.allgather(&own, blocks))
@@ -100,8 +101,9 @@ pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnc
         let block = place.elements(to)?;
         let all = block.times(place.size)?;
         let sent = if place.is_in_place(from) { block.behind(root) } else { place.elements(from)? };
-        same(&sent, &block)?;
+        let is_same = same(&sent, &block)?;
         Work::new(all.bytes()?, move || {
+            is_same?;
             let own = sent.read()?.into_vec();
             all.write(false, |blocks| place.wire.gather(root, &own, blocks))
         })
@@ -122,9 +124,10 @@ pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOn
         let block = place.elements(from)?;
         let all = block.times(place.size)?;
         let received = if place.is_in_place(to) { None } else { Some(place.elements(to)?) };
-        received.map_or(Ok(()), |received| same(&received, &block))?;
+        let is_same = received.map_or(Ok(Ok(())), |received| same(&received, &block))?;
         let block_bytes = block.bytes()?;
         Work::new(all.bytes()?, move || {
+            is_same?;
             let blocks = all.read()?;
             match received {
                 Some(received) => received.write(false, |own| place.wire.scatter(root, blocks.as_slice(), own)),
@@ -135,9 +138,10 @@ pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOn
     })
 }
 
-/// A rank whose own block differs in its two types is for the MPI to judge.
-fn same(one: &Elements, other: &Elements) -> Result<(), Reason> {
-    if one.bytes()? == other.bytes()? { Ok(()) } else { Err(Reason::Arguments) }
+/// A rank whose own block differs in its two types fails, and by leaving all of them: alone with the MPI's own call it
+/// would wait for ever.
+fn same(one: &Elements, other: &Elements) -> Result<Result<(), Trouble>, Reason> {
+    Ok(if one.bytes()? == other.bytes()? { Ok(()) } else { Err(Trouble::Lengths) })
 }
 
 /// Makes a call by the wire if all ranks can tell that it goes there, else the MPI's own.
@@ -155,7 +159,7 @@ fn call(
         own()
     };
     let settings = process.settings.as_ref().ok_or(Reason::Off);
-    let found = process.table.and_then(|table| settings.map(|settings| (table, settings)));
+    let found = settings.and_then(|settings| Ok((process.started()?, settings)));
     let (table, settings) = match found {
         Ok(found) => found,
         Err(reason) => return passed(reason),
@@ -166,7 +170,7 @@ fn call(
     };
     let place = Place { table, comm, rank: group.rank, size: group.size, wire };
     let began = Instant::now();
-    let Work { bytes, run } = match prepare(&place).and_then(|work| decided(operation, settings, work)) {
+    let Work { bytes, run } = match prepare(&place).and_then(|work| decided(operation, settings, &place.wire, work)) {
         Ok(work) => work,
         Err(reason) => return passed(reason),
     };
@@ -178,13 +182,14 @@ fn call(
 }
 
 /// What all ranks decide alike: by the call, its bytes and what was agreed.
-fn decided<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> Result<Work<'p>, Reason> {
+fn decided<'p>(operation: Operation, settings: &Settings, wire: &Wire, work: Work<'p>) -> Result<Work<'p>, Reason> {
     let agreed = &settings.agreed;
     let bytes = work.bytes as u64;
     if !agreed.taken.contains(&operation) {
         return Err(Reason::NotAsked);
     }
     match operation {
+        _ if wire.is_mpi_faster(operation, bytes) => Err(Reason::Faster),
         Operation::Barrier => Ok(work),
         _ if bytes == 0 => Err(Reason::Empty),
         _ if !(agreed.least_bytes..=agreed.most_bytes).contains(&bytes) => Err(Reason::Size),
@@ -207,7 +212,11 @@ fn outcome(
     };
     match ended {
         Ok(Ok(())) => 0,
-        Ok(Err(Trouble::Mpi(code))) => code,
+        // Its handler has been called; the others, who wait for this rank, hear of it as of one that has left.
+        Ok(Err(Trouble::Mpi(code))) => {
+            group.give_up(Reason::Failed);
+            code
+        }
         Ok(Err(trouble)) => failed(if trouble.is_mismatch() { TRUNCATED } else { OTHER }, &trouble),
         Err(_) => failed(OTHER, &"a fault of ethbcast, told above: please report it"),
     }

@@ -1,11 +1,14 @@
 //! What a rank says of itself before a communicator is wired: so many bytes, exchanged by the MPI's own allgather.
 
+use crate::neighbours::ProcessId;
 use ethbcast_transport::MacAddr;
 
 /// Bytes of a card: the longest texts fit, and longer ones are cut.
 pub const BYTES: usize = 512;
+/// Where the texts begin.
+const HEAD_BYTES: usize = 27;
 /// The layout; a rank of another build passes on.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A rank's card.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +17,8 @@ pub struct Card {
     pub mac: MacAddr,
     /// Drawn at random; the first rank's names the group.
     pub nonce: u64,
+    /// The process, as its host knows it.
+    pub process: ProcessId,
     /// The host's name.
     pub host: String,
     /// What was agreed beforehand.
@@ -28,7 +33,9 @@ impl Card {
         bytes[0] = VERSION;
         bytes[1..7].copy_from_slice(&self.mac.octets());
         bytes[7..15].copy_from_slice(&self.nonce.to_be_bytes());
-        let mut at = 15;
+        bytes[15..19].copy_from_slice(&self.process.number.to_be_bytes());
+        bytes[19..27].copy_from_slice(&self.process.namespace.to_be_bytes());
+        let mut at = HEAD_BYTES;
         for (text, most) in [(&self.host, 64), (&self.fingerprint, 128), (&self.trouble, 255)] {
             let cut = (0..=text.len().min(most)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
             bytes[at] = cut as u8;
@@ -40,7 +47,7 @@ impl Card {
 
     /// `None` if it is of another build.
     pub fn decode(bytes: &[u8]) -> Option<Card> {
-        let (head, mut rest) = bytes.split_at_checked(15).filter(|(head, _)| head[0] == VERSION)?;
+        let (head, mut rest) = bytes.split_at_checked(HEAD_BYTES).filter(|(head, _)| head[0] == VERSION)?;
         let mut text = || {
             let (&length, more) = rest.split_first()?;
             let (text, more) = more.split_at_checked(usize::from(length))?;
@@ -48,8 +55,10 @@ impl Card {
             String::from_utf8(text.to_vec()).ok()
         };
         let nonce = u64::from_be_bytes(head[7..15].try_into().ok()?);
+        let number = u32::from_be_bytes(head[15..19].try_into().ok()?);
+        let process = ProcessId { number, namespace: u64::from_be_bytes(head[19..27].try_into().ok()?) };
         let mac = MacAddr::new(head[1], head[2], head[3], head[4], head[5], head[6]);
-        Some(Card { mac, nonce, host: text()?, fingerprint: text()?, trouble: text()? })
+        Some(Card { mac, nonce, process, host: text()?, fingerprint: text()?, trouble: text()? })
     }
 }
 
@@ -62,6 +71,7 @@ mod tests {
         let card = Card {
             mac: MacAddr::new(2, 0, 0, 0, 0, 7),
             nonce: 0x0123_4567_89ab_cdef,
+            process: ProcessId { number: 4711, namespace: 0xf000_0001 },
             host: "n7".into(),
             fingerprint: "bcast 0".into(),
             trouble: String::new(),
@@ -72,7 +82,7 @@ mod tests {
         assert_eq!((cut.host.len(), cut.trouble.len()), (64, 255));
         assert_eq!(Card::decode(&[0; BYTES]), None);
         assert_eq!(Card::decode(&[]), None);
-        assert_eq!(Card::decode(&[1; 20]), None);
-        assert_eq!(Card::decode(&[&[1u8][..], &[255; BYTES - 1]].concat()), None);
+        assert_eq!(Card::decode(&[2; 30]), None);
+        assert_eq!(Card::decode(&[&[2u8][..], &[255; BYTES - 1]].concat()), None);
     }
 }

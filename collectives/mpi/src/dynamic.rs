@@ -55,6 +55,27 @@ pub fn address(name: &CStr) -> *mut c_void {
     hidden.into_iter().find(|address| !address.is_null()).unwrap_or(std::ptr::null_mut())
 }
 
+/// A library by its name: the one that is loaded already, or loaded now; null never.
+pub fn library(soname: &CStr) -> Option<*mut c_void> {
+    [libc::RTLD_NOLOAD, 0].into_iter().find_map(|only_loaded| {
+        // SAFETY: libraries of this name are made to be loaded by programs.
+        let found = unsafe { libc::dlopen(soname.as_ptr(), libc::RTLD_LAZY | only_loaded) };
+        (!found.is_null()).then_some(found)
+    })
+}
+
+/// A function of a library.
+///
+/// # Safety
+/// `F` is the type of a pointer to the function of that name.
+pub unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: a library that is loaded, and a name that ends with a zero byte.
+    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+    // SAFETY: it is not null; the rest the caller has promised.
+    (!address.is_null()).then(|| unsafe { transmute_copy::<*mut c_void, F>(&address) })
+}
+
 /// What `MPI_…` is behind this library, for an MPI without the `PMPI_…` of that name: MPICH has `mpi_barrier_f08_`, and
 /// no `pmpi_barrier_f08_`. Null if nothing is.
 fn behind_this(profiling: &CStr) -> *mut c_void {

@@ -7,6 +7,7 @@
 use crate::calls;
 use crate::dynamic::Symbol;
 use crate::library::{Process, say};
+use crate::presence;
 use crate::table::Word;
 use std::ffi::c_int;
 
@@ -101,6 +102,30 @@ two_buffers_and_root!(MPI_Scatter_c, c"PMPI_Scatter_c", calls::scatter, i64);
 extern "C" fn MPI_Barrier(comm: Word) -> c_int {
     static OWN: Symbol<extern "C" fn(Word) -> c_int> = Symbol::new(c"PMPI_Barrier");
     calls::barrier(comm, || own(&OWN, "PMPI_Barrier", |own| own(comm)))
+}
+
+/// Leaves a word that this rank has the drop-in, lets the MPI begin, and looks for the words of the others.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Init(count: Word, words: Word) -> c_int {
+    static OWN: Symbol<extern "C" fn(Word, Word) -> c_int> = Symbol::new(c"PMPI_Init");
+    begun(|| own(&OWN, "PMPI_Init", |own| own(count, words)))
+}
+
+/// As `MPI_Init`.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Init_thread(count: Word, words: Word, required: c_int, provided: Word) -> c_int {
+    static OWN: Symbol<extern "C" fn(Word, Word, c_int, Word) -> c_int> = Symbol::new(c"PMPI_Init_thread");
+    begun(|| own(&OWN, "PMPI_Init_thread", |own| own(count, words, required, provided)))
+}
+
+/// The MPI's own beginning, with the words before and after it.
+pub fn begun(own: impl FnOnce() -> c_int) -> c_int {
+    presence::announce();
+    let code = own();
+    if code == 0 {
+        presence::settle();
+    }
+    code
 }
 
 /// Says what was done, leaves the wire, and lets the MPI end.

@@ -4,7 +4,7 @@
 
 use crate::calls::{self, Buffer};
 use crate::dynamic::{Symbol, address};
-use crate::exports::own;
+use crate::exports::{begun, own};
 use crate::library::Process;
 use crate::table::{Table, Word};
 use std::cell::Cell;
@@ -161,6 +161,26 @@ rooted!(mpi_gather_, c"pmpi_gather_", calls::gather);
 rooted!(mpi_gather_f08_, c"pmpi_gather_f08_", calls::gather);
 rooted!(mpi_scatter_, c"pmpi_scatter_", calls::scatter);
 rooted!(mpi_scatter_f08_, c"pmpi_scatter_f08_", calls::scatter);
+
+macro_rules! init {
+    ($name:ident, $own:literal $(, $more:ident)*) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($more: Word,)* error: Word) {
+            static OWN: Symbol<extern "C" fn($(init!(@word $more),)* Word)> = Symbol::new($own);
+            // What it came to the subroutine writes itself; where it failed, the program ends or does not ask.
+            begun(|| {
+                subroutine(&OWN, $own, |own| own($($more,)* error));
+                0
+            });
+        }
+    };
+    (@word $more:ident) => { Word };
+}
+
+init!(mpi_init_, c"pmpi_init_");
+init!(mpi_init_f08_, c"pmpi_init_f08_");
+init!(mpi_init_thread_, c"pmpi_init_thread_", required, provided);
+init!(mpi_init_thread_f08_, c"pmpi_init_thread_f08_", required, provided);
 
 /// As `MPI_Finalize`.
 #[unsafe(no_mangle)]

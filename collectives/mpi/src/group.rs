@@ -2,11 +2,13 @@
 
 use crate::card::{self, Card};
 use crate::library::say;
+use crate::neighbours::ProcessId;
 use crate::seating::{Seating, cards};
 use crate::settings::Settings;
 use crate::statistics::Reason;
 use crate::table::{INTER, KNOWN, NEW, Table, Word, done};
 use crate::wire::Wire;
+use crate::{presence, trial};
 use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, Port, PortConfig};
@@ -121,6 +123,10 @@ fn wired(
     rank: c_int,
     size: c_int,
 ) -> Result<Wire, (Reason, String)> {
+    presence::everywhere().map_err(|text| (Reason::NotEverywhere, text))?;
+    if (table.is_of_world)(comm) == 0 {
+        return Err((Reason::Strangers, "not all of them are of this MPI_COMM_WORLD".into()));
+    }
     let size = size as usize;
     let own = own_card(settings);
     let mut all = vec![0; card::BYTES * size];
@@ -132,7 +138,11 @@ fn wired(
     let mut least = 0;
     done((table.least)(comm, c_int::from(wire.is_ok()), &mut least)).map_err(mpi)?;
     match wire {
-        Ok(wire) if least == 1 => {
+        Ok(mut wire) if least == 1 => {
+            if settings.agreed.tries {
+                let tried = trial::prices(table, settings, comm, &wire, (rank as usize, size));
+                wire.set_prices(tried.map_err(|trouble| (Reason::Failed, format!("the trial: {trouble}")))?);
+            }
             if settings.is_verbose && rank == 0 {
                 say(format_args!("{size} ranks on {}", wire.describe()));
             }
@@ -162,7 +172,7 @@ fn own_card(settings: &Settings) -> Card {
     };
     let mac = place.as_ref().copied().unwrap_or(MacAddr::new(0, 0, 0, 0, 0, 0));
     let nonce = getrandom::u64().unwrap_or_default();
-    Card { mac, nonce, host: host::name(None), fingerprint: settings.agreed.fingerprint(), trouble }
+    Card { mac, nonce, process: ProcessId::own(), host: host::name(None), fingerprint: settings.agreed.fingerprint(), trouble }
 }
 
 /// Buffers may then be where this process cannot read: CUDA, HIP.

@@ -3,17 +3,20 @@
 //!
 //! **The front** (`exports`, `fortran`) knows no `mpi.h`. It takes every argument as the calling convention hands
 //! it over, a word or an int, so that handles of any MPI fit; what they mean it asks a `table` of functions that a
-//! **back end** in C fills, compiled with the MPI's own header. `library` finds which MPI there is.
+//! **back end** in C fills, compiled with the MPI's own header; that of the standard's own binary interface is `abi`.
+//! `library` finds which MPI there is, `presence` whether every rank has this library.
 //!
 //! **A communicator** is wired at its first collective (`group`): all ranks exchange `card`s by the MPI's own
 //! allgather, derive the same `seating` from them, join, and agree whether all have succeeded. What it came to is
-//! kept with the communicator as an attribute. From then on a call's way depends on that and on its number of bytes
-//! alone, which all ranks see the same (`calls`).
+//! kept with the communicator as an attribute. A `trial` says at which lengths the MPI is faster, in `prices` that all
+//! ranks have. From then on a call's way depends on that and on its number of bytes alone, which all ranks see the same
+//! (`calls`).
 //!
 //! While a call waits it lets the MPI go on, or messages that others wait for would never leave.
 #![allow(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+mod abi;
 mod buffers;
 mod calls;
 mod card;
@@ -22,8 +25,12 @@ mod exports;
 mod fortran;
 mod group;
 mod library;
+mod neighbours;
+mod presence;
+mod prices;
 mod seating;
 mod settings;
 mod statistics;
 mod table;
+mod trial;
 mod wire;

@@ -1,6 +1,7 @@
 //! Who speaks for which host: the same answer on all ranks, for it follows from the cards of all.
 
 use crate::card::Card;
+use crate::neighbours::ProcessId;
 use crate::settings::Agreed;
 use crate::statistics::Reason;
 use std::collections::HashMap;
@@ -16,6 +17,8 @@ pub struct Seating {
     pub host_of: Vec<usize>,
     /// By rank: its place among those of its host.
     pub place_of: Vec<usize>,
+    /// By rank: its process.
+    pub processes: Vec<ProcessId>,
     /// By host: the name that it joins by.
     pub names: Vec<String>,
 }
@@ -51,7 +54,8 @@ impl Seating {
         let numbers = || (0..leaders.len()).map(|host| format!("{host:05}")).collect();
         let names = if by_name { given } else { numbers() };
         let group = format!("mpi-{:016x}", cards[0].nonce);
-        Ok(Seating { group, leaders, host_of, place_of, names })
+        let processes = cards.iter().map(|card| card.process).collect();
+        Ok(Seating { group, leaders, host_of, place_of, processes, names })
     }
 
     /// Whether no two ranks share a host.
@@ -79,6 +83,7 @@ mod tests {
         let agreed = Settings::read().expect("the tests' environment is empty").agreed;
         Some(Card {
             mac: MacAddr::new(2, 0, 0, 0, 0, mac),
+            process: ProcessId::default(),
             nonce: 5,
             host: format!("n{mac}"),
             fingerprint: agreed.fingerprint(),

@@ -11,7 +11,7 @@ const LEAST_HOSTS: usize = 3;
 const MOST_GROUPS: usize = 16;
 
 /// The calls that can be taken over, as they are named in the environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     Broadcast,
     Barrier,
@@ -47,6 +47,8 @@ pub struct Settings {
     pub back_ends: Option<PathBuf>,
     pub topology: Option<PathBuf>,
     pub calibration: Option<PathBuf>,
+    /// Whether the user vouches that every rank has the drop-in, where the launcher cannot say.
+    pub is_everywhere: bool,
     pub agreed: Agreed,
 }
 
@@ -66,6 +68,8 @@ pub struct Agreed {
     pub most_bytes: u64,
     pub least_hosts: usize,
     pub most_groups: usize,
+    /// Whether it is tried at which lengths the MPI is faster.
+    pub tries: bool,
 }
 
 impl Settings {
@@ -79,7 +83,8 @@ impl Settings {
             let Some(text) = value(name) else { return Ok(otherwise) };
             text.parse().map_err(|_| format!("{name}={text} is no number: say how many, such as {otherwise}"))
         };
-        let is_on = !matches!(value("ETHBCAST_MPI").as_deref(), Some("0" | "off" | "no"));
+        let is_off = |name: &str| matches!(value(name).as_deref(), Some("0" | "off" | "no"));
+        let is_on = !is_off("ETHBCAST_MPI");
         let stats = match value("ETHBCAST_MPI_STATS").as_deref() {
             None | Some("0") => Stats::None,
             Some("all") => Stats::All,
@@ -91,6 +96,7 @@ impl Settings {
             most_bytes: number("ETHBCAST_MPI_MAX_BYTES", MOST_BYTES)?.min(MOST_BYTES),
             least_hosts: number("ETHBCAST_MPI_MIN_HOSTS", LEAST_HOSTS as u64)?.max(2) as usize,
             most_groups: number("ETHBCAST_MPI_COMMUNICATORS", MOST_GROUPS as u64)? as usize,
+            tries: !is_off("ETHBCAST_MPI_TRIAL"),
         };
         Ok(Settings {
             is_on,
@@ -100,6 +106,7 @@ impl Settings {
             back_ends: value("ETHBCAST_MPI_BACKENDS").map(PathBuf::from),
             topology: value("ETHBCAST_MPI_TOPOLOGY").map(PathBuf::from),
             calibration: value("ETHBCAST_MPI_CALIBRATION").map(PathBuf::from),
+            is_everywhere: value("ETHBCAST_MPI_EVERYWHERE").is_some_and(|text| text != "0"),
             agreed,
         })
     }
@@ -108,9 +115,9 @@ impl Settings {
 impl Agreed {
     /// The same text on all ranks, or they were told different things.
     pub fn fingerprint(&self) -> String {
-        let Agreed { taken, least_bytes, most_bytes, least_hosts, most_groups } = self;
+        let Agreed { taken, least_bytes, most_bytes, least_hosts, most_groups, tries } = self;
         let taken: Vec<_> = taken.iter().map(|operation| operation.name()).collect();
-        format!("{} {least_bytes} {most_bytes} {least_hosts} {most_groups}", taken.join(","))
+        format!("{} {least_bytes} {most_bytes} {least_hosts} {most_groups} {}", taken.join(","), u8::from(*tries))
     }
 }
 
@@ -137,7 +144,7 @@ mod tests {
     fn an_empty_environment_takes_everything_between_three_hosts() {
         let settings = read(&[]).expect("nothing is wrong");
         assert!(settings.is_on && !settings.is_verbose && settings.stats == Stats::None);
-        assert_eq!(settings.agreed.fingerprint(), "bcast,barrier,allgather,scatter,gather 0 2147483647 3 16");
+        assert_eq!(settings.agreed.fingerprint(), "bcast,barrier,allgather,scatter,gather 0 2147483647 3 16 1");
     }
 
     #[test]

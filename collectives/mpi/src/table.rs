@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// The layout that this front knows.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A handle of the MPI's, an address or a count, as the calling convention passes it.
 pub type Word = usize;
@@ -11,19 +11,29 @@ pub type Word = usize;
 /// What [`Table::look`] says of a communicator.
 pub const KNOWN: c_int = 0;
 pub const NEW: c_int = 1;
+pub const NULL: c_int = 2;
+pub const NOT_NOW: c_int = 3;
 pub const INTER: c_int = 4;
 
 /// What [`Table::fail`] calls a failure.
 pub const OTHER: c_int = 0;
 pub const TRUNCATED: c_int = 1;
 
+/// What a watched call returns that nobody let go on; no MPI has an error of this number.
+pub const GIVEN_UP: c_int = -1;
+
+/// Asked now and then by a watched call: 0 ends it.
+pub type GoesOn = extern "C" fn(state: *const c_void) -> c_int;
+
 /// See `c/backend.h`, which says what each function does. A function that returns an int returns 0 if all is well,
 /// unless it answers a question.
 #[repr(C)]
 pub struct Table {
     pub version: u32,
-    library: *const c_char,
+    pub(crate) library: *const c_char,
     pub start: extern "C" fn(closed: extern "C" fn(state: *mut c_void)) -> c_int,
+    pub world_size: extern "C" fn() -> c_int,
+    pub is_of_world: extern "C" fn(comm: Word) -> c_int,
     pub look: extern "C" fn(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: &mut c_int) -> c_int,
     pub keep: extern "C" fn(comm: Word, state: *mut c_void) -> c_int,
     pub type_of: extern "C" fn(datatype: Word, bytes: &mut i64, extent: &mut i64, is_plain: &mut c_int) -> c_int,
@@ -32,9 +42,20 @@ pub struct Table {
     pub is_in_place: extern "C" fn(address: Word) -> c_int,
     pub is_bottom: extern "C" fn(address: Word) -> c_int,
     pub allgather: extern "C" fn(comm: Word, own: *const u8, all: *mut u8, bytes: c_int) -> c_int,
+    pub gather: extern "C" fn(comm: Word, own: *const u8, all: *mut u8, bytes: c_int, root: c_int) -> c_int,
+    pub scatter: extern "C" fn(comm: Word, all: *const u8, own: *mut u8, bytes: c_int, root: c_int) -> c_int,
     pub least: extern "C" fn(comm: Word, own: c_int, least: &mut c_int) -> c_int,
     pub broadcast: extern "C" fn(comm: Word, buffer: *mut u8, bytes: c_int, root: c_int) -> c_int,
     pub barrier: extern "C" fn(comm: Word) -> c_int,
+    pub watched_broadcast: extern "C" fn(
+        comm: Word,
+        buffer: *mut u8,
+        bytes: c_int,
+        root: c_int,
+        goes_on: GoesOn,
+        state: *const c_void,
+    ) -> c_int,
+    pub watched_barrier: extern "C" fn(comm: Word, goes_on: GoesOn, state: *const c_void) -> c_int,
     pub split: extern "C" fn(comm: Word, color: c_int, key: c_int, part: &mut Word) -> c_int,
     pub release: extern "C" fn(comm: Word) -> c_int,
     pub progress: extern "C" fn(),

@@ -1,8 +1,10 @@
 //! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of this host.
 
+use crate::neighbours::{Neighbours, Watch};
+use crate::prices::Prices;
 use crate::seating::Seating;
-use crate::settings::Settings;
-use crate::table::{Table, Word, done};
+use crate::settings::{Operation, Settings};
+use crate::table::{GIVEN_UP, Table, Word, done};
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options};
 use ethbcast_planning::model::Calibration;
@@ -25,13 +27,21 @@ pub enum Trouble {
     Wire(Error),
     /// This host's leader, which has told of it.
     Leader,
+    /// A rank of this host has died.
+    Neighbour,
+    /// This rank's own arguments name blocks of two lengths.
+    Lengths,
     /// The MPI's own error, whose handler has been called.
     Mpi(c_int),
 }
 
 impl Trouble {
     pub fn is_mismatch(&self) -> bool {
-        matches!(self, Trouble::Wire(error) if error.kind() == ErrorKind::Mismatch)
+        match self {
+            Trouble::Wire(error) => error.kind() == ErrorKind::Mismatch,
+            Trouble::Lengths => true,
+            Trouble::Leader | Trouble::Neighbour | Trouble::Mpi(_) => false,
+        }
     }
 }
 
@@ -40,6 +50,8 @@ impl std::fmt::Display for Trouble {
         match self {
             Trouble::Wire(error) => error.fmt(out),
             Trouble::Leader => out.write_str("the first rank of this host says why"),
+            Trouble::Neighbour => out.write_str("a rank of this host has died"),
+            Trouble::Lengths => out.write_str("the blocks that are sent and received differ in length"),
             Trouble::Mpi(code) => write!(out, "the MPI's error {code}"),
         }
     }
@@ -56,6 +68,8 @@ pub struct Wire {
     node: Option<Word>,
     /// By host: its leader's rank on the wire.
     seats: Vec<u16>,
+    neighbours: Neighbours,
+    prices: Prices,
 }
 
 impl Wire {
@@ -68,6 +82,9 @@ impl Wire {
         seating: Seating,
     ) -> Result<Wire, String> {
         let host = seating.host_of[rank];
+        let own_host = |other: &usize| seating.host_of[*other] == host;
+        let neighbours = (0..seating.host_of.len()).filter(own_host).map(|other| seating.processes[other]);
+        let neighbours = Neighbours::of(neighbours);
         let mut node = None;
         if !seating.is_one_each() {
             let mut part = 0;
@@ -75,7 +92,23 @@ impl Wire {
                 .map_err(|code| format!("no communicator of this host's ranks: the MPI's error {code}"))?;
             node = Some(part);
         }
-        let mut wire = Wire { table, rank, leaders: None, node, seats: Vec::new(), seating };
+        let mut wire = Wire {
+            table,
+            rank,
+            leaders: None,
+            node,
+            seats: Vec::new(),
+            neighbours: Neighbours::default(),
+            prices: Prices::default(),
+            seating,
+        };
+        match neighbours {
+            Ok(neighbours) => wire.neighbours = neighbours,
+            Err(text) => {
+                wire.release();
+                return Err(text);
+            }
+        }
         if wire.is_leader() {
             let joined = options(settings, &wire.seating.names[host], table).and_then(|options| {
                 let size = u16::try_from(wire.seating.leaders.len()).map_err(|_| "too many hosts".to_owned())?;
@@ -92,6 +125,21 @@ impl Wire {
         Ok(wire)
     }
 
+    /// What calls take either way, once that is known.
+    pub fn set_prices(&mut self, prices: Prices) {
+        self.prices = prices;
+    }
+
+    /// Whether the MPI itself is faster at a call.
+    pub fn is_mpi_faster(&self, operation: Operation, bytes: u64) -> bool {
+        self.prices.is_mpi_faster(operation, bytes)
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.seating.leaders.len()
+    }
+
     fn is_leader(&self) -> bool {
         self.seating.place_of[self.rank] == 0
     }
@@ -102,7 +150,7 @@ impl Wire {
     }
 
     pub fn describe(&self) -> String {
-        format!("{} hosts, group {}", self.seating.leaders.len(), self.seating.group)
+        format!("{} hosts, group {}", self.hosts(), self.seating.group)
     }
 
     /// From `root` to all: on its host, among the leaders, on the other hosts.
@@ -122,7 +170,9 @@ impl Wire {
     /// Until all have called it.
     pub fn barrier(&self) -> Result<(), Trouble> {
         if let Some(node) = self.node {
-            done((self.table.barrier)(node)).map_err(Trouble::Mpi)?;
+            let watch = Watch::on(&self.neighbours);
+            let (goes_on, state) = watch.arguments();
+            ended((self.table.watched_barrier)(node, goes_on, state))?;
         }
         self.agree_on_host(self.leaders.as_ref().map_or(Ok(()), Communicator::barrier))
     }
@@ -149,8 +199,9 @@ impl Wire {
     /// Bytes from one rank of this host to the others.
     fn on_host(&self, buffer: &mut [u8], place: usize) -> Result<(), Trouble> {
         let Some(node) = self.node else { return Ok(()) };
-        let broadcast = (self.table.broadcast)(node, buffer.as_mut_ptr(), buffer.len() as c_int, place as c_int);
-        done(broadcast).map_err(Trouble::Mpi)
+        let (at, bytes, watch) = (buffer.as_mut_ptr(), buffer.len() as c_int, Watch::on(&self.neighbours));
+        let (goes_on, state) = watch.arguments();
+        ended((self.table.watched_broadcast)(node, at, bytes, place as c_int, goes_on, state))
     }
 
     /// What the leader came to is what all of its host come to: none goes on with bytes that have not come.
@@ -170,6 +221,14 @@ impl Wire {
         if let Some(node) = self.node {
             (self.table.release)(node);
         }
+    }
+}
+
+/// What a call on this host came to.
+fn ended(code: c_int) -> Result<(), Trouble> {
+    match code {
+        GIVEN_UP => Err(Trouble::Neighbour),
+        code => done(code).map_err(Trouble::Mpi),
     }
 }
 

@@ -83,6 +83,8 @@ impl Bed {
             ("ETHBCAST_MPI_INTERFACE", "eth0"),
             ("ETHBCAST_MPI_VERBOSE", "1"),
             ("ETHBCAST_MPI_STATS", "1"),
+            // What is to be seen is the wire, also where the MPI would be faster.
+            ("ETHBCAST_MPI_TRIAL", "off"),
         ];
         set.extend_from_slice(more);
         self.run(mpi, program, words, &set)

@@ -1,0 +1,330 @@
+//! The back end of the MPI standard's own binary interface (MPI 5.0, chapter 20): handles are words, constants are
+//! fixed numbers, so that no `mpi.h` is needed. `c/backend.c` is the same for MPIs with one of their own.
+
+use crate::dynamic::Symbol;
+use crate::group;
+use crate::table::{GIVEN_UP, GoesOn, INTER, KNOWN, NEW, NOT_NOW, NULL, TRUNCATED, Table, VERSION, Word, done};
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+
+const SUCCESS: c_int = 0;
+const ERR_TRUNCATE: c_int = 15;
+const ERR_OTHER: c_int = 16;
+const COMM_NULL: Word = 0x100;
+const COMM_WORLD: Word = 0x101;
+const COMM_SELF: Word = 0x102;
+const REQUEST_NULL: Word = 0x180;
+const TYPE_NULL: Word = 0x200;
+const INT: Word = 0x209;
+const TYPE_BYTE: Word = 0x247;
+const MIN: Word = 0x22;
+const COMBINER_NAMED: c_int = 101;
+const UNDEFINED: c_int = -32766;
+const IN_PLACE: Word = 1;
+const BOTTOM: Word = 0;
+/// `MPI_STATUS_IGNORE`, `MPI_COMM_NULL_COPY_FN`.
+const NOTHING: Word = 0;
+
+type Delete = extern "C" fn(comm: Word, key: c_int, state: *mut c_void, extra: *mut c_void) -> c_int;
+
+/// Functions of the MPI by their names; one that it has not is an error of its own.
+macro_rules! own {
+    ($($function:ident($($argument:ident: $kind:ty),* $(,)?) = $name:literal;)*) => {$(
+        fn $function($($argument: $kind),*) -> c_int {
+            static OWN: Symbol<extern "C" fn($($kind),*) -> c_int> = Symbol::new($name);
+            OWN.get().map_or(ERR_OTHER, |own| own($($argument),*))
+        }
+    )*};
+}
+
+own! {
+    abi_version(major: &mut c_int, minor: &mut c_int) = c"PMPI_Abi_get_version";
+    initialized(is_so: &mut c_int) = c"PMPI_Initialized";
+    finalized(is_so: &mut c_int) = c"PMPI_Finalized";
+    create_keyval(copy: Word, delete: Delete, key: &mut c_int, extra: Word) = c"PMPI_Comm_create_keyval";
+    get_attribute(comm: Word, key: c_int, state: &mut *mut c_void, is_there: &mut c_int) = c"PMPI_Comm_get_attr";
+    set_attribute(comm: Word, key: c_int, state: *mut c_void) = c"PMPI_Comm_set_attr";
+    duplicate(comm: Word, made: &mut Word) = c"PMPI_Comm_dup";
+    comm_split(comm: Word, color: c_int, key: c_int, made: &mut Word) = c"PMPI_Comm_split";
+    comm_free(comm: &mut Word) = c"PMPI_Comm_free";
+    comm_rank(comm: Word, rank: &mut c_int) = c"PMPI_Comm_rank";
+    comm_size(comm: Word, size: &mut c_int) = c"PMPI_Comm_size";
+    test_inter(comm: Word, is_so: &mut c_int) = c"PMPI_Comm_test_inter";
+    call_handler(comm: Word, code: c_int) = c"PMPI_Comm_call_errhandler";
+    comm_group(comm: Word, made: &mut Word) = c"PMPI_Comm_group";
+    translate(of: Word, count: c_int, ranks: *const c_int, to: Word, theirs: *mut c_int) = c"PMPI_Group_translate_ranks";
+    group_free(group: &mut Word) = c"PMPI_Group_free";
+    receive(at: *mut u8, count: c_int, kind: Word, from: c_int, tag: c_int, comm: Word, request: *const AtomicUsize)
+        = c"PMPI_Irecv";
+    test(request: *const AtomicUsize, is_done: &mut c_int, status: Word) = c"PMPI_Test";
+    cancel(request: *const AtomicUsize) = c"PMPI_Cancel";
+    wait(request: *const AtomicUsize, status: Word) = c"PMPI_Wait";
+    envelope(of: Word, integers: &mut c_int, addresses: &mut c_int, types: &mut c_int, combiner: &mut c_int)
+        = c"PMPI_Type_get_envelope";
+    type_size(of: Word, bytes: &mut i64) = c"PMPI_Type_size_c";
+    type_extent(of: Word, lower: &mut i64, extent: &mut i64) = c"PMPI_Type_get_extent_c";
+    own_pack(from: Word, count: i64, of: Word, to: *mut u8, room: i64, at: &mut i64, comm: Word) = c"PMPI_Pack_c";
+    own_unpack(from: *const u8, room: i64, at: &mut i64, to: Word, count: i64, of: Word, comm: Word)
+        = c"PMPI_Unpack_c";
+    own_allgather(from: *const u8, sent: c_int, kind: Word, to: *mut u8, received: c_int, as_kind: Word, comm: Word)
+        = c"PMPI_Allgather";
+    own_gather(
+        from: *const u8, sent: c_int, kind: Word, to: *mut u8, received: c_int, as_kind: Word, root: c_int, comm: Word,
+    ) = c"PMPI_Gather";
+    own_scatter(
+        from: *const u8, sent: c_int, kind: Word, to: *mut u8, received: c_int, as_kind: Word, root: c_int, comm: Word,
+    ) = c"PMPI_Scatter";
+    allreduce(from: &c_int, to: &mut c_int, count: c_int, kind: Word, how: Word, comm: Word) = c"PMPI_Allreduce";
+    own_broadcast(at: *mut u8, count: c_int, kind: Word, root: c_int, comm: Word) = c"PMPI_Bcast";
+    own_barrier(comm: Word) = c"PMPI_Barrier";
+    begin_broadcast(at: *mut u8, count: c_int, kind: Word, root: c_int, comm: Word, request: *const AtomicUsize)
+        = c"PMPI_Ibcast";
+    begin_barrier(comm: Word, request: *const AtomicUsize) = c"PMPI_Ibarrier";
+}
+
+/// Whether the MPI that is loaded is one of this binary interface.
+pub fn is_spoken() -> bool {
+    let (mut major, mut minor) = (-1, -1);
+    // Its functions have one meaning for every value of the first number.
+    abi_version(&mut major, &mut minor) == SUCCESS && major >= 1
+}
+
+/// The key of what is kept with a communicator.
+static KEY: OnceLock<c_int> = OnceLock::new();
+/// Nobody sends here: a receive that never ends is tested so that the messages of others get on.
+static NOBODYS: AtomicUsize = AtomicUsize::new(COMM_NULL);
+static NEVER: AtomicUsize = AtomicUsize::new(REQUEST_NULL);
+static IS_TESTING: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_delete(_: Word, _: c_int, state: *mut c_void, _: *mut c_void) -> c_int {
+    group::closed(state);
+    SUCCESS
+}
+
+/// `MPI_Finalize` begins with what is kept with `MPI_COMM_SELF`.
+extern "C" fn on_finalize(_: Word, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
+    cancel(&NEVER);
+    wait(&NEVER, NOTHING);
+    comm_free(&mut NOBODYS.swap(COMM_NULL, Ordering::Relaxed))
+}
+
+extern "C" fn start(_: extern "C" fn(state: *mut c_void)) -> c_int {
+    static NEVER_THERE: AtomicI32 = AtomicI32::new(0);
+    let (mut key, mut at_end, mut nobodys) = (0, 0, COMM_NULL);
+    let mut begin = || {
+        done(create_keyval(NOTHING, on_delete, &mut key, NOTHING))?;
+        done(duplicate(COMM_SELF, &mut nobodys))?;
+        NOBODYS.store(nobodys, Ordering::Relaxed);
+        done(receive(NEVER_THERE.as_ptr().cast(), 1, TYPE_BYTE, 0, 0, nobodys, &NEVER))?;
+        done(create_keyval(NOTHING, on_finalize, &mut at_end, NOTHING))?;
+        done(set_attribute(COMM_SELF, at_end, std::ptr::null_mut()))
+    };
+    let begun = begin();
+    KEY.get_or_init(|| key);
+    begun.err().unwrap_or(SUCCESS)
+}
+
+extern "C" fn world_size() -> c_int {
+    let mut size = 0;
+    if comm_size(COMM_WORLD, &mut size) == SUCCESS { size } else { 0 }
+}
+
+extern "C" fn is_of_world(comm: Word) -> c_int {
+    let (mut all, mut group, mut size) = (0, 0, 0);
+    comm_group(COMM_WORLD, &mut all);
+    comm_group(comm, &mut group);
+    comm_size(comm, &mut size);
+    let ranks: Vec<c_int> = (0..size).collect();
+    let mut theirs = vec![UNDEFINED; ranks.len()];
+    let translated = translate(group, size, ranks.as_ptr(), all, theirs.as_mut_ptr());
+    group_free(&mut all);
+    group_free(&mut group);
+    c_int::from(translated == SUCCESS && !theirs.contains(&UNDEFINED))
+}
+
+extern "C" fn look(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: &mut c_int) -> c_int {
+    let (mut is_there, mut is_begun, mut is_over, mut is_inter) = (0, 0, 0, 0);
+    if comm == COMM_NULL {
+        return NULL;
+    }
+    if let Some(&key) = KEY.get() {
+        // One that is no communicator is for the MPI to complain about.
+        if get_attribute(comm, key, state, &mut is_there) != SUCCESS {
+            return NULL;
+        }
+        if is_there != 0 {
+            return KNOWN;
+        }
+    }
+    initialized(&mut is_begun);
+    finalized(&mut is_over);
+    if is_begun == 0 || is_over != 0 {
+        return NOT_NOW;
+    }
+    if test_inter(comm, &mut is_inter) != SUCCESS {
+        return NULL;
+    }
+    if is_inter != 0 {
+        return INTER;
+    }
+    comm_rank(comm, rank);
+    comm_size(comm, size);
+    NEW
+}
+
+extern "C" fn keep(comm: Word, state: *mut c_void) -> c_int {
+    KEY.get().map_or(ERR_OTHER, |&key| set_attribute(comm, key, state))
+}
+
+extern "C" fn type_of(datatype: Word, bytes: &mut i64, extent: &mut i64, is_plain: &mut c_int) -> c_int {
+    let (mut integers, mut addresses, mut types, mut combiner, mut lower) = (0, 0, 0, 0, 0);
+    if datatype == TYPE_NULL
+        || envelope(datatype, &mut integers, &mut addresses, &mut types, &mut combiner) != SUCCESS
+        || type_size(datatype, bytes) != SUCCESS
+        || type_extent(datatype, &mut lower, extent) != SUCCESS
+        || *bytes < 0
+    {
+        return -1;
+    }
+    *is_plain = c_int::from(combiner == COMBINER_NAMED && lower == 0 && *extent == *bytes);
+    SUCCESS
+}
+
+extern "C" fn pack(comm: Word, datatype: Word, count: i64, from: Word, to: *mut u8, bytes: i64) -> c_int {
+    let mut at = 0;
+    let code = own_pack(from, count, datatype, to, bytes, &mut at, comm);
+    if code == SUCCESS && at != bytes { ERR_OTHER } else { code }
+}
+
+extern "C" fn unpack(comm: Word, datatype: Word, count: i64, to: Word, from: *const u8, bytes: i64) -> c_int {
+    own_unpack(from, bytes, &mut 0, to, count, datatype, comm)
+}
+
+extern "C" fn is_in_place(address: Word) -> c_int {
+    c_int::from(address == IN_PLACE)
+}
+
+extern "C" fn is_bottom(address: Word) -> c_int {
+    c_int::from(address == BOTTOM)
+}
+
+extern "C" fn allgather(comm: Word, own: *const u8, all: *mut u8, bytes: c_int) -> c_int {
+    own_allgather(own, bytes, TYPE_BYTE, all, bytes, TYPE_BYTE, comm)
+}
+
+extern "C" fn gather(comm: Word, own: *const u8, all: *mut u8, bytes: c_int, root: c_int) -> c_int {
+    own_gather(own, bytes, TYPE_BYTE, all, bytes, TYPE_BYTE, root, comm)
+}
+
+extern "C" fn scatter(comm: Word, all: *const u8, own: *mut u8, bytes: c_int, root: c_int) -> c_int {
+    own_scatter(all, bytes, TYPE_BYTE, own, bytes, TYPE_BYTE, root, comm)
+}
+
+extern "C" fn least(comm: Word, own: c_int, least: &mut c_int) -> c_int {
+    allreduce(&own, least, 1, INT, MIN, comm)
+}
+
+extern "C" fn broadcast(comm: Word, buffer: *mut u8, bytes: c_int, root: c_int) -> c_int {
+    own_broadcast(buffer, bytes, TYPE_BYTE, root, comm)
+}
+
+extern "C" fn barrier(comm: Word) -> c_int {
+    own_barrier(comm)
+}
+
+/// Tests until it is done; others of this host wait meanwhile, perhaps on this core.
+fn watched(begun: c_int, request: &AtomicUsize, goes_on: GoesOn, state: *const c_void) -> c_int {
+    if begun != SUCCESS {
+        return begun;
+    }
+    let mut turn = 0_u32;
+    loop {
+        let mut is_done = 0;
+        let code = test(request, &mut is_done, NOTHING);
+        if code != SUCCESS || is_done != 0 {
+            return code;
+        }
+        if turn % 64 == 63 && goes_on(state) == 0 {
+            return GIVEN_UP;
+        }
+        if turn > 16 {
+            std::thread::yield_now();
+        }
+        turn = turn.wrapping_add(1);
+    }
+}
+
+extern "C" fn watched_broadcast(
+    comm: Word,
+    buffer: *mut u8,
+    bytes: c_int,
+    root: c_int,
+    goes_on: GoesOn,
+    state: *const c_void,
+) -> c_int {
+    let request = AtomicUsize::new(REQUEST_NULL);
+    watched(begin_broadcast(buffer, bytes, TYPE_BYTE, root, comm, &request), &request, goes_on, state)
+}
+
+extern "C" fn watched_barrier(comm: Word, goes_on: GoesOn, state: *const c_void) -> c_int {
+    let request = AtomicUsize::new(REQUEST_NULL);
+    watched(begin_barrier(comm, &request), &request, goes_on, state)
+}
+
+extern "C" fn split(comm: Word, color: c_int, key: c_int, part: &mut Word) -> c_int {
+    comm_split(comm, color, key, part)
+}
+
+extern "C" fn release(mut comm: Word) -> c_int {
+    comm_free(&mut comm)
+}
+
+extern "C" fn progress() {
+    // One thread at a time is enough for all, and as many as may test a request.
+    if !IS_TESTING.swap(true, Ordering::Acquire) {
+        test(&NEVER, &mut 0, NOTHING);
+        IS_TESTING.store(false, Ordering::Release);
+    }
+}
+
+extern "C" fn fail(comm: Word, failure: c_int) -> c_int {
+    let code = if failure == TRUNCATED { ERR_TRUNCATE } else { ERR_OTHER };
+    call_handler(comm, code);
+    code
+}
+
+/// Fortran's calls come by C's names, or not at all.
+extern "C" fn of_fortran(_: c_int) -> Word {
+    0
+}
+
+/// The back end.
+pub static TABLE: Table = Table {
+    version: VERSION,
+    library: c"MPI standard ABI".as_ptr(),
+    start,
+    world_size,
+    is_of_world,
+    look,
+    keep,
+    type_of,
+    pack,
+    unpack,
+    is_in_place,
+    is_bottom,
+    allgather,
+    gather,
+    scatter,
+    least,
+    broadcast,
+    barrier,
+    watched_broadcast,
+    watched_barrier,
+    split,
+    release,
+    progress,
+    fail,
+    comm_of_fortran: of_fortran,
+    type_of_fortran: of_fortran,
+};

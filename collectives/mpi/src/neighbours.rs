@@ -1,0 +1,121 @@
+//! The other ranks of this host, as processes: one that dies is noticed, so that nobody waits for its part of a call.
+
+use crate::table::GoesOn;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether they live.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A process, as it is known on its host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessId {
+    pub number: u32,
+    /// Which processes have numbers of their own; 0 if that is not known.
+    pub namespace: u64,
+}
+
+impl ProcessId {
+    pub fn own() -> ProcessId {
+        let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |it| it.ino());
+        ProcessId { number: std::process::id(), namespace }
+    }
+}
+
+/// Descriptors that become readable when their processes end. Communicators have most of them in common.
+static KNOWN: Mutex<BTreeMap<u32, Arc<OwnedFd>>> = Mutex::new(BTreeMap::new());
+
+/// Those that can be watched from here.
+#[derive(Debug, Default)]
+pub struct Neighbours(Vec<Arc<OwnedFd>>);
+
+impl Neighbours {
+    /// Of these processes of this host; one that has ended already is an error. Those of other containers are not seen.
+    pub fn of(processes: impl IntoIterator<Item = ProcessId>) -> Result<Neighbours, String> {
+        let own = ProcessId::own();
+        let seen = processes.into_iter().filter(|other| {
+            other.namespace == own.namespace && own.namespace != 0 && other.number != own.number
+        });
+        seen.map(|other| watched(other.number)).collect::<Result<Vec<_>, _>>().map(Neighbours)
+    }
+
+    /// Whether all of them live.
+    pub fn live(&self) -> bool {
+        let mut asked: Vec<_> = self
+            .0
+            .iter()
+            .map(|one| libc::pollfd { fd: one.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+            .collect();
+        // SAFETY: so many are there.
+        let ended = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, 0) };
+        ended <= 0
+    }
+}
+
+fn watched(number: u32) -> Result<Arc<OwnedFd>, String> {
+    let mut known = KNOWN.lock();
+    if let Some(found) = known.get(&number) {
+        return Ok(Arc::clone(found));
+    }
+    // SAFETY: it takes two numbers, and gives a descriptor that is nobody's yet.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
+    let Ok(opened @ 0..) = c_int::try_from(opened) else {
+        return Err(format!("process {number} of this host: {}", io::Error::last_os_error()));
+    };
+    // SAFETY: as above.
+    let opened = Arc::new(unsafe { OwnedFd::from_raw_fd(opened) });
+    known.insert(number, Arc::clone(&opened));
+    Ok(opened)
+}
+
+/// Looks now and then, while a call on this host waits.
+pub struct Watch<'a> {
+    neighbours: &'a Neighbours,
+    looked: std::cell::Cell<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    pub fn on(neighbours: &'a Neighbours) -> Watch<'a> {
+        Watch { neighbours, looked: std::cell::Cell::new(Instant::now()) }
+    }
+
+    /// What a back end's watched call is given.
+    pub fn arguments(&self) -> (GoesOn, *const c_void) {
+        (goes_on, std::ptr::from_ref(self).cast())
+    }
+
+    fn goes_on(&self) -> bool {
+        let now = Instant::now();
+        if now.duration_since(self.looked.get()) < LOOK_EVERY {
+            return true;
+        }
+        self.looked.set(now);
+        self.neighbours.live()
+    }
+}
+
+extern "C" fn goes_on(state: *const c_void) -> c_int {
+    // SAFETY: it is the watch of the call that asks, which waits for the answer.
+    let watch = unsafe { &*state.cast::<Watch>() };
+    c_int::from(watch.goes_on())
+}
+
+#[test]
+fn a_process_that_ends_is_noticed_and_one_that_is_not_seen_does_no_harm() {
+    let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat");
+    let id = ProcessId { number: child.id(), ..ProcessId::own() };
+    let neighbours = Neighbours::of([id, ProcessId::own(), ProcessId { number: 1, namespace: 7 }]).expect("it runs");
+    assert_eq!(neighbours.0.len(), 1);
+    assert!(neighbours.live());
+    drop(child.stdin.take());
+    child.wait().expect("it ends");
+    assert!(!neighbours.live());
+    let gone = ProcessId { number: i32::MAX as u32, ..ProcessId::own() };
+    assert!(Neighbours::of([gone]).is_err());
+}
