@@ -31,15 +31,12 @@ pub fn bring_up_named(name: String, topology: Topology, rate_bits_per_second: Op
     LabGuard::up(&config).context("bringing up the lab")
 }
 
-/// The IPv4 network of hosts that have addresses.
-pub const NETWORK: &str = "10.77.0.0/24";
-
 /// The IPv4 address of a lab's host, hosts counted from 0.
-pub fn address(number: usize) -> String {
+fn address(number: usize) -> String {
     format!("10.77.0.{}", number + 1)
 }
 
-/// Gives every host its IPv4 [`address`], and a route for multicast.
+/// Gives every host its IPv4 address, and a route for multicast.
 ///
 /// # Errors
 /// If `ip` fails on a host.

@@ -67,6 +67,26 @@ impl NamedOptions {
         NAMES.iter().map(|(name, _)| *name)
     }
 
+    /// A sentence of the library's in which the program's options are called as a caller of these knows them: `spell`
+    /// says how an option is written there. What only the program has is called that.
+    pub fn reworded(sentence: &str, spell: impl Fn(&str) -> String) -> String {
+        let word = |word: &str| {
+            let end = word.trim_end_matches(|letter: char| ",;:.)`".contains(letter)).len();
+            let (option, rest) = word.split_at(end);
+            let name = match option {
+                "-i" => "interface",
+                "-n" => "receivers",
+                _ => option.strip_prefix("--").unwrap_or_default(),
+            };
+            match NAMES.iter().any(|(known, _)| *known == name) {
+                true => format!("{}{rest}", spell(name)),
+                false if name.is_empty() => word.to_owned(),
+                false => format!("the program's {word}"),
+            }
+        };
+        sentence.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    }
+
     /// Those of a communicator.
     ///
     /// # Errors
@@ -183,5 +203,17 @@ mod tests {
         options.set("hosts", "n[1-3]").expect("names");
         assert_eq!(options.session().expect("for sessions").hosts.len(), 3);
         assert!(options.join().expect_err("not for these").to_string().contains("hosts is for sending and receiving"));
+    }
+
+    #[test]
+    fn a_sentence_names_options_as_the_caller_knows_them() {
+        let python = |sentence| NamedOptions::reworded(sentence, |name| format!("{}=…", name.replace('-', "_")));
+        assert_eq!(python("choose one of eth0, eth1 with -i"), "choose one of eth0, eth1 with interface=…");
+        assert_eq!(
+            python("start with fewer with --min-receivers, or wait"),
+            "start with fewer with min_receivers=…, or wait"
+        );
+        assert_eq!(python("leave it out with --exclude"), "leave it out with the program's --exclude");
+        assert_eq!(python("raise `ulimit -f` - or not"), "raise `ulimit -f` - or not");
     }
 }

@@ -14,15 +14,15 @@ use anyhow::{Context, anyhow};
 use clap::Parser;
 use ethbcast_benches::bed::Bed;
 use ethbcast_benches::chart::{Series, line_chart};
-use ethbcast_benches::cluster::give_addresses;
 use ethbcast_benches::figures::Said;
 use ethbcast_benches::interrupt::Interrupt;
-use ethbcast_benches::mpi::{self, Cluster};
+use ethbcast_benches::mpi::{self, Cluster, Loop, WARM_UPS};
 use ethbcast_benches::perf::{self, Job, Site};
 use ethbcast_benches::program::Program;
 use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use ethbcast_benches::units::{parse_size, size};
+use ethbcast_tests::lab::Mpi;
 
 /// The exit code for what the system lacks, as the tool has it.
 const SYSTEM: u8 = 4;
@@ -67,7 +67,7 @@ fn main() -> anyhow::Result<ExitCode> {
     arguments.sizes.extend([FIGURE_4_BYTES, FIGURE_5_BYTES]);
     arguments.sizes.sort_unstable();
     arguments.sizes.dedup();
-    if let Some(text) = mpi::missing() {
+    if let Some(text) = mpi::missing(Mpi::OpenMpi) {
         eprintln!("eqa: {text}");
         return Ok(ExitCode::from(SYSTEM));
     }
@@ -77,8 +77,7 @@ fn main() -> anyhow::Result<ExitCode> {
     for hosts in HOSTS {
         eprintln!("{hosts} hosts");
         let bed = Bed::one_switch("eqa", hosts, None)?;
-        give_addresses(&bed.lab)?;
-        let cluster = Cluster::prepare(&bed.lab, 1)?;
+        let cluster = Cluster::prepare(&bed.lab, Mpi::OpenMpi, 1)?;
         let site = Site { bed: &bed, program: &program, calibration: None, interrupt: &interrupt };
         for (system, preset) in SYSTEMS {
             let seconds = match preset {
@@ -105,7 +104,8 @@ fn ours(arguments: &Arguments, site: &Site, preset: &str) -> anyhow::Result<Vec<
 fn theirs(arguments: &Arguments, cluster: &Cluster, interrupt: &Interrupt) -> anyhow::Result<Vec<f64>> {
     let steps = f64::from(arguments.iterations) * 2.0 * arguments.sizes.len() as f64;
     let limit = Duration::from_secs_f64(60.0 + steps * SLOWEST_ITERATION_SECONDS);
-    let measured = cluster.measure(&arguments.sizes, arguments.iterations, limit, interrupt)?;
+    let what = Loop { warm_ups: WARM_UPS, iterations: arguments.iterations, sizes: &arguments.sizes };
+    let measured = cluster.measure(&[], what, limit, interrupt)?;
     let measured = measured.map_err(|words| anyhow!("Open MPI failed: {words}"))?;
     Ok(measured.iter().map(|one| one.broadcast.middle80 - one.barrier.middle80).collect())
 }
@@ -156,7 +156,7 @@ fn report(arguments: &Arguments, points: &[Point]) -> anyhow::Result<ExitCode> {
          iterations.\nThe paper: 256 bytes to 8 nodes in 142 µs at 100 Mbit/s.\n\n{}\nWhat the paper says, and what \
          came out here:\n{}",
         std::thread::available_parallelism()?,
-        mpi::version()?,
+        mpi::version(Mpi::OpenMpi)?,
         arguments.iterations,
         table.aligned(),
         said.iter().map(|said| format!("{said}\n")).collect::<String>()

@@ -1,4 +1,8 @@
-//! `ethbcast perf` beside Open MPI over TCP: broadcast with a barrier, and the barrier alone, in one lab and one run.
+//! An MPI program with and without the drop-in (`--drop-in`), or `ethbcast perf` beside Open MPI, over TCP in one lab
+//! and one run: broadcast with a barrier, and the barrier alone.
+//!
+//! `cargo run --release -p ethbcast-benches --bin mpi -- --drop-in [--rate 100mbit] [--cut]`, as root, after `cargo build
+//! --release -p ethbcast-mpi` and `collectives/mpi/build-backends target/release`: writes `docs/results/mpi-drop-in*`.
 //!
 //! `cargo run --release -p ethbcast-benches --bin mpi`, as root, after `cargo build --release -p ethbcast`: writes
 //! `docs/results/mpi.txt` and `.csv`. The two take turns, several rounds of them, so that a machine that gets slower
@@ -13,15 +17,17 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::Parser;
 use ethbcast_benches::bed::Bed;
-use ethbcast_benches::cluster::{cut_segments, give_addresses};
+use ethbcast_benches::cluster::cut_segments;
 use ethbcast_benches::interrupt::Interrupt;
-use ethbcast_benches::mpi::{self, Cluster, Measured};
+use ethbcast_benches::mpi::drop_in::Comparison;
+use ethbcast_benches::mpi::{self, Cluster, Loop, Measured, WARM_UPS};
 use ethbcast_benches::perf::{self, Job, Site};
 use ethbcast_benches::program::Program;
 use ethbcast_benches::results::{self, verdict};
 use ethbcast_benches::table::Table;
 use ethbcast_benches::times::Times;
 use ethbcast_benches::units::{parse_size, size};
+use ethbcast_tests::lab::Mpi;
 
 /// How many times faster a broadcast with its barrier is to be, by size in bytes.
 const BOUNDS: [(u64, f64); 2] = [(256, 3.0), (4096, 6.0)];
@@ -61,6 +67,15 @@ struct Arguments {
     /// to the network card, and veth, which has none, carries pieces of up to 64 KiB.
     #[arg(long)]
     cut: bool,
+    /// Run the same MPI program with and without the drop-in, by both MPIs.
+    #[arg(long)]
+    drop_in: bool,
+    /// The rate of the cables, with `--drop-in`; without it they are as fast as the machine copies.
+    #[arg(long, value_name = "RATE", value_parser = ethbcast_planning::parse_rate, requires = "drop_in")]
+    rate: Option<u64>,
+    /// The drop-in, its back ends beside it; without it, the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
     /// The program ethbcast; without it, the one beside this program.
     #[arg(long, value_name = "FILE")]
     ethbcast: Option<PathBuf>,
@@ -76,19 +91,22 @@ fn measured_size(text: &str) -> Result<u64, String> {
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
-    if let Some(text) = mpi::missing() {
+    let needed = if arguments.drop_in { &Mpi::ALL[..] } else { &[Mpi::OpenMpi] };
+    if let Some(text) = needed.iter().find_map(|mpi| mpi::missing(*mpi)) {
         eprintln!("mpi: {text}");
         return Ok(ExitCode::from(SYSTEM));
+    }
+    if arguments.drop_in {
+        return with_and_without(&arguments);
     }
     let program = Program::find(arguments.ethbcast.as_deref())?;
     let interrupt = Interrupt::hold()?;
     let load = load_average()?;
     let bed = Bed::one_switch("mpi", arguments.hosts.into(), None)?;
-    give_addresses(&bed.lab)?;
     if arguments.cut {
         cut_segments(&bed.lab)?;
     }
-    let cluster = Cluster::prepare(&bed.lab, arguments.ranks_per_host.into())?;
+    let cluster = Cluster::prepare(&bed.lab, Mpi::OpenMpi, arguments.ranks_per_host.into())?;
     let site = Site { bed: &bed, program: &program, calibration: None, interrupt: &interrupt };
     let mut points: Vec<Point> = arguments.sizes.iter().map(|&size_bytes| Point::new(size_bytes)).collect();
     for round in 1..=arguments.runs {
@@ -98,6 +116,45 @@ fn main() -> anyhow::Result<ExitCode> {
     drop(cluster);
     drop(bed);
     report(&arguments, &load, &points)
+}
+
+/// Compares, and writes and prints everything; a failure if a bound was missed.
+fn with_and_without(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::hold()?;
+    let load = load_average()?;
+    let bed = Bed::one_switch("mpi", arguments.hosts.into(), arguments.rate)?;
+    if arguments.cut {
+        cut_segments(&bed.lab)?;
+    }
+    let beside = std::env::current_exe()?.with_file_name("libethbcast_mpi.so");
+    let comparison = Comparison {
+        lab: &bed.lab,
+        rate_bits_per_second: arguments.rate,
+        sizes: &arguments.sizes,
+        runs: arguments.runs,
+        iterations: arguments.iterations,
+        library: arguments.library.clone().unwrap_or(beside).canonicalize().context("looking for the drop-in")?,
+    };
+    let cables = arguments.rate.map_or("unshaped".to_owned(), |rate| format!("at {} Mbit/s", rate / 1_000_000));
+    let mut text = format!(
+        "An MPI program (MPI_Bcast, MPI_Barrier) over TCP, {} ranks on {} hosts of a lab {cables}{}: alone, with\n\
+         LD_PRELOAD=libethbcast_mpi.so, and with it where it may not run (refused, as a multiple of alone). Medians of\n\
+         {} rounds, in ms; x copy: multiples of the time of one copy on a cable. The machine's load was {load} before.\n\n",
+        arguments.hosts,
+        arguments.hosts,
+        if arguments.cut { ", TCP cut to frames of 1500 bytes" } else { "" },
+        arguments.runs,
+    );
+    let (mut csv, mut all_met) = (Comparison::csv(), true);
+    for mpi in Mpi::ALL {
+        let (figures, is_met) = comparison.report(mpi, &comparison.measure(mpi, &interrupt)?, &mut csv)?;
+        text += &figures;
+        all_met &= is_met;
+    }
+    let shaped = arguments.rate.map_or(String::new(), |rate| format!("-{}mbit", rate / 1_000_000));
+    let name = format!("mpi-drop-in{shaped}-{}{}", arguments.hosts, if arguments.cut { "-cut" } else { "" });
+    results::publish(&arguments.out, &name, &text, &csv, [])?;
+    Ok(results::exit_code(all_met))
 }
 
 /// How many programs wanted a core in the last minute: on a busy machine ranks wait for others than each other, Open
@@ -122,7 +179,7 @@ fn take_turns(arguments: &Arguments, cluster: &Cluster, site: &Site, points: &mu
     let steps = f64::from(*iterations) * 2.0 * sizes.len() as f64;
     let limit = Duration::from_secs_f64(60.0 + steps * SLOWEST_ITERATION_SECONDS);
     let theirs = cluster
-        .measure(sizes, *iterations, limit, site.interrupt)?
+        .measure(&[], Loop { warm_ups: WARM_UPS, iterations: *iterations, sizes }, limit, site.interrupt)?
         .map_err(|words| anyhow!("Open MPI failed: {words}"))?;
     for (point, theirs) in points.iter_mut().zip(theirs) {
         point.theirs.push(theirs);
@@ -228,7 +285,7 @@ fn report(arguments: &Arguments, load: &str, points: &[Point]) -> anyhow::Result
          The machine's load was {load} before; what else runs slows Open MPI more than ethbcast.\n\n{}\n",
         arguments.hosts,
         if is_shared { format!("{} ranks", arguments.ranks_per_host) } else { "one rank".to_owned() },
-        mpi::version()?,
+        mpi::version(Mpi::OpenMpi)?,
         if is_shared { " and its shared memory" } else { "" },
         arguments.via,
         arguments.iterations,

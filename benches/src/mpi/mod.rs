@@ -1,18 +1,16 @@
-//! Open MPI over TCP on the hosts of a lab, each a machine of its own for it: name, address, place for temporary files.
-//!
-//! `mpirun` starts its daemons with what it takes for `ssh`: a script that steps into the namespace of the address
-//! instead.
+//! MPI programs on the hosts of a lab, over TCP: the same loop with and without the drop-in, and beside `ethbcast perf`.
 
-use std::fs;
+pub mod drop_in;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use ethbcast_lab::Lab;
+use ethbcast_tests::lab::{Mpi, MpiCluster};
 use tempfile::TempDir;
 
-use crate::cluster::{NETWORK, address};
 use crate::interrupt::Interrupt;
 use crate::running::{Ended, Running};
 use crate::times::Times;
@@ -20,15 +18,17 @@ use crate::tools::is_installed;
 
 /// The program that runs on every rank.
 const SOURCE: &str = include_str!("broadcast.c");
-const MPIRUN: &str = "mpirun.openmpi";
-const MPICC: &str = "mpicc.openmpi";
-/// Iterations before any is timed: connections are made by the first ones.
-const WARM_UPS: u32 = 100;
+
+/// Iterations before any is timed, for short messages: connections are made by the first ones.
+pub const WARM_UPS: u32 = 100;
 
 /// Which package is not here, in one sentence; `None` if nothing is missing.
-pub fn missing() -> Option<String> {
-    let needed =
-        [(MPIRUN, "openmpi-bin"), (MPICC, "libopenmpi-dev"), ("unshare", "util-linux"), ("hostname", "hostname")];
+pub fn missing(mpi: Mpi) -> Option<String> {
+    let own = match mpi {
+        Mpi::OpenMpi => [("mpirun.openmpi", "openmpi-bin"), ("mpicc.openmpi", "libopenmpi-dev")],
+        Mpi::Mpich => [("mpiexec.hydra", "mpich"), ("mpicc.mpich", "libmpich-dev")],
+    };
+    let needed = own.into_iter().chain([("unshare", "util-linux"), ("hostname", "hostname")]);
     let (program, package) = needed.into_iter().find(|(program, _)| !is_installed(program))?;
     Some(format!("there is no {program} here: install the package {package}"))
 }
@@ -37,14 +37,17 @@ pub fn missing() -> Option<String> {
 ///
 /// # Errors
 /// If it cannot be run.
-pub fn version() -> anyhow::Result<String> {
-    let output = Command::new(MPIRUN).arg("--version").output().with_context(|| format!("running {MPIRUN}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    // mpirun.openmpi (OpenRTE) 4.1.4
-    Ok(format!(
-        "Open MPI {}",
-        text.lines().next().and_then(|line| line.split_whitespace().last()).unwrap_or("of unknown version")
-    ))
+pub fn version(mpi: Mpi) -> anyhow::Result<String> {
+    let (program, name) = match mpi {
+        Mpi::OpenMpi => ("mpirun.openmpi", "Open MPI"),
+        Mpi::Mpich => ("mpiexec.hydra", "MPICH"),
+    };
+    let output = Command::new(program).arg("--version").output().with_context(|| format!("running {program}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // "mpirun.openmpi (OpenRTE) 4.1.4", or among other lines "    Version:    4.0.2".
+    let line = text.lines().find(|line| line.contains("Version:")).or_else(|| text.lines().next());
+    let number = line.and_then(|line| line.split_whitespace().last()).unwrap_or("of unknown version");
+    Ok(format!("{name} {number}"))
 }
 
 /// What one size took.
@@ -56,113 +59,61 @@ pub struct Measured {
     pub barrier: Times,
 }
 
-/// Open MPI, ready to run on a lab whose hosts have addresses.
+/// An MPI, ready to run the loop on a lab.
 #[derive(Debug)]
 pub struct Cluster<'a> {
-    lab: &'a Lab,
-    ranks_per_host: usize,
-    /// The program, the script, the list of hosts, and a folder for each host's temporary files.
-    directory: TempDir,
+    mpi: Mpi,
+    launcher: MpiCluster<'a>,
+    program: PathBuf,
+    /// The program, and what the launcher needs.
+    _directory: TempDir,
+}
+
+/// What a run of the loop makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Loop<'s> {
+    /// Iterations before any is timed: connections are made by the first ones.
+    pub warm_ups: u32,
+    /// Iterations that are timed.
+    pub iterations: u32,
+    /// Bytes of the messages.
+    pub sizes: &'s [u64],
 }
 
 impl<'a> Cluster<'a> {
-    /// Compiles the program and writes what `mpirun` needs for so many ranks on each host.
+    /// Compiles the program and writes what the launcher needs for so many ranks on each host.
     ///
     /// # Errors
     /// If the compiler fails, or there is no place for files.
-    pub fn prepare(lab: &'a Lab, ranks_per_host: usize) -> anyhow::Result<Self> {
+    pub fn prepare(lab: &'a Lab, mpi: Mpi, ranks_per_host: usize) -> anyhow::Result<Self> {
         // Not in memory with the other benches' files: nothing may be run from there on many machines.
         let directory = tempfile::Builder::new().prefix("ethbcast-mpi-").tempdir()?;
-        let cluster = Self { lab, ranks_per_host, directory };
-        compile(&cluster.path("broadcast.c")?, &cluster.path("broadcast")?)?;
-        let hosts = lab.hosts();
-        let mut list = String::new();
-        for (number, host) in hosts.iter().enumerate() {
-            fs::create_dir(cluster.path(host)?)?;
-            list += &format!("{} slots={ranks_per_host}\n", address(number));
-        }
-        fs::write(cluster.path("hosts")?, list)?;
-        fs::write(cluster.path("agent.sh")?, cluster.agent(&hosts)?)?;
-        Ok(cluster)
+        let (source, program) = (directory.path().join("broadcast.c"), directory.path().join("broadcast"));
+        std::fs::write(&source, SOURCE)?;
+        mpi.compile("mpicc", &source, &program, &["-O2"])?;
+        let launcher = MpiCluster::prepare(lab, directory.path(), ranks_per_host)?;
+        Ok(Self { mpi, launcher, program, _directory: directory })
     }
 
-    /// Runs all sizes once; what it failed of is an outcome, not an error.
+    /// Runs all sizes once, with these variables on every rank; what it failed of is an outcome, not an error.
     ///
     /// # Errors
     /// If it cannot be started, prints what is no measurement, or the user interrupts.
     pub fn measure(
         &self,
-        sizes: &[u64],
-        iterations: u32,
+        set: &[(&str, &str)],
+        what: Loop,
         limit: Duration,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Result<Vec<Measured>, String>> {
-        let mut mpirun = Running::start("mpirun", self.mpirun(sizes, iterations)?)?;
-        let ended: Ended = mpirun.wait(limit, interrupt)?;
+        let Loop { warm_ups, iterations, sizes } = what;
+        let words: Vec<String> = [warm_ups, iterations].iter().map(u32::to_string).collect();
+        let words: Vec<String> = words.into_iter().chain(sizes.iter().map(u64::to_string)).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let command = self.launcher.command(self.mpi, set, Path::new(&self.program), &words)?;
+        let ended: Ended = Running::start(self.mpi.name(), command)?.wait(limit, interrupt)?;
         ended.map_or_else(|words| Ok(Err(words)), |output| read(&output, sizes, iterations).map(Ok))
     }
-
-    /// `mpirun` on the first host. Ranks that wait yield: there are more of them than cores, and one that spins keeps
-    /// its core from the one it waits for.
-    fn mpirun(&self, sizes: &[u64], iterations: u32) -> anyhow::Result<Command> {
-        let hosts = self.lab.hosts();
-        let mut command = self.lab.command(&hosts[0], "unshare")?;
-        command.args(["-u", "sh", "-c", r#"hostname "$0" && exec "$@""#, &own_name(0), MPIRUN, "--allow-run-as-root"]);
-        let ranks = (hosts.len() * self.ranks_per_host).to_string();
-        // Beside TCP its own shared memory, where ranks share a host.
-        let ways = if self.ranks_per_host > 1 { "tcp,vader,self" } else { "tcp,self" };
-        let agent = format!("sh {}", self.path("agent.sh")?);
-        for (name, value) in [
-            ("plm_rsh_agent", agent.as_str()),
-            ("pml", "ob1"),
-            ("btl", ways),
-            ("btl_tcp_if_include", NETWORK),
-            ("oob_tcp_if_include", NETWORK),
-            ("mpi_yield_when_idle", "1"),
-        ] {
-            command.args(["--mca", name, value]);
-        }
-        command.args(["--bind-to", "none", "-np", &ranks, "--hostfile", &self.path("hosts")?]);
-        command.args([self.path("broadcast")?, WARM_UPS.to_string(), iterations.to_string()]);
-        command.args(sizes.iter().map(u64::to_string)).env("TMPDIR", self.path(&hosts[0])?);
-        Ok(command)
-    }
-
-    /// The script in place of `ssh`: options, an address, and words for the shell there.
-    fn agent(&self, hosts: &[String]) -> anyhow::Result<String> {
-        let mut script =
-            String::from("while [ \"${1#-}\" != \"$1\" ]; do shift; done\naddress=$1\nshift\ncase $address in\n");
-        for (number, host) in hosts.iter().enumerate() {
-            let (address, namespace, name) = (address(number), self.lab.namespace(host)?, own_name(number));
-            script += &format!("{address}) namespace={namespace} name={name} TMPDIR={} ;;\n", self.path(host)?);
-        }
-        script += "*) echo \"$address is no host of this lab\" >&2; exit 1 ;;\nesac\nexport TMPDIR\n";
-        script += "exec ip netns exec $namespace unshare -u sh -c \"hostname $name; $*\"\n";
-        Ok(script)
-    }
-
-    fn path(&self, name: &str) -> anyhow::Result<String> {
-        let path: PathBuf = self.directory.path().join(name);
-        let text = path.to_str().filter(|path| !path.contains(char::is_whitespace));
-        text.map(str::to_owned)
-            .context("the folder for temporary files has a blank or no UTF-8 in its name: set TMPDIR")
-    }
-}
-
-/// The name a host has for Open MPI, which names its folders by it.
-fn own_name(number: usize) -> String {
-    format!("q{number}")
-}
-
-fn compile(source: impl AsRef<Path>, program: impl AsRef<Path>) -> anyhow::Result<()> {
-    fs::write(&source, SOURCE)?;
-    let mut command = Command::new(MPICC);
-    command.args(["-O2", "-o"]).arg(program.as_ref()).arg(source.as_ref()).stdin(Stdio::null());
-    let output = command.output().with_context(|| format!("running {MPICC}"))?;
-    if !output.status.success() {
-        bail!("{MPICC} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(())
 }
 
 /// The times of the sizes, in the order of the sizes.

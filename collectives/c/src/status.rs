@@ -1,6 +1,6 @@
 //! What a call came to: a code, and a sentence for each thread.
 
-use ethbcast_collectives::ErrorKind;
+use ethbcast_collectives::{ErrorKind, NamedOptions};
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
@@ -43,7 +43,8 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(status: Status, text: impl Display) -> Failure {
-        Failure { status, text: text.to_string() }
+        let option = |name: &str| format!("the option {name}");
+        Failure { status, text: NamedOptions::reworded(&text.to_string(), option) }
     }
 
     pub fn usage(text: impl Display) -> Failure {

@@ -116,3 +116,21 @@ impl Bytes<'_> {
         }
     }
 }
+
+#[test]
+fn more_bytes_than_an_integer_counts_are_for_the_mpi_to_judge() {
+    let elements = |count| Elements {
+        table: &crate::abi::TABLE,
+        comm: 0,
+        address: 4096,
+        count,
+        datatype: 0,
+        type_bytes: 8,
+        type_extent: 8,
+        is_plain: true,
+    };
+    assert_eq!(elements(1 << 60).bytes(), Err(Reason::Arguments));
+    assert_eq!(elements(1 << 58).times(64).err(), Some(Reason::Arguments));
+    assert_eq!(elements(100).times(3).and_then(|all| all.bytes()), Ok(2400));
+    assert_eq!(elements(2).behind(3).address, 4096 + 48);
+}

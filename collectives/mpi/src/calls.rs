@@ -59,9 +59,10 @@ impl<'p> Work<'p> {
 /// `MPI_Bcast`, or the MPI's own.
 pub fn broadcast(buffer: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Broadcast, comm, own, |place| {
-        let (elements, root) = (place.elements(buffer)?, place.root(root)?);
+        let elements = place.elements(buffer)?;
+        let (bytes, root) = (elements.bytes()?, place.root(root)?);
         let reads = place.rank == root;
-        Work::new(elements.bytes()?, move || elements.write(reads, |bytes| place.wire.broadcast(root, bytes)))
+        Work::new(bytes, move || elements.write(reads, |bytes| place.wire.broadcast(root, bytes)))
     })
 }
 

@@ -9,6 +9,7 @@ use crate::statistics::Reason;
 use crate::table::{INTER, KNOWN, NEW, Table, Word, done};
 use crate::wire::Wire;
 use crate::{presence, trial};
+use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, Port, PortConfig};
@@ -172,7 +173,14 @@ fn own_card(settings: &Settings) -> Card {
     };
     let mac = place.as_ref().copied().unwrap_or(MacAddr::new(0, 0, 0, 0, 0, 0));
     let nonce = getrandom::u64().unwrap_or_default();
-    Card { mac, nonce, process: ProcessId::own(), host: host::name(None), fingerprint: settings.agreed.fingerprint(), trouble }
+    Card {
+        mac,
+        nonce,
+        process: ProcessId::own(),
+        host: host::name(None),
+        fingerprint: settings.agreed.fingerprint(),
+        trouble,
+    }
 }
 
 /// Buffers may then be where this process cannot read: CUDA, HIP.
@@ -184,7 +192,9 @@ fn has_device_memory() -> bool {
 fn place(interface: Option<&str>) -> &'static Result<MacAddr, String> {
     static PLACE: OnceLock<Result<MacAddr, String>> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let found = Interface::find(interface).map_err(|error| error.to_string())?;
+        let found = Interface::find(interface);
+        let found =
+            found.map_err(|error| NamedOptions::reworded(&error.to_string(), |_| "ETHBCAST_MPI_INTERFACE".into()))?;
         let mut config = PortConfig::default();
         config.hears = false;
         drop(Port::open(&found, config).map_err(|error| error.to_string())?);

@@ -6,6 +6,7 @@ use crate::statistics::{Reason, Statistics};
 use crate::table::{Table, VERSION};
 use crate::{abi, dynamic::own_folder, group};
 use std::ffi::{CStr, c_char, c_int};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -74,14 +75,35 @@ impl Process {
         let rank = group::world_rank();
         if settings.stats == Stats::All || settings.stats == Stats::First && rank.unwrap_or(0) == 0 {
             let beginning = rank.map_or("ethbcast-mpi: ".into(), |rank| format!("ethbcast-mpi: rank {rank}: "));
-            eprint!("{}", self.statistics.lines(&beginning));
+            print(&self.statistics.lines(&beginning));
         }
     }
 }
 
 /// A line on stderr.
 pub fn say(text: impl std::fmt::Display) {
-    eprintln!("ethbcast-mpi: {text}");
+    print(&format!("ethbcast-mpi: {text}\n"));
+}
+
+/// Writes to stderr, whatever has become of it: a launcher that has lost a rank of this host may have closed its pipe,
+/// which ends a process that does not expect it.
+fn print(text: &str) {
+    let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the sets are there to be filled, and then valid; only this thread's mask is changed, and changed back.
+    unsafe {
+        let (mut broken, mut before, mut pending) = std::mem::zeroed::<[libc::sigset_t; 3]>().into();
+        libc::sigemptyset(&mut broken);
+        libc::sigaddset(&mut broken, libc::SIGPIPE);
+        libc::sigpending(&mut pending);
+        let was_pending = libc::sigismember(&pending, libc::SIGPIPE) == 1;
+        libc::pthread_sigmask(libc::SIG_BLOCK, &broken, &mut before);
+        // There is nobody to tell that it failed.
+        drop(std::io::stderr().write_all(text.as_bytes()));
+        if !was_pending {
+            libc::sigtimedwait(&broken, std::ptr::null_mut(), &none);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+    }
 }
 
 /// The back end of the MPI that is loaded, or what is missing.

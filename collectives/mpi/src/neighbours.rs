@@ -39,19 +39,16 @@ impl Neighbours {
     /// Of these processes of this host; one that has ended already is an error. Those of other containers are not seen.
     pub fn of(processes: impl IntoIterator<Item = ProcessId>) -> Result<Neighbours, String> {
         let own = ProcessId::own();
-        let seen = processes.into_iter().filter(|other| {
-            other.namespace == own.namespace && own.namespace != 0 && other.number != own.number
-        });
+        let seen = processes
+            .into_iter()
+            .filter(|other| other.namespace == own.namespace && own.namespace != 0 && other.number != own.number);
         seen.map(|other| watched(other.number)).collect::<Result<Vec<_>, _>>().map(Neighbours)
     }
 
     /// Whether all of them live.
     pub fn live(&self) -> bool {
-        let mut asked: Vec<_> = self
-            .0
-            .iter()
-            .map(|one| libc::pollfd { fd: one.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-            .collect();
+        let mut asked: Vec<_> =
+            self.0.iter().map(|one| libc::pollfd { fd: one.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
         // SAFETY: so many are there.
         let ended = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, 0) };
         ended <= 0

@@ -51,9 +51,18 @@ impl Prices {
 
     /// Whether the MPI itself is faster, by more than chance.
     pub fn is_mpi_faster(&self, operation: Operation, bytes: u64) -> bool {
-        let of = |way| self.expected(operation, way, bytes);
-        let Some((wire, mpi)) = of(Way::Wire).zip(of(Way::Mpi)) else { return false };
-        mpi < scaled(wire, 100 - MARGIN_PERCENT, 100)
+        let is_faster = |bytes| {
+            let of = |way| self.expected(operation, way, bytes);
+            of(Way::Wire).zip(of(Way::Mpi)).is_some_and(|(wire, mpi)| mpi < scaled(wire, 100 - MARGIN_PERCENT, 100))
+        };
+        // Beyond the longest that was tried a line says nothing that this does not say, too.
+        is_faster(bytes) && is_faster(bytes.min(self.longest(operation)))
+    }
+
+    /// The longest that was tried.
+    fn longest(&self, operation: Operation) -> u64 {
+        let tried = |size: &usize| self.0[operation as usize].iter().all(|prices| prices[*size] > 0);
+        (0..SIZES.len()).take_while(tried).last().map_or(0, |size| SIZES[size] as u64)
     }
 
     /// As it is sent to all ranks.
@@ -117,6 +126,13 @@ mod tests {
     fn within_a_tenth_it_stays_on_the_wire() {
         assert!(!prices([1000; 3], [901; 3]).is_mpi_faster(Operation::Broadcast, 4096));
         assert!(prices([1000; 3], [899; 3]).is_mpi_faster(Operation::Broadcast, 4096));
+    }
+
+    #[test]
+    fn a_line_that_crosses_beyond_what_was_tried_is_not_believed() {
+        let prices = prices([1_000, 1_400, 30_000], [2_000, 2_100, 31_000]);
+        assert_eq!(prices.expected(Operation::Broadcast, Way::Mpi, 1 << 40).map(|mpi| mpi > 0), Some(true));
+        assert!(!prices.is_mpi_faster(Operation::Broadcast, 1 << 40));
     }
 
     #[test]

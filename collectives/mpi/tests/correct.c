@@ -270,6 +270,43 @@ static void arguments(void)
     bytes_from(MPI_COMM_WORLD, 0, 1000, 3);
 }
 
+/* The calls with long counts, of MPIs that have them. */
+static void large(void)
+{
+#if MPI_VERSION >= 4
+    MPI_Count count = 20011;
+    long *own = malloc(sizeof(long) * count), *all = malloc(sizeof(long) * count * size);
+    for (int root = 0; root < size; root++) {
+        for (int at = 0; at < count; at++)
+            own[at] = rank == root ? at * 3L + root : 0;
+        REQUIRE(MPI_Bcast_c(own, count, MPI_LONG, root, MPI_COMM_WORLD) == MPI_SUCCESS);
+        for (int at = 0; at < count; at++)
+            REQUIRE(own[at] == at * 3L + root);
+        own[0] = rank;
+        memset(all, 0, sizeof(long) * count * size);
+        MPI_Allgather_c(own, count, MPI_LONG, all, count, MPI_LONG, MPI_COMM_WORLD);
+        for (int at = 0; at < size; at++)
+            REQUIRE(all[at * count] == at && all[at * count + 5] == 15 + root);
+        all[rank * count + 1] = -1;
+        MPI_Scatter_c(all, count, MPI_LONG, own, count, MPI_LONG, root, MPI_COMM_WORLD);
+        REQUIRE(own[0] == rank && own[1] == (rank == root ? -1 : 3 + root));
+        memset(all, 0, sizeof(long) * count * size);
+        MPI_Gather_c(own, count, MPI_LONG, all, count, MPI_LONG, root, MPI_COMM_WORLD);
+        REQUIRE(rank != root || (all[count * (size - 1)] == size - 1 && all[count * root + 1] == -1));
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    REQUIRE(MPI_Bcast_c(own, -1, MPI_LONG, 0, MPI_COMM_WORLD) != MPI_SUCCESS);
+    /* More bytes than any integer counts, and no such root: what the MPI looks at, nobody else touches. */
+    REQUIRE(MPI_Bcast_c(own, (MPI_Count)1 << 62, MPI_LONG, size, MPI_COMM_WORLD) != MPI_SUCCESS);
+    REQUIRE(MPI_Bcast_c(own, (MPI_Count)1 << 62, MPI_LONG, 0, MPI_COMM_NULL) != MPI_SUCCESS);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    free(own), free(all);
+#else
+    if (rank == 0)
+        printf("large: there is no such call\n");
+#endif
+}
+
 int main(int count, char **words)
 {
     int provided;
@@ -278,7 +315,8 @@ int main(int count, char **words)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     struct { const char *name; void (*run)(void); } parts[] = {
         {"roots", roots}, {"named", named}, {"derived", derived}, {"blocks", blocks}, {"communicators", communicators},
-        {"in-flight", in_flight}, {"threads", threads}, {"arguments", arguments}, {"lengths", lengths}};
+        {"in-flight", in_flight}, {"threads", threads}, {"arguments", arguments}, {"large", large},
+        {"lengths", lengths}};
     for (int word = 1; word < count; word++)
         for (size_t at = 0; at < sizeof parts / sizeof *parts; at++)
             if (strcmp(words[word], parts[at].name) == 0) {

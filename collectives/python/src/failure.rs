@@ -1,6 +1,6 @@
 //! Failures of the library as exceptions of `ethbcast.Error`.
 
-use ethbcast_collectives::{ErrorKind, OptionError, communicator, session};
+use ethbcast_collectives::{ErrorKind, NamedOptions, OptionError, communicator, session};
 use ethbcast_content::dest::DestError;
 use ethbcast_content::source::SourceError;
 use pyo3::prelude::*;
@@ -15,7 +15,9 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(kind: ErrorKind, text: impl Display) -> Failure {
-        Failure { kind, text: text.to_string() }
+        // The program's one option that is an argument of another name here.
+        let text = text.to_string().replace("--force", "replace=True");
+        Failure { kind, text: NamedOptions::reworded(&text, |name| format!("{}=", name.replace('-', "_"))) }
     }
 
     pub fn usage(text: impl Display) -> Failure {

@@ -141,21 +141,24 @@ impl ReadAt for Sent {
 /// Receives what is sent to `group`: to a path, into the memory of an object, or, without `into`, as bytes in the
 /// report.
 #[pyfunction]
-#[pyo3(signature = (group, into=None, *, replace=false, progress=None, **options))]
+#[pyo3(signature = (group, into=None, *, replace=false, most_bytes=None, progress=None, **options))]
 pub fn recv(
     py: Python<'_>,
     group: &str,
     into: Option<&Bound<'_, PyAny>>,
     replace: bool,
+    most_bytes: Option<u64>,
     progress: Option<Py<PyAny>>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
     let mut options = options::named(options)?.session().map_err(Failure::from)?;
     let Some(into) = into else {
-        let mut memory = Memory(Vec::new());
+        let most_bytes = most_bytes.unwrap_or_else(room);
+        let mut memory = Memory { bytes: Vec::new(), most_bytes };
+        options.free_bytes = most_bytes;
         let report =
             running::run(py, options, progress, |options| Ok(Session::receive_into(group, &mut memory, options)?))?;
-        let Memory(bytes) = memory;
+        let bytes = memory.bytes;
         let data = PyBytes::new_with(py, bytes.len(), |place| {
             place.copy_from_slice(&bytes);
             Ok(())
@@ -194,17 +197,34 @@ fn received_at(
     Ok((report, landed.path().cloned()))
 }
 
-/// All that comes, in memory; how much that will be nobody has promised.
-struct Memory(Vec<u8>);
+/// What may be received into memory if nobody says how much: it grows by doubling, and is copied once.
+fn room() -> u64 {
+    let available = |line: &str| -> Option<u64> {
+        line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    said.lines().find_map(available).map_or(u64::MAX, |kibibytes| kibibytes * 1024 / PARTS)
+}
+
+/// Parts of the memory that is available.
+const PARTS: u64 = 3;
+
+/// All that comes, in memory, to a bound: a sender may not know how much it has.
+struct Memory {
+    bytes: Vec<u8>,
+    most_bytes: u64,
+}
 
 impl Storage for &mut Memory {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        let Memory(memory) = self;
-        if memory.try_reserve(bytes.len()).is_err() {
-            let text = format!("no memory for more than {} bytes: receive to a path", memory.len());
+        let is_too_much = (self.bytes.len() + bytes.len()) as u64 > self.most_bytes;
+        if is_too_much || self.bytes.try_reserve(bytes.len()).is_err() {
+            let held = self.most_bytes.min(self.bytes.len() as u64 + bytes.len() as u64);
+            let text =
+                format!("more than {held} bytes come: pass most_bytes= if there is memory, or receive to a path");
             return Err(StorageError::new(Outcome::NoSpace, text));
         }
-        memory.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 

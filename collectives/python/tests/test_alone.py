@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import pathlib
 import pickle
 
@@ -63,6 +64,15 @@ def test_an_option_that_cannot_be_is_named(options, said):
     with pytest.raises(ethbcast.Error, match=said) as raised:
         ethbcast.recv("group", **options)
     assert raised.value.status is ethbcast.Status.USAGE
+
+
+def test_sentences_name_arguments_and_no_options_of_the_program(tmp_path):
+    with pytest.raises(ethbcast.Error, match="with interface=") as raised:
+        ethbcast.Communicator.join("group", 2, interface="nosuch")
+    assert " -" not in str(raised.value)
+    with pytest.raises(ethbcast.Error, match="the program's --devices"):
+        os.mkfifo(tmp_path / "pipe")
+        ethbcast.send(tmp_path, "group", receivers=1, interface="nosuch")
 
 
 def test_only_memory_without_gaps_is_sent():

@@ -85,6 +85,16 @@ def test_who_has_no_room_is_turned_away(group):
         assert small == bytes(10)
 
 
+def test_memory_of_no_length_has_a_bound(group):
+    if HOST == 0:
+        assert ethbcast.send(BYTES, group, receivers=1, max_wait=30).receivers == 1
+    elif HOST == 1:
+        assert ethbcast.recv(group, most_bytes=len(BYTES), max_wait=30).data == BYTES
+    else:
+        with pytest.raises(ethbcast.Error):
+            ethbcast.recv(group, most_bytes=len(BYTES) - 1, max_wait=3)
+
+
 def test_a_sender_says_for_whom_it_waits(group):
     if HOST == 0:
         with pytest.raises(ethbcast.Error, match="receivers=3") as raised:

@@ -53,6 +53,8 @@ pub struct MpiCluster<'a> {
     lab: &'a Lab,
     directory: PathBuf,
     ranks_per_host: usize,
+    outlives: bool,
+    hydra: PathBuf,
 }
 
 impl<'a> MpiCluster<'a> {
@@ -61,7 +63,8 @@ impl<'a> MpiCluster<'a> {
     /// # Errors
     /// If that cannot be done.
     pub fn prepare(lab: &'a Lab, directory: &Path, ranks_per_host: usize) -> anyhow::Result<MpiCluster<'a>> {
-        let cluster = MpiCluster { lab, directory: directory.to_owned(), ranks_per_host };
+        let (directory, hydra) = (directory.to_owned(), "mpiexec.hydra".into());
+        let cluster = MpiCluster { lab, directory, ranks_per_host, outlives: false, hydra };
         let mut script = String::from(
             "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\naddress=$1\nshift\ncase $address in\n",
         );
@@ -87,6 +90,16 @@ impl<'a> MpiCluster<'a> {
         }
         fs::set_permissions(cluster.directory.join("agent"), fs::Permissions::from_mode(0o755))?;
         Ok(cluster)
+    }
+
+    /// The same, whose launchers let the others live when a rank dies.
+    pub fn outliving(self) -> MpiCluster<'a> {
+        MpiCluster { outlives: true, ..self }
+    }
+
+    /// The same, with another Hydra as MPICH's launcher.
+    pub fn launched_by(self, hydra: PathBuf) -> MpiCluster<'a> {
+        MpiCluster { hydra, ..self }
     }
 
     fn own_directory(&self, host: &str) -> PathBuf {
@@ -119,14 +132,22 @@ impl<'a> MpiCluster<'a> {
                 ] {
                     command.args(["--mca", name, value]);
                 }
+                if self.outlives {
+                    command.args(["--enable-recovery", "--mca", "orte_abort_on_non_zero_status", "0"]);
+                    command.args(["--mca", "orte_allowed_exit_without_sync", "1"]);
+                }
                 command.arg("--hostfile").arg(list);
                 for (name, value) in set {
                     command.arg("-x").arg(format!("{name}={value}"));
                 }
             }
             Mpi::Mpich => {
-                command.args(["mpiexec.hydra", "-np", &ranks, "-launcher", "ssh", "-launcher-exec"]).arg(agent);
+                command.arg(&self.hydra);
+                command.args(["-np", &ranks, "-launcher", "ssh", "-launcher-exec"]).arg(agent);
                 command.args(["-iface", "eth0", "-bind-to", "none", "-f"]).arg(list);
+                if self.outlives {
+                    command.arg("-disable-auto-cleanup");
+                }
                 // UCX over TCP, or ofi's; what a packet socket would do is not known to it.
                 for (name, value) in [("UCX_TLS", "tcp,self,sm"), ("FI_PROVIDER", "tcp")].iter().chain(set) {
                     command.args(["-genv", name, value]);

@@ -102,12 +102,15 @@ fn a_word_is_found_where_every_rank_has_left_one() {
     let answers = |words: &'static [&'static str]| {
         let mut hydra = BufReader::new(hydras.try_clone().expect("a copy"));
         std::thread::spawn(move || {
-            words.iter().map(|answer| {
-                let mut question = String::new();
-                hydra.read_line(&mut question).expect("a question");
-                hydra.get_ref().write_all(format!("{answer}\n").as_bytes()).expect("it is open");
-                question
-            }).collect::<String>()
+            words
+                .iter()
+                .map(|answer| {
+                    let mut question = String::new();
+                    hydra.read_line(&mut question).expect("a question");
+                    hydra.get_ref().write_all(format!("{answer}\n").as_bytes()).expect("it is open");
+                    question
+                })
+                .collect::<String>()
         })
     };
     let hydra = Hydra { descriptor: own.as_raw_fd(), rank: "1".into() };
@@ -115,7 +118,8 @@ fn a_word_is_found_where_every_rank_has_left_one() {
     let one = answers(Box::leak(Box::new(["cmd=response_to_init pmi_version=1 rc=0", name, "cmd=put_result rc=0"])));
     assert_eq!(hydra.announce(), Ok(()));
     assert!(one.join().expect("done").ends_with("cmd=put kvsname=kvs_7_0 key=ethbcast-mpi-1 value=1\n"));
-    let two = answers(Box::leak(Box::new([name, found, found, "cmd=get_result rc=-1 msg=key_not_found value=unknown"])));
+    let two =
+        answers(Box::leak(Box::new([name, found, found, "cmd=get_result rc=-1 msg=key_not_found value=unknown"])));
     assert_eq!(hydra.lacking(3), Ok(Some(2)));
     assert!(two.join().expect("done").ends_with("key=ethbcast-mpi-2\n"));
     let three = answers(Box::leak(Box::new([name, found])));

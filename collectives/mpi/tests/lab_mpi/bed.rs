@@ -1,0 +1,118 @@
+//! Hosts of a lab with what MPI programs need: the drop-in, back ends, launchers.
+
+use ethbcast_lab::LabConfig;
+use ethbcast_tests::lab::{Ended, Mpi, MpiCluster, Run, Site};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// How long a program may take; whatever hangs is killed then.
+pub const LIMIT: Duration = Duration::from_secs(300);
+
+pub fn own(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Where programs and back ends are: not in memory, where nothing may be run on many machines.
+pub fn directory() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// The drop-in, where Cargo has put it: beside this test.
+pub fn drop_in() -> PathBuf {
+    let beside = std::env::current_exe().expect("a test knows where it is").with_file_name("libethbcast_mpi.so");
+    assert!(beside.is_file(), "Cargo has built no {}", beside.display());
+    beside
+}
+
+/// The MPIs whose compilers and headers are here; the others are named loudly.
+pub fn here() -> &'static [Mpi] {
+    static HERE: OnceLock<Vec<Mpi>> = OnceLock::new();
+    HERE.get_or_init(|| {
+        let mut made = Command::new(own("build-backends"));
+        let output = made.arg(directory()).output().expect("a shell");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (here, missing): (Vec<_>, Vec<_>) =
+            Mpi::ALL.into_iter().partition(|mpi| said.contains(&format!("_mpi_{}.so", mpi.name())));
+        for mpi in missing {
+            let why = String::from_utf8_lossy(&output.stderr);
+            eprintln!("NOT TESTED WITH {}: {}", mpi.name().to_uppercase(), why.trim());
+        }
+        assert!(!here.is_empty(), "neither MPI is here: install the packages of .ci/run");
+        here
+    })
+}
+
+pub fn compiled(mpi: Mpi, compiler: &str, source: &str, more: &[&str]) -> PathBuf {
+    let name = Path::new(source).file_name().expect("a file").to_string_lossy().replace('.', "-");
+    let program = directory().join(format!("{name}-{}", mpi.name()));
+    mpi.compile(compiler, &own(source), &program, more).unwrap_or_else(|error| panic!("{error}"));
+    program
+}
+
+pub struct Bed {
+    pub site: Site,
+    pub ranks_per_host: usize,
+    /// Whether the launcher lets the others live when a rank dies.
+    pub outlives: bool,
+    /// MPICH's launcher, if it is not that on the path.
+    pub hydra: Option<PathBuf>,
+}
+
+impl Bed {
+    pub fn new(story: &str, config: LabConfig, ranks_per_host: usize) -> Bed {
+        Bed { site: Site::alone(story, config), ranks_per_host, outlives: false, hydra: None }
+    }
+
+    fn files(&self) -> PathBuf {
+        directory().join(self.site.lab().name())
+    }
+
+    /// Runs a program on all ranks with these variables.
+    fn start(&self, mpi: Mpi, program: &Path, words: &[&str], set: &[(&str, &str)]) -> Run {
+        let files = self.files();
+        std::fs::create_dir_all(&files).expect("a directory");
+        let cluster = MpiCluster::prepare(self.site.lab(), &files, self.ranks_per_host).expect("a cluster");
+        let cluster = if self.outlives { cluster.outliving() } else { cluster };
+        let cluster = self.hydra.iter().cloned().fold(cluster, MpiCluster::launched_by);
+        let command = cluster.command(mpi, set, program, words).expect("the lab has hosts");
+        Run::start(mpi.name(), command)
+    }
+
+    /// The same with the drop-in, which says what it did.
+    pub fn preloaded(&self, mpi: Mpi, program: &Path, words: &[&str], more: &[(&str, &str)]) -> Ended {
+        self.start_preloaded(mpi, program, words, more).end(LIMIT)
+    }
+
+    pub fn start_preloaded(&self, mpi: Mpi, program: &Path, words: &[&str], more: &[(&str, &str)]) -> Run {
+        let (library, back_ends) = (drop_in(), directory());
+        let text = |path: &Path| path.to_str().expect("a path of the build").to_owned();
+        let (library, back_ends) = (text(&library), text(back_ends));
+        let mut set = vec![
+            ("LD_PRELOAD", library.as_str()),
+            ("ETHBCAST_MPI_BACKENDS", &back_ends),
+            ("ETHBCAST_MPI_INTERFACE", "eth0"),
+            ("ETHBCAST_MPI_VERBOSE", "1"),
+            ("ETHBCAST_MPI_STATS", "1"),
+            // What is to be seen is the wire, also where the MPI would be faster.
+            ("ETHBCAST_MPI_TRIAL", "off"),
+        ];
+        set.extend_from_slice(more);
+        self.start(mpi, program, words, &set)
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        // Nothing is there if nothing was started.
+        drop(std::fs::remove_dir_all(self.files()));
+    }
+}
+
+/// How many calls of an operation were taken.
+pub fn taken(ended: &Ended, operation: &str) -> u64 {
+    let line = ended.stderr.lines().find(|line| line.contains(&format!(" {operation}: ")) && line.contains("taken"));
+    let count = line.and_then(|line| line.split(&format!(" {operation}: ")).nth(1)?.split(' ').next()?.parse().ok());
+    count.unwrap_or(0)
+}

@@ -1,0 +1,123 @@
+//! What goes by the wire gives what the MPI would: bytes, errors, and an error where a rank dies.
+
+use crate::bed::{Bed, compiled, here, own, taken};
+use ethbcast_lab::LabConfig;
+use ethbcast_tests::lab::{LIMIT, Mpi, names_in, one_switch, power_off, within};
+
+#[test]
+fn lab_every_call_gives_what_the_mpi_would() {
+    let bed = Bed::new("mpi_correct", one_switch(4), 1);
+    let parts = ["roots", "named", "derived", "blocks", "communicators", "in-flight", "threads", "arguments", "large"];
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-Wall", "-lpthread"]);
+        // `CORRECT_COMMUNICATORS=200` is the long form; some of those that are there at a time have no place.
+        let turns = std::env::var("CORRECT_COMMUNICATORS").unwrap_or_else(|_| "8".into());
+        let more = [("CORRECT_COMMUNICATORS", turns.as_str()), ("ETHBCAST_MPI_COMMUNICATORS", "4")];
+        let ended = bed.preloaded(mpi, &program, &parts, &more);
+        ended.assert_code(0);
+        let said = ended.stdout_text();
+        if said.contains("large: there is no such call") {
+            eprintln!("NOT TESTED WITH {}: the _c forms, which it does not have", mpi.name().to_uppercase());
+        }
+        for part in parts.iter().filter(|part| **part != "threads") {
+            assert!(said.contains(&format!("{part}: all is well")), "{part} with {mpi:?}:\n{said}{}", ended.stderr);
+        }
+        assert!(ended.stderr.contains("4 ranks on 4 hosts"), "{}", ended.stderr);
+        assert!(taken(&ended, "bcast") > 200 && taken(&ended, "allgather") > 5, "{}", ended.stderr);
+        assert!(ended.stderr.contains("an intercommunicator"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("too many communicators at a time"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_document_begins_with_the_example() {
+    let document = std::fs::read_to_string(own("../../docs/mpi.md")).expect("it is there");
+    let example = std::fs::read_to_string(own("examples/table.c")).expect("it is there");
+    assert!(document.split("```c\n").nth(1).is_some_and(|rest| rest.starts_with(&example)), "docs/mpi.md has another");
+}
+
+/// Compiled without a word of ethbcast, and run as docs/mpi.md says, with the cables that make the wire worth it.
+#[test]
+fn lab_the_example_is_an_mpi_program_as_any() {
+    let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(4) };
+    let bed = Bed::new("mpi_example", config, 1);
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicc", "examples/table.c", &["-O2", "-Wall", "-Wextra", "-Werror"]);
+        let ended = bed.preloaded(mpi, &program, &[], &[]);
+        ended.assert_code(0);
+        for rank in 0..4 {
+            let said = format!("rank {rank} of 4: sum 523641600, ");
+            assert!(ended.stdout_text().contains(&said), "{said}? {}{}", ended.stdout_text(), ended.stderr);
+        }
+        assert!(ended.stderr.contains("bcast: 1 calls taken, 8388608 bytes"), "{mpi:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn lab_ranks_that_share_hosts_are_served_by_one_of_them() {
+    let bed = Bed::new("mpi_nodes", one_switch(3), 2);
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let ended = bed.preloaded(mpi, &program, &["roots", "derived", "blocks", "in-flight"], &[]);
+        ended.assert_code(0);
+        assert!(ended.stderr.contains("6 ranks on 3 hosts"), "{}", ended.stderr);
+        assert!(taken(&ended, "bcast") > 40, "{}", ended.stderr);
+        assert!(ended.stderr.contains("ranks that share hosts"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn lab_fortran_reaches_the_drop_in_by_both_modules() {
+    let bed = Bed::new("mpi_fortran", one_switch(3), 1);
+    for &mpi in here() {
+        for module in ["MPI", "F08"] {
+            let program = compiled(mpi, "mpifort", "tests/correct.F90", &["-O1", &format!("-D{module}")]);
+            let ended = bed.preloaded(mpi, &program, &[], &[]);
+            ended.assert_code(0);
+            assert!(ended.stdout_text().contains("fortran: all is well"), "{}", ended.stderr);
+            assert!(taken(&ended, "bcast") >= 3, "{module} with {mpi:?}: {}", ended.stderr);
+            assert!(!ended.stderr.contains("this MPI has no"), "{module} with {mpi:?}: {}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn lab_lengths_that_differ_are_an_error_and_no_hang() {
+    let bed = Bed::new("mpi_lengths", one_switch(3), 1);
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let ended = bed.preloaded(mpi, &program, &["lengths"], &[]);
+        assert!(ended.stderr.contains("calls differ"), "{mpi:?}: {}{}", ended.stdout_text(), ended.stderr);
+    }
+}
+
+#[test]
+fn lab_a_rank_that_dies_in_a_broadcast_is_told_to_all_others() {
+    // So slow that it dies in the middle of one.
+    let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) };
+    for ranks_per_host in [1, 2] {
+        let mut bed = Bed::new("mpi_dying", config.clone(), ranks_per_host);
+        bed.outlives = true;
+        for &mpi in here() {
+            let program = compiled(mpi, "mpicc", "tests/dying.c", &["-std=gnu11", "-O1", "-Wall"]);
+            // The root; the last, which where two ranks share a host is not the one on the wire.
+            for dies in [0, 3 * ranks_per_host - 1] {
+                let told = bed.site.directory(&format!("told-{}-{dies}", mpi.name()));
+                let number = dies.to_string();
+                let words = [number.as_str(), told.to_str().expect("a path of the test")];
+                let run = bed.start_preloaded(mpi, &program, &words, &[]);
+                // Hydra ends whatever runs on the host of the dead all the same.
+                let host = |rank: usize| rank / ranks_per_host;
+                let is_told = |rank: &usize| *rank != dies && (mpi == Mpi::OpenMpi || host(*rank) != host(dies));
+                let told_of = (0..3 * ranks_per_host).filter(is_told);
+                let mut all: Vec<String> = told_of.map(|rank| format!("other-{rank}")).collect();
+                all.sort();
+                let seen = within(LIMIT, || (names_in(&told) == all).then_some(()));
+                assert!(seen.is_some(), "{dies} dies, {mpi:?}: {:?}\n{}", names_in(&told), run.stderr());
+                // How a launcher ends that has lost a rank is its own matter; all that it has started ends now.
+                drop(run);
+                (0..3).for_each(|host| power_off(bed.site.lab(), &format!("n{host}")).expect("ended"));
+            }
+        }
+    }
+}

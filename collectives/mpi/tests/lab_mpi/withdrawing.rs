@@ -1,0 +1,148 @@
+//! Where it cannot, or is slower, everything is the MPI's own.
+
+use crate::bed::{Bed, LIMIT, compiled, directory, drop_in, here, own, taken};
+use ethbcast_lab::LabConfig;
+use ethbcast_tests::lab::{Mpi, Run, one_switch};
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a program under a shell that changes its environment on one host.
+fn with_change(change: &str, program: &Path) -> [String; 3] {
+    let script = format!("if [ \"$(hostname)\" = q2 ]; then {change}; fi; exec \"$0\" \"$@\"");
+    ["-c".to_owned(), script, program.to_str().expect("a path of the build").to_owned()]
+}
+
+#[test]
+fn lab_one_rank_that_lacks_something_keeps_all_from_the_wire_and_nobody_waits() {
+    let bed = Bed::new("mpi_lacking", one_switch(3), 1);
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        for (change, why) in [
+            ("unset LD_PRELOAD", "rank 2 runs without the drop-in"),
+            ("export ETHBCAST_MPI=off", "rank 2 runs without the drop-in"),
+            (
+                "export ETHBCAST_MPI_INTERFACE=eth9",
+                "there is no interface eth9: choose one of eth0, lo with ETHBCAST_MPI_INTERFACE",
+            ),
+            ("export ETHBCAST_MPI_MIN_BYTES=7", "was told other settings than this one"),
+        ] {
+            let words = with_change(change, &program);
+            let words: Vec<&str> = words.iter().map(String::as_str).chain(["roots", "blocks", "arguments"]).collect();
+            let ended = bed.preloaded(mpi, Path::new("/bin/sh"), &words, &[]);
+            ended.assert_code(0);
+            assert!(ended.stdout_text().contains("blocks: all is well"), "{}", ended.stderr);
+            assert!(ended.stderr.contains(why), "{change} with {mpi:?}: {}", ended.stderr);
+            assert_eq!(taken(&ended, "bcast"), 0, "{}", ended.stderr);
+            let quiet = [("ETHBCAST_MPI_VERBOSE", "0"), ("ETHBCAST_MPI_STATS", "0")];
+            let ended = bed.preloaded(mpi, Path::new("/bin/sh"), &words, &quiet);
+            assert!(!ended.stderr.contains("ethbcast"), "{change} with {mpi:?}: {}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn lab_where_the_wire_is_slower_than_the_mpi_all_leave_it_to_the_mpi() {
+    let bed = Bed::new("mpi_slower", one_switch(4), 1);
+    // A third of our frames is lost, and nobody else's.
+    let rules = "add table netdev lossy
+        add chain netdev lossy in { type filter hook ingress device eth0 priority 0; }
+        add rule netdev lossy in ether type 0x88b5 numgen random mod 3 == 0 drop";
+    let file = bed.site.file("rules", rules);
+    (0..4).for_each(|host| bed.site.set_up(&format!("n{host}"), "nft", &["-f", file.to_str().expect("a path")]));
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let ended =
+            bed.preloaded(mpi, &program, &["roots", "blocks", "communicators"], &[("ETHBCAST_MPI_TRIAL", "on")]);
+        ended.assert_code(0);
+        assert!(ended.stderr.contains("4 ranks on 4 hosts"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("the MPI is faster at so many bytes"), "{mpi:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn lab_where_the_cables_are_slow_long_broadcasts_stay_on_the_wire() {
+    let config = LabConfig { rate_bits_per_second: Some(20_000_000), ..one_switch(4) };
+    let bed = Bed::new("mpi_faster", config, 1);
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let ended = bed.preloaded(mpi, &program, &["roots"], &[("ETHBCAST_MPI_TRIAL", "on")]);
+        ended.assert_code(0);
+        let taken_bytes: u64 = ended
+            .stderr
+            .lines()
+            .find_map(|line| line.split(" calls taken, ").nth(1)?.split(' ').next()?.parse().ok())
+            .unwrap_or(0);
+        assert!(taken_bytes > 4 * 1_000_003, "{mpi:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn lab_another_mpis_back_end_and_an_mpi_without_a_version_are_left_alone() {
+    let bed = Bed::new("mpi_strange", one_switch(3), 1);
+    let swapped = directory().join("swapped");
+    std::fs::create_dir_all(&swapped).expect("a directory");
+    if let [one, other] = here() {
+        for (from, to) in [(one, other), (other, one)] {
+            let name = |mpi: &Mpi| format!("libethbcast_mpi_{}.so", mpi.name());
+            std::fs::copy(directory().join(name(from)), swapped.join(name(to))).expect("copied");
+        }
+        for &mpi in here() {
+            let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+            let set = [("ETHBCAST_MPI_BACKENDS", swapped.to_str().expect("a path"))];
+            let ended = bed.preloaded(mpi, &program, &["roots", "arguments"], &set);
+            ended.assert_code(0);
+            let said = &ended.stderr;
+            assert!(said.contains("was compiled for") || said.contains("no back end"), "{mpi:?}: {said}");
+            assert_eq!(taken(&ended, "bcast"), 0, "{said}");
+        }
+    }
+    let (library, program) = (directory().join("libold_mpi.so"), directory().join("old_mpi"));
+    let gcc = |more: &[&str], to: &Path| {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O1", "-Wall"]).arg(own("tests/old_mpi.c")).args(more).arg("-o").arg(to);
+        assert!(gcc.status().expect("gcc").success());
+    };
+    gcc(&["-shared", "-fPIC", "-DLIBRARY"], &library);
+    gcc(&[library.to_str().expect("a path"), "-Wl,-rpath,$ORIGIN"], &program);
+    let mut command = bed.site.command("n0", program.to_str().expect("a path"));
+    command.env("LD_PRELOAD", drop_in()).env("ETHBCAST_MPI_VERBOSE", "1");
+    let ended = Run::start("old", command).end(LIMIT);
+    ended.assert_code(0);
+    assert!(ended.stderr.contains("this MPI has no MPI_Get_library_version"), "{}", ended.stderr);
+}
+
+#[test]
+fn lab_where_it_cannot_it_says_why_and_mpi_does_the_work() {
+    let bed = Bed::new("mpi_aside", one_switch(3), 1);
+    let elsewhere = directory().join("no-back-ends");
+    let elsewhere = elsewhere.to_str().expect("a path");
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        for (name, value, why) in [
+            ("ETHBCAST_MPI_INTERFACE", "eth7", "there is no interface eth7"),
+            ("ETHBCAST_MPI_MIN_HOSTS", "4", "3 hosts, fewer than 4"),
+            ("ETHBCAST_MPI_BACKENDS", elsewhere, "no back end"),
+            ("ETHBCAST_MPI_TAKE", "reduce", "there is no reduce"),
+            ("ETHBCAST_MPI", "off", "switched off"),
+        ] {
+            let ended = bed.preloaded(mpi, &program, &["roots", "blocks"], &[(name, value)]);
+            ended.assert_code(0);
+            assert!(ended.stderr.contains(why), "{name}={value} with {mpi:?}: {}", ended.stderr);
+            assert_eq!(taken(&ended, "bcast"), 0, "{}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_program_without_mpi_runs_as_ever() {
+    let run = Command::new("echo").arg("nothing of MPI").env("LD_PRELOAD", drop_in()).output().expect("echo is there");
+    assert_eq!((run.status.code(), String::from_utf8_lossy(&run.stdout).trim()), (Some(0), "nothing of MPI"));
+    assert_eq!(String::from_utf8_lossy(&run.stderr), "");
+    let needs = Command::new("readelf").arg("-d").arg(drop_in()).output().expect("readelf comes with gcc");
+    let needs = String::from_utf8_lossy(&needs.stdout).into_owned();
+    assert!(!needs.lines().any(|line| line.contains("NEEDED") && line.contains("mpi")), "{needs}");
+    let names = Command::new("nm").args(["-D", "--defined-only", "--format=just-symbols"]).arg(drop_in()).output();
+    let names = String::from_utf8_lossy(&names.expect("nm comes with gcc").stdout).into_owned();
+    let is_mpi = |name: &str| name.starts_with("MPI_") || name.starts_with("mpi_");
+    assert!(names.lines().count() >= 22 && names.lines().all(is_mpi), "{names}");
+}
