@@ -28,10 +28,10 @@ const NOTHING: Word = 0;
 
 type Delete = extern "C" fn(comm: Word, key: c_int, state: *mut c_void, extra: *mut c_void) -> c_int;
 
-/// Functions of the MPI by their names; one that it has not is an error of its own.
+/// Functions of the MPI by their names; one that it has not is an error of its own. They are of C, as what they call.
 macro_rules! own {
     ($($function:ident($($argument:ident: $kind:ty),* $(,)?) = $name:literal;)*) => {$(
-        fn $function($($argument: $kind),*) -> c_int {
+        extern "C" fn $function($($argument: $kind),*) -> c_int {
             static OWN: Symbol<extern "C" fn($($kind),*) -> c_int> = Symbol::new($name);
             OWN.get().map_or(ERR_OTHER, |own| own($($argument),*))
         }
