@@ -1,8 +1,9 @@
 //! An MPI program with and without the drop-in (`--drop-in`), or `ethbcast perf` beside Open MPI, over TCP in one lab
 //! and one run: broadcast with a barrier, and the barrier alone.
 //!
-//! `cargo run --release -p ethbcast-benches --bin mpi -- --drop-in [--rate 100mbit] [--cut]`, as root, after `cargo build
-//! --release -p ethbcast-mpi` and `collectives/mpi/build-backends target/release`: writes `docs/results/mpi-drop-in*`.
+//! `cargo run --release -p ethbcast-benches --bin mpi -- --drop-in [--rate 100mbit] [--cut]`, as root, after
+//! `cargo build --release -p ethbcast-mpi` and `collectives/mpi/build-backends target/release`: writes
+//! `docs/results/mpi-drop-in*`.
 //!
 //! `cargo run --release -p ethbcast-benches --bin mpi`, as root, after `cargo build --release -p ethbcast`: writes
 //! `docs/results/mpi.txt` and `.csv`. The two take turns, several rounds of them, so that a machine that gets slower
@@ -138,8 +139,9 @@ fn with_and_without(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let cables = arguments.rate.map_or("unshaped".to_owned(), |rate| format!("at {} Mbit/s", rate / 1_000_000));
     let mut text = format!(
         "An MPI program (MPI_Bcast, MPI_Barrier) over TCP, {} ranks on {} hosts of a lab {cables}{}: alone, with\n\
-         LD_PRELOAD=libethbcast_mpi.so, and with it where it may not run (refused, as a multiple of alone). Medians of\n\
-         {} rounds, in ms; x copy: multiples of the time of one copy on a cable. The machine's load was {load} before.\n\n",
+         LD_PRELOAD=libethbcast_mpi.so, and with it where it may not run (refused, as a multiple of alone). Medians\n\
+         of {} rounds, in ms; x copy: multiples of the time of one copy on a cable. The machine's load was {load}\n\
+         before.\n\n",
         arguments.hosts,
         arguments.hosts,
         if arguments.cut { ", TCP cut to frames of 1500 bytes" } else { "" },

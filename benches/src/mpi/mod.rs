@@ -1,4 +1,5 @@
-//! MPI programs on the hosts of a lab, over TCP: the same loop with and without the drop-in, and beside `ethbcast perf`.
+//! MPI programs on the hosts of a lab, over TCP: the same loop with and without the drop-in, and beside
+//! `ethbcast perf`.
 
 pub mod drop_in;
 

@@ -53,7 +53,8 @@ own! {
     test_inter(comm: Word, is_so: &mut c_int) = c"PMPI_Comm_test_inter";
     call_handler(comm: Word, code: c_int) = c"PMPI_Comm_call_errhandler";
     comm_group(comm: Word, made: &mut Word) = c"PMPI_Comm_group";
-    translate(of: Word, count: c_int, ranks: *const c_int, to: Word, theirs: *mut c_int) = c"PMPI_Group_translate_ranks";
+    translate(of: Word, count: c_int, ranks: *const c_int, to: Word, theirs: *mut c_int)
+        = c"PMPI_Group_translate_ranks";
     group_free(group: &mut Word) = c"PMPI_Group_free";
     receive(at: *mut u8, count: c_int, kind: Word, from: c_int, tag: c_int, comm: Word, request: *const AtomicUsize)
         = c"PMPI_Irecv";

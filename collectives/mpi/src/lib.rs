@@ -31,6 +31,7 @@ mod prices;
 mod seating;
 mod settings;
 mod statistics;
+mod stderr;
 mod table;
 mod trial;
 mod wire;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One binary, with a stand-in that turns the standard's interface into MPICH's, and with a real MPI of that interface
-/// where one is: `ETHBCAST_MPI_STANDARD` is the folder that it is installed in (`pip install mpich` puts it into that of
-/// a virtual environment).
+/// where one is: `ETHBCAST_MPI_STANDARD` is the folder that it is installed in (`pip install mpich` puts it into
+/// that of a virtual environment).
 #[test]
 fn lab_an_mpi_of_the_standards_own_interface_needs_no_back_end_beside_the_library() {
     let mut bed = Bed::new("mpi_standard", one_switch(3), 1);
