@@ -1,5 +1,6 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod config;
 mod doctor;
 mod dump;
 mod lab;
@@ -10,12 +11,14 @@ mod perf;
 mod plan;
 mod probe;
 mod resume;
+mod serve;
 mod simulate;
 mod topo;
 mod tree;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use config::{ConfigArgs, ConfigCommand};
 pub use doctor::{DoctorArgs, ExplainArgs};
 pub use dump::DumpArgs;
 use ethbcast_collectives::Preset;
@@ -28,6 +31,7 @@ pub use perf::PerfArgs;
 pub use plan::PlanArgs;
 pub use probe::ProbeArgs;
 pub use resume::ResumeArgs;
+pub use serve::ServeArgs;
 pub use simulate::SimulateArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -52,7 +56,7 @@ pub enum Command {
     /// Send a file, a directory or stdin to the receivers of a group.
     Send(Box<SendArgs>),
     /// Receive what is sent to a group.
-    Recv(RecvArgs),
+    Recv(Box<RecvArgs>),
     /// Show, check or import a topology.
     Topo(TopoArgs),
     /// Plan a broadcast: who sends to whom, on which cables, in what time.
@@ -69,6 +73,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Print the frames of a capture, or of an interface as they come and leave.
     Dump(DumpArgs),
+    /// Look whether the configuration file is right.
+    Config(ConfigArgs),
     /// A cluster of network namespaces on this machine, to try things on.
     Lab(LabArgs),
     /// Write the man pages, one for each command.
@@ -211,6 +217,13 @@ pub struct RecvArgs {
     /// How long to wait for a silent sender.
     #[command(flatten)]
     pub patience: PatienceArgs,
+    /// Whether it stays.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+    /// A packet socket that root has opened, socket(AF_PACKET, SOCK_RAW, 0), and left open for this program: its number,
+    /// such as 3. With it no permission is needed. With --serve, once for each group.
+    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(0..))]
+    pub port_fd: Vec<i32>,
     /// Replace DEST if it exists.
     #[arg(short, long)]
     pub force: bool,

@@ -67,6 +67,9 @@ with_defaults! {
         ///
         /// Default 30 s: a switch that starts again, a virtual machine that moves.
         pub outage_limit: Duration = Duration::from_secs(30),
+        /// The number of a packet socket that another process opened for this one and left to it, which is used instead
+        /// of one of its own. It must hear nothing yet, and serves one port.
+        pub inherited: Option<i32> = None,
         /// Whether it hears anything; one that does not only sends, and its ring is as small as can be.
         pub hears: bool = true,
     }
@@ -122,7 +125,7 @@ impl Port {
     fn connect(interface: &Interface, config: &PortConfig) -> Result<(OwnedFd, Ring, Sender), OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::new(name, step, errno);
-        let socket = served::filtered_socket(interface, config.ether_type, config.group)?;
+        let socket = served::filtered_socket(interface, config)?;
         let fd = socket.as_fd();
         syscall::ignore_outgoing(fd).map_err(failed("leave out outgoing frames"))?;
         let sender = Sender::new(interface.mtu_bytes, config.send_buffer_bytes);

@@ -3,6 +3,7 @@
 //! Here is what its user and its driver see. It is `waiting` for a session, `joining` one, and then `running` as a
 //! member; each phase has its own fields and timers.
 
+mod admission;
 mod config;
 mod event;
 mod fetching;
@@ -14,6 +15,7 @@ mod roots;
 mod running;
 mod waiting;
 
+pub use admission::Admission;
 pub use config::ReceiverConfig;
 pub use event::{Arrival, End, ReceiverEvent};
 
@@ -29,7 +31,7 @@ use crate::membership::ControlStats;
 use crate::membership::timers::Wait;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{self, Rank};
-use ethbcast_transport::{Deadline, Instant, Machine, Part};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Part};
 use known_root::KnownRoot;
 use running::Running;
 use std::ops::Range;
@@ -111,6 +113,28 @@ impl Receiver {
             Phase::Ended(None) => 0,
         };
         ControlMemory { view_bytes, ..self.endpoint.memory() }
+    }
+
+    /// How it stands with the user's leave to ask a root, where [one is needed](ReceiverConfig::by_leave).
+    pub fn admission(&self) -> Admission {
+        match &self.phase {
+            Phase::Waiting(waiting) => waiting.admission(),
+            Phase::Running(_) => Admission::Given,
+            Phase::Ended(_) => Admission::None,
+        }
+    }
+
+    /// Gives the leave that is [wanted](Admission::Wanted): there is room for so many bytes.
+    pub fn admit(&mut self, now: Instant, free_bytes: u64) {
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            self.endpoint.config_mut().free_bytes = free_bytes;
+            waiting.admit(now);
+        }
+    }
+
+    /// The address and session of the root that this host has asked.
+    pub fn asked(&self) -> Option<(MacAddr, u32)> {
+        self.root.as_ref().map(|root| (root.mac(), root.session()))
     }
 
     /// This host's rank, once it is a member.
