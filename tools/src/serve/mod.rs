@@ -140,17 +140,24 @@ impl Server {
             Word::Ended(group, _) => {
                 self.seats.remove(&group);
                 self.unopened.remove(&group);
-                Say::Info.say(&format!("group {group} is not served any more"));
+                self.say(&format!("group {group} is not served any more"));
             }
             Word::Signal(_) => {}
         }
         // A group whose interface is not there yet does not keep the system from starting.
         if !self.is_ready && self.unopened.values().all(|&waits| waits) {
             self.is_ready = true;
-            Say::Info.say(&format!("{} to {}", self.status(), self.place()));
+            self.say(&format!("{} to {}", self.status(), self.place()));
             self.supervisor.tell(&format!("READY=1\nSTATUS={}", self.status()));
         } else {
             self.supervisor.tell(&format!("STATUS={}", self.status()));
+        }
+    }
+
+    /// Says a line, unless nothing but errors is to be said.
+    fn say(&self, text: &str) {
+        if !self.args.wire.quiet {
+            Say::Info.say(text);
         }
     }
 
@@ -185,7 +192,7 @@ impl Server {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
         self.supervisor.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
         match self.read_again() {
-            Ok(()) => Say::Info.say(&format!("read the configuration again: {}", self.status())),
+            Ok(()) => self.say(&format!("read the configuration again: {}", self.status())),
             Err(error) => Say::Error.say(&format!("{error:#}; it goes on as before")),
         }
         self.supervisor.tell(&format!("READY=1\nSTATUS={}", self.status()));
@@ -215,7 +222,7 @@ impl Server {
         let running = self.hall.running();
         let count = running.len();
         let noun = if count == 1 { "session is" } else { "sessions are" };
-        Say::Info.say(&format!("{signal}: it ends; {count} {noun} cut off"));
+        self.say(&format!("{signal}: it ends; {count} {noun} cut off"));
         for (group, running) in &running {
             let text = format!("group {group}: cut off: {}; what came is kept for the next time", running.says());
             Say::Warning.say(&text);
