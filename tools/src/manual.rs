@@ -28,7 +28,7 @@ const EXIT_STATUS: [(&str, &str); 8] = [
 ];
 
 const ENVIRONMENT: [(&str, &str); 4] = [
-    ("ETHBCAST_INTERFACE", "The network interface, where --interface is not given; and so each option: ethbcast.toml(5)."),
+    ("ETHBCAST_INTERFACE", "The network interface, where --interface is not given; so each option: ethbcast.toml(5)."),
     ("ETHBCAST_CONFIG", "The configuration file, instead of /etc/ethbcast/ethbcast.toml; empty for none."),
     ("ETHBCAST_HOST", "This host's name in reports and topology files, where --host is not given."),
     ("RUST_LOG", "What is logged on stderr: error (the default), warn, info, debug or trace, also for a part alone."),

@@ -64,7 +64,8 @@ impl Place<Beneath> {
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
         if target.stays && own.is_empty() {
             return Err(refused(format!(
-                "what comes would take the place of {}, which is served: send DIR and not DIR/, or serve with --in-place",
+                "what comes would take the place of {}, which is served: send DIR and not DIR/, or serve with \
+                 --in-place",
                 path.display()
             )));
         }

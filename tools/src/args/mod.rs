@@ -220,8 +220,8 @@ pub struct RecvArgs {
     /// Whether it stays.
     #[command(flatten)]
     pub serve: ServeArgs,
-    /// A packet socket that root has opened, socket(AF_PACKET, SOCK_RAW, 0), and left open for this program: its number,
-    /// such as 3. With it no permission is needed. With --serve, once for each group.
+    /// A packet socket that root has opened, socket(AF_PACKET, SOCK_RAW, 0), and left open for this program: its
+    /// number, such as 3. With it no permission is needed. With --serve, once for each group.
     #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(0..))]
     pub port_fd: Vec<i32>,
     /// Replace DEST if it exists.

@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn what_is_right_is_not_spoken_of() {
         let text = "interface = \"eth0\"\nhost = \"n1\"\n[recv]\nserve = true\nmax-sessions = 4\nforce = true\n\
-                    allow-group = [\"images\", \"rack[1-4]\"]\n[send]\nvia = \"cast\"\nmax-wait = 30\n[perf]\nranks = 8\n";
+                    allow-group = [\"images\", \"rack[1-4]\"]\n[send]\nvia = \"cast\"\nmax-wait = 30\n\
+                    [perf]\nranks = 8\n";
         assert_eq!(wrong(text), [""; 0]);
         assert_eq!(wrong(""), [""; 0]);
     }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// After something that may pass (an interface that is not there, a directory that cannot be written) it is tried again.
+/// After something that may pass (an interface that is not there, a directory that cannot be written), tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How long the end of the server waits for that at most.
 const LOOK: Duration = Duration::from_millis(50);
