@@ -11,7 +11,7 @@ fn the_end_says_what_it_cuts_off_and_what_came_is_gone_on_with() {
     let server = serve(&site, "n1", &[], &dir);
     let bytes = content(5, 8_000_000);
     let file = site.file("image", &bytes);
-    let reader = format!("head -c 5M {0}; sleep 60; tail -c +5242881 {0}", file.display());
+    let reader = format!("head -c 5M {0}; sleep 15; tail -c +5242881 {0}", file.display());
     let root = send(&site, "ethbcast", "1", &["--size", "8000000", "--pipe", &reader], "--quiet");
     server.wait_for_line("offers");
     let came = || server.open_bytes(&dir).filter(|&bytes| bytes > 1_000_000);

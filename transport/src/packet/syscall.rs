@@ -17,6 +17,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 /// Most frames one [`send_many`] takes.
 pub(super) const SEND_MANY_FRAMES: usize = 64;
 
+/// Gives memory that was freed back to the system, as far as the C library keeps it: for a process that stays, between
+/// two things that take much.
+pub fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim(3) touches nothing but what is free, and may be called by any thread at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// A packet socket of protocol 0: it receives nothing until it is bound.
 pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
     socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)
