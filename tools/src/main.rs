@@ -5,6 +5,7 @@ mod config;
 mod doctor;
 mod dump;
 mod exit;
+mod hosts;
 mod lab;
 mod manual;
 mod mpi_env;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Send(args) => send::run(*args),
         Command::Recv(args) => recv::run(*args),
+        Command::Hosts(args) => hosts::run(&args),
         Command::Topo(args) => topo::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Probe(args) => probe::run(args),

@@ -71,7 +71,7 @@ pub fn failure(error: Error) -> Failure {
 }
 
 /// The same for an error of opening, which names the option that helps.
-fn station_failure(error: &StationError) -> Failure {
+pub fn station_failure(error: &StationError) -> Failure {
     let failure = match error {
         StationError::GroupName { .. } => Failure::new(Code::Usage, format!("{error} with -g")),
         StationError::HostName { .. } => Failure::new(Code::Usage, format!("{error} with --host")),

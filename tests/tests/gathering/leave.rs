@@ -23,13 +23,15 @@ fn a_receiver_that_needs_leave_asks_when_it_has_it_and_says_the_room_of_that_mom
     let played = scene.play(NoFaults, |simulation| {
         run_until(simulation, 2000);
         assert_eq!(receiver(simulation, 1).admission(), Admission::Wanted);
-        receiver(simulation, 1).admit(at(2000), 100);
+        receiver(simulation, 1).set_free_bytes(100);
+        receiver(simulation, 1).admit(at(2000));
         simulation.wake(1, at(2000));
         run_until(simulation, 2100);
         assert_eq!(receiver(simulation, 1).admission(), Admission::None, "turned away, it gives its leave back");
         run_until(simulation, 9000);
         assert_eq!(receiver(simulation, 1).admission(), Admission::Wanted, "the root still invites");
-        receiver(simulation, 1).admit(at(9000), 1 << 20);
+        receiver(simulation, 1).set_free_bytes(1 << 20);
+        receiver(simulation, 1).admit(at(9000));
         simulation.wake(1, at(9000));
     });
     assert_eq!(played.has(1), Some(0), "{}", played.failure(0));
@@ -46,7 +48,7 @@ fn leave_for_a_root_that_has_gone_meanwhile_is_given_back() {
         run_until(simulation, 1000);
         assert_eq!(receiver(simulation, 1).admission(), Admission::Wanted);
         run_until(simulation, 10_000);
-        receiver(simulation, 1).admit(at(10_000), 1 << 20);
+        receiver(simulation, 1).admit(at(10_000));
         simulation.wake(1, at(10_000));
         run_until(simulation, 10_100);
         assert_eq!(receiver(simulation, 1).admission(), Admission::None);

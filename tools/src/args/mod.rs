@@ -3,6 +3,7 @@
 mod config;
 mod doctor;
 mod dump;
+mod hosts;
 mod lab;
 mod manual;
 mod mpi_env;
@@ -23,6 +24,7 @@ pub use doctor::{DoctorArgs, ExplainArgs};
 pub use dump::DumpArgs;
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
+pub use hosts::HostsArgs;
 pub use lab::{CableArgs, LabArgs, LabCommand};
 pub use manual::{CompletionsArgs, ManArgs};
 pub use mpi_env::{Launcher, MpiEnvArgs, PortArgs};
@@ -57,6 +59,8 @@ pub enum Command {
     Send(Box<SendArgs>),
     /// Receive what is sent to a group.
     Recv(Box<RecvArgs>),
+    /// List who listens: each receiver's host, group, room, and how its last session went.
+    Hosts(HostsArgs),
     /// Show, check or import a topology.
     Topo(TopoArgs),
     /// Plan a broadcast: who sends to whom, on which cables, in what time.

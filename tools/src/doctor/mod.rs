@@ -20,6 +20,7 @@ use crate::exit::{Code, fail, report};
 pub use explain::explain;
 pub use fault::Fault;
 use findings::{Findings, Fix, quoted};
+pub use link::megabits_per_second;
 pub use refusals::{of_call, of_interface, of_open, of_session, of_station};
 
 /// Runs the command.

@@ -34,6 +34,8 @@ const LONG: Duration = Duration::from_secs(3600);
 /// A receiver of several groups.
 struct Server {
     args: Arc<RecvArgs>,
+    /// Those that are to be served.
+    groups: Vec<String>,
     hall: Arc<Hall>,
     seats: BTreeMap<String, Arc<Seat>>,
     words: Words,
@@ -61,6 +63,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let mut server = Server {
         hall: Arc::new(Hall::new(args.serve.max_sessions.into())),
         args: Arc::new(args),
+        groups,
         seats: BTreeMap::new(),
         words,
         heard,
@@ -71,7 +74,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
         delivered: 0,
         failed: 0,
     };
-    server.seat(&groups)?;
+    server.seat_all()?;
     server.work()
 }
 
@@ -95,9 +98,9 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
 }
 
 impl Server {
-    /// Serves these groups from now on, beside those that are served.
-    fn seat(&mut self, groups: &[String]) -> anyhow::Result<()> {
-        for (number, group) in groups.iter().enumerate() {
+    /// Serves all that are to be and are not yet.
+    fn seat_all(&mut self) -> anyhow::Result<()> {
+        for (number, group) in self.groups.iter().enumerate() {
             if self.seats.contains_key(group) {
                 continue;
             }
@@ -123,11 +126,13 @@ impl Server {
                 Ok(Word::Signal(signal)) => return self.end(signal),
                 Ok(Word::Ended(group, Err(error))) => return Err(self.give_up(&group, &error)),
                 Ok(word) => self.hear(word),
-                Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => unreachable!("this server tells itself things, too"),
             }
-            tick =
-                if wait.is_zero() || every.is_none_or(|every| tick.elapsed() >= every) { Instant::now() } else { tick };
+            if every.is_some_and(|every| tick.elapsed() >= every) {
+                self.look();
+                tick = Instant::now();
+            }
         }
     }
 
@@ -140,7 +145,12 @@ impl Server {
             Word::Ended(group, _) => {
                 self.seats.remove(&group);
                 self.unopened.remove(&group);
-                self.say(&format!("group {group} is not served any more"));
+                if !self.groups.contains(&group) {
+                    self.say(&format!("group {group} is not served any more"));
+                } else if let Err(error) = self.seat_all() {
+                    // It was to end, and is wanted again.
+                    Say::Error.say(&format!("{error:#}"));
+                }
             }
             Word::Signal(_) => {}
         }
@@ -213,12 +223,16 @@ impl Server {
         self.seats.values().for_each(|seat| seat.set_args(Arc::clone(&self.args)));
         let gone = self.seats.iter().filter(|(group, _)| !groups.contains(group));
         gone.for_each(|(_, seat)| seat.end_after_session());
-        self.seat(&groups)
+        self.groups = groups;
+        self.seat_all()
     }
 
     /// Ends, after saying what is lost.
     fn end(mut self, signal: Signal) -> anyhow::Result<()> {
         self.supervisor.tell("STOPPING=1");
+        while let Ok(word) = self.heard.try_recv() {
+            self.hear(word);
+        }
         let running = self.hall.running();
         let count = running.len();
         let noun = if count == 1 { "session is" } else { "sessions are" };

@@ -4,10 +4,12 @@ use super::hall::Hall;
 use super::words::{Say, Word, Words};
 use crate::args::RecvArgs;
 use crate::exit::{Code, Failure, report};
+use crate::hosts;
 use crate::program::run_after;
 use crate::progress;
 use crate::recv::{self, Received, Reception};
 use crate::session::{failure, options, watch};
+use ethbcast_collectives::census::{About, LastSession};
 use ethbcast_collectives::membership::live::StationError;
 use ethbcast_collectives::session::live::Usher;
 use ethbcast_collectives::session::{Cancel, Error, Options, Progress, ReceiverEvent, Session};
@@ -20,7 +22,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// After something that may pass (an interface that is not there, a directory that cannot be written), tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -47,6 +49,8 @@ pub struct Seat {
     turns: AtomicU64,
     /// A sender has been told of that waits for room.
     has_said_full: AtomicBool,
+    /// What became of the last session, and when.
+    last: Mutex<Option<(LastSession, Instant)>>,
 }
 
 impl Seat {
@@ -64,6 +68,7 @@ impl Seat {
             is_in_loop: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             has_said_full: AtomicBool::new(false),
+            last: Mutex::new(None),
         }
     }
 
@@ -92,7 +97,7 @@ impl Seat {
 
     /// Takes one session after another; why it cannot any more, if it ends by itself.
     pub fn run(self: &Arc<Seat>) -> anyhow::Result<()> {
-        let mut had = VecDeque::new();
+        let (mut had, mut said) = (VecDeque::new(), String::new());
         while !self.is_ending() {
             let Some((mut session, mut options)) = self.open()? else { break };
             self.hall.set_waker(&self.group, Some(Arc::clone(session.waker())));
@@ -100,10 +105,14 @@ impl Seat {
             self.words.send(Word::Open(self.group.clone()));
             let served = self.serve(&mut session, &options, &mut had);
             self.hall.set_waker(&self.group, None);
-            if let Err(error) = served {
-                self.say(Say::Warning, &format!("{error:#}; it is tried again"));
-                self.pause();
+            let Err(error) = served else { continue };
+            let text = format!("{error:#}");
+            // What lasts is said once.
+            if said != text {
+                self.say(Say::Warning, &format!("{text}; it is tried again"));
             }
+            said = text;
+            self.pause();
         }
         Ok(())
     }
@@ -122,6 +131,8 @@ impl Seat {
             options.port_fd = self.port_fd;
             options.cancel = self.cancel.clone();
             options.usher = Some(Arc::<Seat>::clone(self));
+            // Said anew for each session; that there is something to say is known to the port.
+            options.about = Some(About::default());
             let seat = Arc::clone(self);
             let options = options.on_progress(move |progress| seat.hear(&progress));
             match Session::open(&self.group, &options) {
@@ -153,7 +164,8 @@ impl Seat {
             let dest = Arc::new(recv::dest(&args)?);
             *self.dest.lock() = Some(Arc::clone(&dest));
             let reception = Reception::prepare(session, Arc::clone(&dest), &args)?;
-            let options = Options { had: had.iter().copied().collect(), ..options.clone() };
+            let about = Some(About { last: self.last_session(), ..hosts::about(session.interface()) });
+            let options = Options { had: had.iter().copied().collect(), about, ..options.clone() };
             self.is_in_loop.store(true, Ordering::SeqCst);
             let received = reception.run(session, &options);
             self.is_in_loop.store(false, Ordering::SeqCst);
@@ -194,6 +206,9 @@ impl Seat {
         if let Some(why) = &why {
             self.say(Say::Error, &format!("{} was not received: {why}", received.report.source));
         }
+        let source = received.report.source.clone();
+        let last = LastSession { is_delivered: checked.is_ok(), source, seconds_ago: 0 };
+        *self.last.lock() = Some((last, Instant::now()));
         self.words.send(Word::Over { is_delivered: checked.is_ok() });
         let command = args.exec.as_ref().filter(|_| checked.is_ok());
         let ran = command.map_or(Ok(()), |command| run_after(command, received.environment(&self.group)));
@@ -225,6 +240,12 @@ impl Seat {
         }
     }
 
+    /// What became of the last session.
+    fn last_session(&self) -> Option<LastSession> {
+        let last = self.last.lock().clone();
+        last.map(|(last, ended)| LastSession { seconds_ago: ended.elapsed().as_secs() as u32, ..last })
+    }
+
     fn args(&self) -> Arc<RecvArgs> {
         Arc::clone(&self.args.lock())
     }
@@ -239,23 +260,27 @@ impl Seat {
 }
 
 impl Usher for Seat {
-    fn admit(&self) -> Option<u64> {
+    fn admit(&self) -> bool {
         if self.is_last.load(Ordering::SeqCst) {
-            return None;
+            return false;
         }
         match self.hall.enter(&self.group) {
             Ok(()) => {
                 self.has_said_full.store(false, Ordering::Relaxed);
-                Some(self.dest.lock().as_ref().map_or(0, |dest| dest.free_bytes()))
+                true
             }
             Err(most) => {
                 if !self.has_said_full.swap(true, Ordering::Relaxed) {
                     let text = format!("a sender invites, and waits: {most} sessions run, as --max-sessions allows");
                     self.say(Say::Info, &text);
                 }
-                None
+                false
             }
         }
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.dest.lock().as_ref().map_or(0, |dest| dest.free_bytes())
     }
 
     fn dismiss(&self) {

@@ -48,6 +48,7 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
         "man",
         "completions",
         "config-check",
+        "hosts",
     ];
     for command in commands {
         let page = text(&out.path().join(format!("new/ethbcast-{command}.8")));

@@ -2,6 +2,7 @@
 
 mod configuration;
 mod ends;
+mod hosts;
 mod sessions;
 mod soak;
 mod start;

@@ -80,14 +80,39 @@ fn nobody_serves_with_sockets_that_root_has_opened() {
                   os.setgroups([]); os.setgid(65534); os.setuid(65534)\n\
                   fds = [word for port in ports for word in ('--port-fd', str(port.fileno()))]\n\
                   os.execv(sys.argv[1], sys.argv[1:] + fds)\n";
-    let mut command = site.command("n1", "python3");
-    command.args(["-c", script]).arg(&program);
-    command.args(["recv", "--serve", "-i", "eth0", "--allow-group", "a,b"]).arg(&dir);
+    let mut python = site.command("n1", "python3");
+    python.args(["-c", script]).arg(&program);
+    serves_as_nobody(&site, python, &dir);
+}
+
+#[test]
+fn nobody_serves_with_the_one_capability_that_the_unit_gives() {
+    let site = Site::beside("capability", one_switch(2));
+    let dir = site.directory("dest");
+    fs::set_permissions(&dir, Permissions::from_mode(0o777)).expect("allowed");
+    fs::set_permissions(site.scratch(), Permissions::from_mode(0o755)).expect("allowed");
+    let program = site.path("ethbcast");
+    fs::copy(PROGRAM, &program).expect("copied");
+    let unit =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/ethbcast-recv@.service")).expect("there");
+    for line in ["AmbientCapabilities=CAP_NET_RAW", "CapabilityBoundingSet=CAP_NET_RAW", "NoNewPrivileges=yes"] {
+        assert!(unit.lines().any(|own| own == line), "{line}");
+    }
+    let mut setpriv = site.command("n1", "setpriv");
+    setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all,+net_raw"]);
+    setpriv.args(["--ambient-caps=-all,+net_raw", "--bounding-set=-all,+net_raw"]).arg(&program);
+    serves_as_nobody(&site, setpriv, &dir);
+}
+
+/// Starts a receiver of two groups by this command, which becomes nobody, and sends to both.
+fn serves_as_nobody(site: &Site, mut command: std::process::Command, dir: &std::path::Path) {
+    command.args(["recv", "--serve", "-i", "eth0", "--allow-group", "a,b"]).arg(dir);
+    command.env_remove("ETHBCAST_HOST").env("ETHBCAST_CONFIG", "");
     let server = Run::start("n1", command);
     server.wait_for_line("serving 2 groups (a,b)");
     let (one, two) = (site.file("one", "of a"), site.file("two", "of b"));
-    send(&site, "a", "1", &[], &one).end(LIMIT).assert_code(0);
-    send(&site, "b", "1", &[], &two).end(LIMIT).assert_code(0);
+    send(site, "a", "1", &[], &one).end(LIMIT).assert_code(0);
+    send(site, "b", "1", &[], &two).end(LIMIT).assert_code(0);
     wait_for_file(&dir.join("one"), b"of a");
     wait_for_file(&dir.join("two"), b"of b");
     assert_ne!(fs::metadata(dir.join("one")).map(|file| std::os::unix::fs::MetadataExt::uid(&file)).ok(), Some(0));

@@ -27,7 +27,7 @@ const REASON_BYTES: usize = 200;
 /// A packet socket that hears nothing yet, and never anything but what `filter` lets in; the one that was inherited, if
 /// there is one, or the server's, if there is one and this process may not open its own.
 pub(super) fn filtered_socket(interface: &Interface, config: &PortConfig) -> Result<OwnedFd, OpenError> {
-    let PortConfig { ether_type, group, inherited, .. } = *config;
+    let PortConfig { ether_type, group, also, inherited, .. } = *config;
     let name = interface.name.as_str();
     let failed = |step| move |errno| OpenError::new(name, step, errno);
     if let Some(number) = inherited {
@@ -37,10 +37,10 @@ pub(super) fn filtered_socket(interface: &Interface, config: &PortConfig) -> Res
             interface: interface_name,
             errno: Errno::new(errno),
         })?;
-        return lock(socket, interface, ether_type, group).map_err(|(step, errno)| failed(step)(errno));
+        return lock(socket, interface, ether_type, (group, also)).map_err(|(step, errno)| failed(step)(errno));
     }
     match syscall::packet_socket() {
-        Ok(socket) => lock(socket, interface, ether_type, group).map_err(|(step, errno)| failed(step)(errno)),
+        Ok(socket) => lock(socket, interface, ether_type, (group, also)).map_err(|(step, errno)| failed(step)(errno)),
         Err(errno) => match std::env::var_os(SERVER).filter(|_| errno == SystemErrno::EPERM) {
             Some(path) => ask(Path::new(&path), interface, ether_type, group).map_err(|error| OpenError::Served {
                 interface: name.to_owned(),
@@ -56,9 +56,10 @@ fn lock(
     socket: OwnedFd,
     interface: &Interface,
     ether_type: EtherType,
-    group: Option<MacAddr>,
+    (group, also): (Option<MacAddr>, Option<MacAddr>),
 ) -> Result<OwnedFd, (&'static str, SystemErrno)> {
-    let program = filter::program(ether_type, interface.mac, group);
+    let groups: Vec<MacAddr> = group.into_iter().chain(also).collect();
+    let program = filter::program(ether_type, interface.mac, &groups);
     syscall::attach_filter(socket.as_fd(), &program).map_err(|errno| ("attach the frame filter", errno))?;
     syscall::lock_filter(socket.as_fd()).map_err(|errno| ("lock the frame filter", errno))?;
     Ok(socket)
@@ -140,7 +141,7 @@ impl PortServer {
         }
         let interface = Interface::find(Some(name)).map_err(io::Error::other)?;
         let socket = syscall::packet_socket().map_err(io::Error::from)?;
-        let socket = lock(socket, &interface, self.ether_type, group)
+        let socket = lock(socket, &interface, self.ether_type, (group, None))
             .map_err(|(step, errno)| io::Error::other(format!("cannot {step}: {}", Errno::new(errno))))?;
         syscall::send_descriptor(stream.as_fd(), socket.as_fd())?;
         Ok(interface.name)

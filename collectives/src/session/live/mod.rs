@@ -54,6 +54,7 @@ pub use writer::Writer;
 
 use super::application::{Receiving, Sending, Sink, Source};
 use super::{Outcome, Receiver, Root, Standing, Station};
+use crate::census;
 use crate::membership::live::{Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Waker, drive};
@@ -166,6 +167,7 @@ impl Session {
         // As long as others wait for this host.
         port.outage_limit = options.timing.dead + options.timing.patience;
         port.inherited = options.port_fd;
+        port.also = options.about.as_ref().map(|_| census::address());
         options.start.iter().for_each(|start| start.watch(&waker));
         let opening = Opening {
             interface: options.interface.as_deref(),

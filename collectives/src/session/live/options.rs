@@ -2,6 +2,7 @@
 
 use super::{Cancel, Error, LastWords, Progress, Start, Usher};
 use crate::Preset;
+use crate::census::About;
 use crate::session::ledger::Form;
 use crate::session::{ContentKind, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
@@ -43,6 +44,9 @@ with_defaults! {
         /// A receiver ends when the first sender turns it away, gives up or has started without it; if not, it waits
         /// for the next.
         pub once: bool = false,
+        /// What a receiver says of this host to those who ask who listens ([`census`](crate::census)); without it, it
+        /// does not answer them.
+        pub about: Option<About> = None,
         /// Decides when a receiver may ask a sender; without it, whenever one invites.
         pub usher: Option<Arc<dyn Usher>> = None,
         /// Senders and sessions that a receiver has had, or will not have: their invitations say nothing to it.
@@ -194,6 +198,7 @@ impl Options {
             once: self.once,
             by_leave: self.usher.is_some(),
             had: self.had.clone(),
+            about: self.about.clone(),
             timing: self.timing,
             tuning: port.clone(),
             ..ReceiverConfig::new(station.clone(), nonce)

@@ -8,9 +8,11 @@ use std::sync::Arc;
 /// What a host that serves several groups decides for the receiver of each. It is asked by the thread that runs the
 /// session and must not block; whoever has another answer than before wakes the session's loop.
 pub trait Usher: Debug + Send + Sync {
-    /// A sender invites: the room there is for its bytes, if this host may take part now. Asked again each time the
-    /// loop comes round, until it may.
-    fn admit(&self) -> Option<u64>;
+    /// A sender invites: whether this host may take part now. Asked again each time the loop comes round, until it may.
+    fn admit(&self) -> bool;
+
+    /// The room there is for what is to come, in bytes.
+    fn free_bytes(&self) -> u64;
 
     /// The session that was admitted is over, or did not come about.
     fn dismiss(&self);
@@ -35,11 +37,15 @@ impl<'a> Ushered<'a> {
     pub(super) fn turn(&mut self, receiver: &mut Receiver, now: Instant) {
         let Some(usher) = self.usher else { return };
         usher.came_round();
+        if receiver.is_asked_who() {
+            receiver.set_free_bytes(usher.free_bytes());
+        }
         match receiver.admission() {
             Admission::Wanted => {
-                if let Some(free_bytes) = usher.admit() {
+                if usher.admit() {
                     self.is_in = true;
-                    receiver.admit(now, free_bytes);
+                    receiver.set_free_bytes(usher.free_bytes());
+                    receiver.admit(now);
                 }
             }
             Admission::None => self.leave(),

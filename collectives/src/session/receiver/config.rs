@@ -1,5 +1,6 @@
 //! What a receiver is told at its creation.
 
+use crate::census::About;
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
 use crate::session::message::{HOLDS, Message};
@@ -27,6 +28,8 @@ pub struct ReceiverConfig {
     pub by_leave: bool,
     /// Roots and sessions that this host has had: their invitations say nothing to it.
     pub had: Vec<(MacAddr, u32)>,
+    /// What this host says of itself to those who ask who listens; without it, it does not answer them.
+    pub about: Option<About>,
     /// The engine's numbers; the root's view decides the policy.
     pub tuning: Tuning,
     /// The session's clockwork.
@@ -38,8 +41,8 @@ impl ReceiverConfig {
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
         let (free_bytes, holds, patience, once) = (u64::MAX, false, None, false);
-        let (by_leave, had) = (false, Vec::new());
-        ReceiverConfig { station, nonce, free_bytes, form, holds, patience, once, by_leave, had, tuning, timing }
+        let (by_leave, had, about) = (false, Vec::new(), None);
+        ReceiverConfig { station, nonce, free_bytes, form, holds, patience, once, by_leave, had, about, tuning, timing }
     }
 
     /// What asks a root to take this host in.
