@@ -2,6 +2,7 @@
 
 mod args;
 mod config;
+mod cp;
 mod doctor;
 mod dump;
 mod exit;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Send(args) => send::run(*args),
         Command::Recv(args) => recv::run(*args),
+        Command::Cp(args) => cp::run(&args),
         Command::Hosts(args) => hosts::run(&args),
         Command::Topo(args) => topo::run(args),
         Command::Plan(args) => plan::run(args),

@@ -1,6 +1,7 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
 mod config;
+mod cp;
 mod doctor;
 mod dump;
 mod hosts;
@@ -20,6 +21,7 @@ mod tree;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use config::{ConfigArgs, ConfigCommand};
+pub use cp::CpArgs;
 pub use doctor::{DoctorArgs, ExplainArgs};
 pub use dump::DumpArgs;
 use ethbcast_collectives::Preset;
@@ -59,6 +61,8 @@ pub enum Command {
     Send(Box<SendArgs>),
     /// Receive what is sent to a group.
     Recv(Box<RecvArgs>),
+    /// Copy to hosts that serve, by name: those that do not are named, and the others have it.
+    Cp(CpArgs),
     /// List who listens: each receiver's host, group, room, and how its last session went.
     Hosts(HostsArgs),
     /// Show, check or import a topology.
@@ -95,7 +99,7 @@ pub enum Command {
 }
 
 /// What `send` and `recv` have in common.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct WireArgs {
     /// Network interface; without it, the only Ethernet interface that is up.
     #[arg(short, long, value_name = "IFACE")]
@@ -182,6 +186,9 @@ pub struct SendArgs {
     /// Send frames for this MTU instead of the interface's.
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<u32>,
+    /// Offer SOURCE, a file or stdin, under this name: a receiver that takes it into a directory calls it so.
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
     /// Send a file that is written to meanwhile as it comes, as many bytes as it has at first.
     #[arg(long)]
     pub allow_changing: bool,

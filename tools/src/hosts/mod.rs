@@ -13,8 +13,9 @@ use ethbcast_collectives::membership::live::{Opening, RingRoom, check_group};
 use ethbcast_planning::natural_order;
 use ethbcast_planning::topology::{Topology, nodeset};
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
-use ethbcast_transport::wire::{Identity, Rank};
+use ethbcast_transport::wire::{EtherType, Identity, Rank};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -33,6 +34,84 @@ pub fn about(interface: &Interface) -> About {
     About { version, megabits_per_second: megabits, last: None }
 }
 
+/// Whom to look for.
+pub struct Search<'a> {
+    /// The interface, if it is given.
+    pub interface: Option<&'a str>,
+    /// Receivers of this group; without it, of all.
+    pub group: Option<&'a str>,
+    /// EtherType of the frames.
+    pub ether_type: EtherType,
+    /// How long a round lasts.
+    pub wait: Duration,
+    /// With these hosts a round is over at once.
+    pub enough: Option<&'a [String]>,
+}
+
+/// Asks who listens, round after round.
+pub struct Census<'a> {
+    search: &'a Search<'a>,
+    port: Port,
+    asker: Asker,
+    waker: Waker,
+    clock: Clock,
+    /// Without it a signal ends the process, and whoever comes next hears it.
+    interrupt: Option<Interrupt>,
+}
+
+impl<'a> Census<'a> {
+    /// Opens a port.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 2 (group) or 4 (interface, permission).
+    pub fn open(search: &'a Search<'a>) -> anyhow::Result<Census<'a>> {
+        if let Some(group) = search.group {
+            check_group(group).map_err(|error| station_failure(&error))?;
+        }
+        let (port, identity) = open(search)?;
+        let (waker, clock) = (Waker::new().code(Code::System)?, Clock::start());
+        let nonce = getrandom::u64().map_err(std::io::Error::other).code(Code::System)?;
+        let wait = search.wait.max(LEAST_WAIT);
+        let asker = Asker::new(clock.now(), identity, search.group.unwrap_or_default(), wait, nonce);
+        Ok(Census { search, port, asker, waker, clock, interrupt: None })
+    }
+
+    /// The same, until a signal: that ends the round, and no more.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 4 if the kernel refuses the signal mask.
+    pub fn until_interrupted(mut self) -> anyhow::Result<Census<'a>> {
+        let interrupt = Interrupt::wake(&self.waker).code(Code::System)?;
+        interrupt.heed();
+        self.interrupt = Some(interrupt);
+        Ok(self)
+    }
+
+    /// Who is there by the end of the next round: by host, as people count them, and group.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 4 if the socket fails.
+    pub fn round(&mut self) -> anyhow::Result<Vec<Present>> {
+        let (round, enough, interrupt) = (self.asker.rounds(), self.search.enough, &self.interrupt);
+        drive(&mut self.port, &mut self.asker, &self.waker, &self.clock, |asker, _| {
+            let has_all = |hosts: &[String]| missing(hosts, asker.present()).is_empty();
+            let is_over = asker.rounds() > round || is_heard(interrupt.as_ref()) || enough.is_some_and(has_all);
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .code(Code::System)?;
+        Ok(sorted(&self.asker))
+    }
+
+    /// Whether the user wants no other round.
+    pub fn is_interrupted(&self) -> bool {
+        is_heard(self.interrupt.as_ref())
+    }
+}
+
+fn is_heard(interrupt: Option<&Interrupt>) -> bool {
+    interrupt.is_some_and(|interrupt| interrupt.signal().is_some())
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -41,37 +120,27 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
     let topology = args.topology.as_deref().map(read_topology).transpose()?;
     let expected = args.expect.as_deref().map_or(Ok(Vec::new()), nodeset::expand);
     let expected = expected.map_err(|error| Failure::new(Code::Usage, format!("--expect: {error}")))?;
-    if let Some(group) = &args.group {
-        check_group(group).map_err(|error| station_failure(&error))?;
-    }
-    let (mut port, identity) = open(args)?;
-    let waker = Waker::new().code(Code::System)?;
-    let interrupt = Interrupt::wake(&waker).code(Code::System)?;
-    interrupt.heed();
-    let clock = Clock::start();
-    let nonce = getrandom::u64().map_err(std::io::Error::other).code(Code::System)?;
-    let wait = Duration::from_secs_f64(args.wait).max(LEAST_WAIT);
-    let mut asker = Asker::new(clock.now(), identity, args.group.as_deref().unwrap_or_default(), wait, nonce);
+    let search = Search {
+        interface: args.interface.as_deref(),
+        group: args.group.as_deref(),
+        ether_type: args.ether_type,
+        wait: Duration::from_secs_f64(args.wait),
+        enough: None,
+    };
+    let mut census = Census::open(&search)?.until_interrupted()?;
     loop {
-        let round = asker.rounds();
-        drive(&mut port, &mut asker, &waker, &clock, |asker, _| {
-            let is_over = asker.rounds() > round || interrupt.signal().is_some();
-            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .code(Code::System)?;
-        let present = sorted(&asker);
-        let missing = missing(&expected, &present);
+        let present = census.round()?;
+        let missing = missing(&expected, present.iter());
         show(args, &present, &missing, topology.as_ref())?;
-        if !args.watch || interrupt.signal().is_some() {
+        if !args.watch || census.is_interrupted() {
             return verdict(args, &present, &missing);
         }
     }
 }
 
 /// A port that hears what is for this host alone.
-fn open(args: &HostsArgs) -> anyhow::Result<(Port, Identity)> {
-    let opening =
-        Opening { interface: args.interface.as_deref(), ..Opening::new("census", PortConfig::new(args.ether_type)) };
+fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
+    let opening = Opening { interface: search.interface, ..Opening::new("census", PortConfig::new(search.ether_type)) };
     let room = |_| RingRoom { margin_frames: MOST_ANSWERS, ..RingRoom::for_session(0) };
     let (port, station) = opening.open(room).map_err(|error| station_failure(&error))?;
     Ok((port, station.identity(0, Rank::NONE)))
@@ -88,9 +157,9 @@ fn sorted(asker: &Asker) -> Vec<Present> {
     present
 }
 
-fn missing(expected: &[String], present: &[Present]) -> Vec<String> {
-    let is_there = |host: &String| present.iter().any(|present| present.answer.host == *host);
-    expected.iter().filter(|host| !is_there(host)).cloned().collect()
+fn missing<'a>(expected: &[String], present: impl Iterator<Item = &'a Present>) -> Vec<String> {
+    let there: BTreeSet<&str> = present.map(|present| present.answer.host.as_str()).collect();
+    expected.iter().filter(|host| !there.contains(host.as_str())).cloned().collect()
 }
 
 fn show(args: &HostsArgs, present: &[Present], missing: &[String], topology: Option<&Topology>) -> anyhow::Result<()> {

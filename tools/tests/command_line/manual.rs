@@ -48,6 +48,7 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
         "man",
         "completions",
         "config-check",
+        "cp",
         "hosts",
     ];
     for command in commands {

@@ -1,8 +1,10 @@
 //! A receiver that stays, on the hosts of a lab. These tests need root, and fail without it.
 
 mod configuration;
+mod cp;
 mod ends;
 mod hosts;
+mod recipes;
 mod sessions;
 mod soak;
 mod start;
