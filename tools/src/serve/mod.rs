@@ -52,7 +52,7 @@ struct Server {
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// A [`Failure`] whose code is the exit code: 1 if the end has cut a session off.
+/// A [`Failure`](crate::exit::Failure) whose code is the exit code: 1 if the end has cut a session off.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let groups = check(&args)?;
     let (words, heard) = Words::channel();

@@ -175,7 +175,7 @@ impl Seat {
                 had.push_front(asked);
                 self.conclude(&received, &args, recv::left_by(&dest));
             }
-            drop(received);
+            received.settle();
             // Buffers of several megabytes, on a thread of their own each time: what is free would be kept for ever.
             give_back_memory();
             if self.is_last.load(Ordering::SeqCst) {
