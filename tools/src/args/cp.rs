@@ -33,7 +33,8 @@ pub struct CpArgs {
     /// For sbcast's and clush's sake: how many are sent to is decided by the way that the bytes take.
     #[arg(short = 'F', long, value_name = "N")]
     pub fanout: Option<u32>,
-    /// A file or directory, or several.
-    #[arg(required = true, num_args = 1.., value_name = "SOURCE… [HOSTS:]DEST")]
+    /// A file or directory, and the hosts with the name that it gets there: `n[1-31]:`, `n[1-31]:NAME`, with -w or in a
+    /// job also NAME, or nothing.
+    #[arg(required = true, num_args = 1..=2, value_names = ["SOURCE", "HOSTS:NAME"])]
     pub paths: Vec<OsString>,
 }

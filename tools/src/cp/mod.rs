@@ -18,7 +18,7 @@ use target::Target;
 /// # Errors
 /// A [`Failure`] with code 1 if some hosts do not serve, or have not got it; 3 if none serves.
 pub fn run(args: &CpArgs) -> anyhow::Result<()> {
-    let Target { sources, nodes, name } = Target::of(args)?;
+    let Target { source, nodes, name } = Target::of(args)?;
     if args.force {
         word(args, "-f does nothing here: what is there is replaced where `recv --serve --force` runs");
     }
@@ -41,7 +41,7 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
     if !missing.is_empty() {
         say(format_args!("ethbcast: not serving: {}; {HELP}", nodeset::fold(&missing)));
     }
-    send::run(send_args(args, sources, &serving, name)?)?;
+    send::run(send_args(args, source, &serving, name)?)?;
     match missing.len() {
         0 => Ok(()),
         count => {
@@ -75,12 +75,7 @@ fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<St
 }
 
 /// The `send` that does it.
-fn send_args(
-    args: &CpArgs,
-    sources: Vec<OsString>,
-    hosts: &[String],
-    name: Option<String>,
-) -> anyhow::Result<SendArgs> {
+fn send_args(args: &CpArgs, source: OsString, hosts: &[String], name: Option<String>) -> anyhow::Result<SendArgs> {
     let mut line: Vec<OsString> = ["ethbcast", "send", "--hosts"].map(OsString::from).into();
     line.push(nodeset::fold(hosts).into());
     // Who serves and does not join is given up after a while, and the others have it.
@@ -93,7 +88,7 @@ fn send_args(
         line.extend([OsString::from("--as"), name.into()]);
     }
     line.push("--".into());
-    line.extend(sources);
+    line.push(source);
     let parsed = Cli::try_parse_from(line).map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?;
     let Command::Send(mut send) = parsed.command else { unreachable!("the line says so") };
     send.wire = args.wire.clone();

@@ -16,22 +16,17 @@ use ethbcast_transport::MacAddr;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long the disk thread may take to end.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// The same while it puts the file in its place, as what is said of DEST has to be true, or removes half a directory.
 const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a thread may take to end that has nothing left to do.
-const SETTLE_LIMIT: Duration = Duration::from_secs(1);
-
 /// A session that is to come, with the thread that will write what it brings.
 pub struct Reception {
     receiving: Receiving<WriteBehind>,
     landed: Landed,
-    disk: JoinHandle<()>,
 }
 
 /// A session that is over.
@@ -44,7 +39,6 @@ pub struct Received {
     pub asked: Option<(MacAddr, u32)>,
     /// Whether the command that DEST is still ran, and was ended.
     was_ended: bool,
-    disk: JoinHandle<()>,
 }
 
 impl Reception {
@@ -69,8 +63,8 @@ impl Reception {
         // Who has nothing is sent all, and nobody asks which chunks he lacks.
         let (writer, sink) = if looks { (writer.holding(held), sink.holding()) } else { (writer, sink) };
         // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
-        let disk = Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
-        Ok(Reception { receiving: Receiving::new(sink), landed, disk })
+        std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
+        Ok(Reception { receiving: Receiving::new(sink), landed })
     }
 
     /// Takes part in a session, to its end.
@@ -78,7 +72,7 @@ impl Reception {
     /// # Errors
     /// A [`Failure`] if the socket fails, or the disk does not answer.
     pub fn run(self, session: &mut Session, options: &Options) -> anyhow::Result<Received> {
-        let Reception { mut receiving, landed, disk } = self;
+        let Reception { mut receiving, landed } = self;
         let receiver = session.run_receiver(options, &mut receiving).map_err(failure)?;
         let was_ended = close(&mut receiving, &landed)?;
         if !was_ended {
@@ -86,7 +80,7 @@ impl Reception {
             receiving.ask_verdict(session.now());
         }
         let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
-        Ok(Received { report, landed, asked: receiver.asked(), was_ended, disk })
+        Ok(Received { report, landed, asked: receiver.asked(), was_ended })
     }
 }
 
@@ -98,17 +92,6 @@ impl Received {
     pub fn check(&self, args: &RecvArgs, signal: Option<Signal>, left: &str) -> anyhow::Result<()> {
         verdict(&self.report, signal, left).map_err(|failed| of_command(failed, args, &self.landed, self.was_ended))?;
         whole(&self.landed)
-    }
-
-    /// Waits until the thread that wrote has ended and given its memory back, but not for long.
-    pub fn settle(self) {
-        let until = Instant::now() + SETTLE_LIMIT;
-        while !self.disk.is_finished() && Instant::now() < until {
-            sleep(Duration::from_millis(1));
-        }
-        if self.disk.is_finished() {
-            drop(self.disk.join());
-        }
     }
 
     /// What a command that runs afterwards should know.

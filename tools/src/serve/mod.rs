@@ -14,6 +14,7 @@ use crate::config;
 use crate::exit::{Code, WithCode, fail};
 use crate::recv;
 use crate::signals;
+use ethbcast_transport::packet::keep_little_memory;
 use hall::Hall;
 use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
@@ -55,6 +56,7 @@ struct Server {
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code: 1 if the end has cut a session off.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let groups = check(&args)?;
+    keep_little_memory();
     let (words, heard) = Words::channel();
     let ear = words.clone();
     let signals = [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT];

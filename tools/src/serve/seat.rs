@@ -15,7 +15,7 @@ use ethbcast_collectives::session::live::Usher;
 use ethbcast_collectives::session::{Cancel, Error, Options, Progress, ReceiverEvent, Session};
 use ethbcast_content::dest::Dest;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::packet::{InterfaceError, OpenError, give_back_memory};
+use ethbcast_transport::packet::{InterfaceError, OpenError};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::collections::VecDeque;
@@ -175,9 +175,6 @@ impl Seat {
                 had.push_front(asked);
                 self.conclude(&received, &args, recv::left_by(&dest));
             }
-            received.settle();
-            // Buffers of several megabytes, on a thread of their own each time: what is free would be kept for ever.
-            give_back_memory();
             if self.is_last.load(Ordering::SeqCst) {
                 self.end();
             }

@@ -38,7 +38,7 @@ fn hosts_that_serve_have_it_and_those_that_do_not_are_named() {
     ended.assert_refusal(3, &["none of n4 serves group ethbcast", "recv --serve", "[E-NOBODY]"]);
     let tree = site.directory("tree");
     fs::write(tree.join("file"), "in a tree").expect("written");
-    cp(&site, &[tree.to_str().expect("UTF-8"), path, "n1:"], &[]).assert_code(0);
+    cp(&site, &[tree.to_str().expect("UTF-8"), "n1:"], &[]).assert_code(0);
     wait_for_file(&dirs[0].join("tree/file"), b"in a tree");
     for (arguments, part) in [
         (&[path][..], "to which hosts?"),

@@ -17,13 +17,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 /// Most frames one [`send_many`] takes.
 pub(super) const SEND_MANY_FRAMES: usize = 64;
 
-/// Gives memory that was freed back to the system, as far as the C library keeps it: for a process that stays, between
-/// two things that take much.
-pub fn give_back_memory() {
+/// Has the C library give memory back to the system as soon as it is freed: for a process that stays. By itself it
+/// keeps more and more of what has once been taken, megabytes for each thread.
+pub fn keep_little_memory() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: malloc_trim(3) touches nothing but what is free, and may be called by any thread at any time.
-    unsafe {
-        libc::malloc_trim(0);
+    for (parameter, bytes) in [(libc::M_MMAP_THRESHOLD, 256 << 10), (libc::M_TRIM_THRESHOLD, 128 << 10)] {
+        // SAFETY: mallopt(3) changes how memory is taken from now on, and touches none that is.
+        unsafe { libc::mallopt(parameter, bytes) };
     }
 }
 
