@@ -3,13 +3,15 @@
 //! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of first transmissions.
 //! What is lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a
 //! heartbeat, never data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn
-//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued.
+//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued, and what has
+//! not come here yet is passed over, and sent when it has.
 //!
 //! A child that was grafted may need frames that are gone here: then the reader stands above the cursor, at the first
 //! frame that is kept, and the lane serves the child from there on; somebody else sends what lies between.
 
 use super::boundaries::Boundaries;
 use super::memory::Memory;
+use super::origins::Origins;
 use super::outgoing::{AckFrom, Departure, Outgoing};
 use super::terms::Flight;
 use super::transmissions::Transmissions;
@@ -38,6 +40,8 @@ pub(super) struct Lane {
     /// The end of the newest message sent: the child is to say when it has been consumed.
     awaited: u64,
     in_flight: u64,
+    /// How many frames the child is known to have, as far as they matter here: the window's measure.
+    arrived: u64,
     sent: Transmissions,
     window: Window,
     round: LossRound,
@@ -48,20 +52,6 @@ pub(super) struct Lane {
     origins: Origins,
     moved_at: Instant, // It got further, or began to owe an answer.
 }
-
-/// From whom the child can have frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origins {
-    /// From this lane.
-    Here,
-    /// Those of a former parent may still be on their way, which had them from here.
-    Former,
-    /// Another stream served it until now: it may have any.
-    Elsewhere,
-}
-
-/// No stream has more frames, and no arithmetic on them overflows: 1.6 petabytes at an MTU of 1500.
-const MOST_FRAMES: u64 = 1 << 40;
 
 impl Lane {
     /// A lane to a child that stands at the stream's beginning.
@@ -79,6 +69,7 @@ impl Lane {
             consumed: 0,
             awaited: 0,
             in_flight: 0,
+            arrived: tail,
             sent: Transmissions::new(feed.slots()),
             window: Window::new(&tuning.window, u64::MAX),
             round: LossRound::new(&tuning.window),
@@ -148,7 +139,8 @@ impl Lane {
 
     /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
-        let (ack, forged) = Sent { below: self.may_have(feed), newest, credit: feed.slots() }.believe(ack);
+        let (ack, forged) =
+            Sent { below: self.origins.may_have(self.highest, feed), newest, credit: feed.slots() }.believe(ack);
         self.on_believed(now, &ack, feed, newest).forged_if(forged)
     }
 
@@ -157,6 +149,7 @@ impl Lane {
         if behind && !self.is_contradicted(now, ack, feed) {
             return self.known(feed);
         }
+        self.end(feed);
         let more = !self.synced || self.is_more(ack);
         if !self.synced {
             self.sync(ack, feed);
@@ -180,8 +173,10 @@ impl Lane {
         let lost = if fresh { self.find_lost(ack, from) } else { 0 };
         self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
-            self.in_flight = self.in_flight.saturating_sub(ack.arrived_from(from) + self.sent.repairs());
+            self.in_flight = self.in_flight.saturating_sub(ack.arrived_from(from) + self.sent.queued());
         }
+        let arrived = from + ack.arrived_from(from);
+        let newly = arrived.saturating_sub(std::mem::replace(&mut self.arrived, arrived));
         if limiting {
             self.window.grow(newly);
         }
@@ -190,22 +185,26 @@ impl Lane {
         }
         let news = News::new(fresh, more, only_consuming || (only_lacking && lost == 0));
         let waiting = self.is_waiting(feed);
-        self.question.on_ack(now, news, waiting, |tries| self.echo.rtt().timeout(tries));
+        self.question.on_ack(now, news, waiting, |tries| self.echo.rtt().lone_timeout(tries));
         self.known(feed).forged_if(behind)
+    }
+
+    /// Where the stream ends shows late if nothing but the last frame says it: what seemed to lie beyond never was.
+    fn end(&mut self, feed: &Feed) {
+        if let Some(end) = feed.last().map(|last| last + 1).filter(|&end| end < self.next) {
+            (self.next, self.highest) = (end, end);
+            self.sent.end_at(end);
+        }
+    }
+
+    /// A frame has come here that others had overtaken.
+    pub(super) fn on_late(&mut self, sequence: u64) {
+        self.sent.on_arrival(sequence);
     }
 
     /// Whether an acknowledgement says more than is known.
     fn is_more(&self, ack: &Ack<'_>) -> bool {
         self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed
-    }
-
-    /// One past the highest frame that the child can have.
-    fn may_have(&self, feed: &Feed) -> u64 {
-        match self.origins {
-            Origins::Here => self.highest,
-            Origins::Elsewhere => feed.head().max(feed.expected_last().map_or(MOST_FRAMES, |last| last + 1)),
-            Origins::Former => feed.head(),
-        }
     }
 
     /// Whether an acknowledgement behind the cursor proves that the child does not stand there: then it is served as if
@@ -222,7 +221,7 @@ impl Lane {
                 self.origins = Origins::Former;
             }
         } else {
-            self.question.doubt(now, judged, |tries| self.echo.rtt().timeout(tries));
+            self.question.doubt(now, judged, |tries| self.echo.rtt().lone_timeout(tries));
         }
         contradicted
     }
@@ -254,8 +253,8 @@ impl Lane {
         }
         (self.cursor, self.limit) = (ack.cursor, ack.body.limit);
         let from = self.from(feed);
-        (self.next, self.highest) = (from, from);
-        self.sent.replace_repairs((from..ack.covered()).filter(|&sequence| !ack.has(sequence)));
+        (self.next, self.highest, self.arrived) = (from, from, from + ack.arrived_from(from));
+        self.sent.replace_queued((from..ack.covered()).filter(|&sequence| !ack.has(sequence)));
     }
 
     /// The child has frames of others up to `covered`. Nothing else here was sent under a stamp of this lane.
@@ -286,7 +285,8 @@ impl Lane {
             feed.skip_to(ack.cursor);
         }
         let below = if planted!("ack-frees-for-grandchildren") { ack.cursor } else { ack.body.below };
-        feed.advance(self.reader, below.max(feed.position(self.reader)));
+        // It may have got from others what is not here.
+        feed.advance(self.reader, below.min(feed.head()).max(feed.position(self.reader)));
         ack.cursor.saturating_sub(before)
     }
 
@@ -313,7 +313,7 @@ impl Lane {
 
     /// A question that is due becomes the next thing to send.
     pub(super) fn on_timeout(&mut self, now: Instant) {
-        self.question.on_timeout(now, |tries| self.echo.rtt().timeout(tries));
+        self.question.on_timeout(now, |tries| self.echo.rtt().lone_timeout(tries));
     }
 
     /// Whether the lane is in the middle of a segment and goes on as soon as the child has acknowledged some of it.
@@ -331,30 +331,20 @@ impl Lane {
         boundaries: &Boundaries,
         stamps: &mut Stamps,
     ) -> Option<Departure> {
-        let to = self.peer.mac;
         if self.question.take() {
             self.arm(now);
             let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
-            return Some(Departure { outgoing, to, stamp: stamps.draw(now) });
+            return Some(Departure { outgoing, to: self.peer.mac, stamp: stamps.draw(now) });
         }
         if !self.synced || self.in_flight >= self.window.frames() {
             return None;
         }
-        let (sequence, again) = match self.next_repair(feed) {
-            Some(sequence) => (sequence, true),
-            None if turn
-                && self.is_of_use(feed)
-                && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) =>
-            {
-                self.next += 1;
-                (self.next - 1, self.next <= self.highest)
+        let next = self.next_queued(feed).or_else(|| turn.then(|| self.next_in_order(feed, boundaries))?);
+        let Some((sequence, again)) = next else {
+            if self.question.due().is_none() {
+                self.rearm(now, feed);
             }
-            None => {
-                if self.question.due().is_none() {
-                    self.rearm(now, feed);
-                }
-                return None;
-            }
+            return None;
         };
         if boundaries.is_reported(sequence) {
             self.awaited = self.awaited.max(sequence + 1);
@@ -365,21 +355,37 @@ impl Lane {
         self.in_flight += 1;
         let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
         self.arm(now);
-        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.next_repair(feed).is_none() };
-        Some(Departure { outgoing, to, stamp })
+        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.next_queued(feed).is_none() };
+        Some(Departure { outgoing, to: self.peer.mac, stamp })
     }
 
-    /// The first frame that is to be sent again, and that is here already.
-    fn next_repair(&self, feed: &Feed) -> Option<u64> {
-        self.sent.next_repair().filter(|&sequence| sequence < feed.head())
+    /// The first frame that is to be sent again, or else that came here late; and whether it is sent again.
+    fn next_queued(&self, feed: &Feed) -> Option<(u64, bool)> {
+        let again = self.sent.next_repair(|sequence| feed.has(sequence)).map(|sequence| (sequence, true));
+        again.or_else(|| self.sent.next_late().map(|sequence| (sequence, false)))
+    }
+
+    /// The next frame that is here, for which the child has room, and whether it is sent again.
+    fn next_in_order(&mut self, feed: &Feed, boundaries: &Boundaries) -> Option<(u64, bool)> {
+        let end = match self.policy {
+            Policy::HolesAllowed => boundaries.sendable(feed),
+            Policy::InOrderOnly => boundaries.whole_segments(feed.head(), feed.is_complete()),
+        };
+        let end = if self.is_of_use(feed) { end.min(self.limit) } else { self.next };
+        let sequence = (self.next..end).find(|&sequence| feed.has(sequence))?;
+        self.sent.pass_over(self.next..sequence);
+        self.next = sequence + 1;
+        Some((sequence, sequence < self.highest))
     }
 
     /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of
     /// what is kept for the child's own children, or a message has not been consumed.
     fn is_waiting(&self, feed: &Feed) -> bool {
-        let starved = self.next >= self.limit && feed.head() > self.next;
+        let starved = self.next >= self.limit && feed.highest() > self.next;
         let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();
-        self.cursor < self.highest || starved || retained || self.consumed < self.awaited
+        // What is not here yet cannot have been acknowledged.
+        let lacking_here = self.in_flight == 0 && self.sent.has_passed_over();
+        (self.cursor < self.highest && !lacking_here) || starved || retained || self.consumed < self.awaited
     }
 
     /// Since when only the child's answer can move things on, if so.
@@ -388,13 +394,13 @@ impl Lane {
     }
 
     fn arm(&mut self, now: Instant) {
-        if self.question.arm(now, |tries| self.echo.rtt().timeout(tries)) {
+        if self.question.arm(now, |tries| self.echo.rtt().lone_timeout(tries)) {
             self.moved_at = now;
         }
     }
 
     fn rearm(&mut self, now: Instant, feed: &Feed) {
         let waiting = self.is_waiting(feed);
-        self.question.rearm(now, waiting, |tries| self.echo.rtt().timeout(tries));
+        self.question.rearm(now, waiting, |tries| self.echo.rtt().lone_timeout(tries));
     }
 }
