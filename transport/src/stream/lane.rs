@@ -35,13 +35,11 @@ pub(super) struct Lane {
     next: u64,
     highest: u64,
     limit: u64,
-    /// What every application behind the child has consumed.
     consumed: u64,
     /// The end of the newest message sent: the child is to say when it has been consumed.
     awaited: u64,
     in_flight: u64,
-    /// How many frames the child is known to have, as far as they matter here: the window's measure.
-    arrived: u64,
+    arrived: u64, // Frames that the child is known to have: the window's measure.
     sent: Transmissions,
     window: Window,
     round: LossRound,
@@ -150,7 +148,8 @@ impl Lane {
             return self.known(feed);
         }
         self.end(feed);
-        let more = !self.synced || self.is_more(ack);
+        let further = self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed;
+        let more = further || !self.synced;
         if !self.synced {
             self.sync(ack, feed);
         }
@@ -200,11 +199,6 @@ impl Lane {
     /// A frame has come here that others had overtaken.
     pub(super) fn on_late(&mut self, sequence: u64) {
         self.sent.on_arrival(sequence);
-    }
-
-    /// Whether an acknowledgement says more than is known.
-    fn is_more(&self, ack: &Ack<'_>) -> bool {
-        self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed
     }
 
     /// Whether an acknowledgement behind the cursor proves that the child does not stand there: then it is served as if
@@ -383,9 +377,8 @@ impl Lane {
     fn is_waiting(&self, feed: &Feed) -> bool {
         let starved = self.next >= self.limit && feed.highest() > self.next;
         let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();
-        // What is not here yet cannot have been acknowledged.
-        let lacking_here = self.in_flight == 0 && self.sent.has_passed_over();
-        (self.cursor < self.highest && !lacking_here) || starved || retained || self.consumed < self.awaited
+        let lacking_here_only = self.in_flight == 0 && self.sent.has_passed_over();
+        (self.cursor < self.highest && !lacking_here_only) || starved || retained || self.consumed < self.awaited
     }
 
     /// Since when only the child's answer can move things on, if so.
