@@ -137,6 +137,7 @@ impl Lane {
 
     /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
+        self.end(feed);
         let (ack, forged) =
             Sent { below: self.origins.may_have(self.highest, feed), newest, credit: feed.slots() }.believe(ack);
         self.on_believed(now, &ack, feed, newest).forged_if(forged)
@@ -147,7 +148,6 @@ impl Lane {
         if behind && !self.is_contradicted(now, ack, feed) {
             return self.known(feed);
         }
-        self.end(feed);
         let further = self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed;
         let more = further || !self.synced;
         if !self.synced {
@@ -279,7 +279,8 @@ impl Lane {
             feed.skip_to(ack.cursor);
         }
         let below = if planted!("ack-frees-for-grandchildren") { ack.cursor } else { ack.body.below };
-        // It may have got from others what is not here.
+        assert!(ack.cursor <= feed.highest(), "nobody has what has never been here");
+        // It may have got from others what comes next here.
         feed.advance(self.reader, below.min(feed.head()).max(feed.position(self.reader)));
         ack.cursor.saturating_sub(before)
     }
