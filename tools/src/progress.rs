@@ -118,7 +118,7 @@ impl Bar {
                 self.line(format!("the sender has been silent for {silence} s; it is waited for, {left} s at most"));
             }
             Progress::Sender(RootEvent::Reported(report)) if report.outcome != Outcome::Delivered => {
-                self.line(format!("{} failed: {} {}", report.host, report.outcome.word(), report.text));
+                self.line(format!("{} failed: {}: {}", report.host, report.outcome.word(), report.text));
             }
             _ => {}
         }
