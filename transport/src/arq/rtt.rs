@@ -68,9 +68,9 @@ impl Rtt {
         self.doubled(base.max(self.prompt), tries)
     }
 
-    /// The same where nobody else shares the way: after a fruitless wait nothing is queued on it any more, so that it is
-    /// short again.
-    pub fn lone_timeout(&self, tries: u32) -> Duration {
+    /// The same of one whose round trips are long by what it has queued itself: after a fruitless wait that has left, and
+    /// the way is short again.
+    pub fn emptied_timeout(&self, tries: u32) -> Duration {
         let emptied = tries.checked_sub(1).filter(|_| self.smoothed.is_some());
         let again = emptied.map(|tries| self.doubled(self.least.saturating_mul(2).max(self.min), tries));
         self.timeout(tries).min(again.unwrap_or(self.max))
@@ -111,15 +111,15 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_in_vain_for_a_long_queue_waits_less_where_nobody_else_fills_it() {
+    fn who_has_waited_in_vain_for_a_long_queue_asks_again_soon() {
         let tuning = Tuning::default();
         let mut rtt = Rtt::new(&tuning);
-        assert_eq!([0, 1].map(|tries| rtt.lone_timeout(tries)), [0, 1].map(|tries| rtt.timeout(tries)));
+        assert_eq!([0, 1].map(|tries| rtt.emptied_timeout(tries)), [0, 1].map(|tries| rtt.timeout(tries)));
         rtt.sample(Duration::from_millis(3));
         (0..100).for_each(|_| rtt.sample(Duration::from_millis(50)));
-        assert_eq!(rtt.lone_timeout(0), rtt.timeout(0));
-        assert_eq!([1, 2, 3, 4].map(|tries| rtt.lone_timeout(tries).as_millis()), [6, 12, 24, 48]);
-        assert_eq!(rtt.lone_timeout(30), tuning.timeout.max);
+        assert_eq!(rtt.emptied_timeout(0), rtt.timeout(0));
+        assert_eq!([1, 2, 3, 4].map(|tries| rtt.emptied_timeout(tries).as_millis()), [6, 12, 24, 48]);
+        assert_eq!(rtt.emptied_timeout(30), tuning.timeout.max);
     }
 
     #[test]

@@ -9,16 +9,17 @@
 //! A child that was grafted may need frames that are gone here: then the reader stands above the cursor, at the first
 //! frame that is kept, and the lane serves the child from there on; somebody else sends what lies between.
 
-use super::boundaries::Boundaries;
+mod sending;
+
 use super::memory::Memory;
 use super::origins::Origins;
-use super::outgoing::{AckFrom, Departure, Outgoing};
+use super::outgoing::AckFrom;
 use super::terms::Flight;
 use super::transmissions::Transmissions;
 use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::{Evidence, Sent};
 use crate::arq::question::{News, Question};
-use crate::arq::stamp::{Stamp, Stamps};
+use crate::arq::stamp::Stamp;
 use crate::arq::window::{LossRound, Window};
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
@@ -169,13 +170,14 @@ impl Lane {
         let from = self.from(feed);
         self.sent.settle(ack, from);
         let fresh = self.echo.take(now, ack).is_some();
-        let lost = if fresh { self.find_lost(ack, from) } else { 0 };
+        let lost = if fresh { self.find_lost(ack, from, feed) } else { 0 };
         self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
             self.in_flight = self.in_flight.saturating_sub(ack.arrived_from(from) + self.sent.queued());
         }
         let arrived = from + ack.arrived_from(from);
-        let newly = arrived.saturating_sub(std::mem::replace(&mut self.arrived, arrived));
+        let newly = arrived.saturating_sub(self.arrived);
+        self.arrived = self.arrived.max(arrived);
         if limiting {
             self.window.grow(newly);
         }
@@ -184,7 +186,7 @@ impl Lane {
         }
         let news = News::new(fresh, more, only_consuming || (only_lacking && lost == 0));
         let waiting = self.is_waiting(feed);
-        self.question.on_ack(now, news, waiting, |tries| self.echo.rtt().lone_timeout(tries));
+        self.question.on_ack(now, news, waiting, |tries| self.echo.rtt().emptied_timeout(tries));
         self.known(feed).forged_if(behind)
     }
 
@@ -196,9 +198,12 @@ impl Lane {
         }
     }
 
-    /// A frame has come here that others had overtaken.
-    pub(super) fn on_late(&mut self, sequence: u64) {
-        self.sent.on_arrival(sequence);
+    /// A frame has come here, `late` if one behind it had before it.
+    pub(super) fn on_data(&mut self, sequence: u64, late: bool, feed: &Feed) {
+        if late {
+            self.sent.on_arrival(sequence);
+        }
+        self.end(feed);
     }
 
     /// Whether an acknowledgement behind the cursor proves that the child does not stand there: then it is served as if
@@ -215,7 +220,7 @@ impl Lane {
                 self.origins = Origins::Former;
             }
         } else {
-            self.question.doubt(now, judged, |tries| self.echo.rtt().lone_timeout(tries));
+            self.question.doubt(now, judged, |tries| self.echo.rtt().emptied_timeout(tries));
         }
         contradicted
     }
@@ -248,7 +253,8 @@ impl Lane {
         (self.cursor, self.limit) = (ack.cursor, ack.body.limit);
         let from = self.from(feed);
         (self.next, self.highest, self.arrived) = (from, from, from + ack.arrived_from(from));
-        self.sent.replace_queued((from..ack.covered()).filter(|&sequence| !ack.has(sequence)));
+        let lacking = (from..ack.covered()).filter(|&sequence| !ack.has(sequence));
+        self.sent.replace_queued(lacking, |sequence| is_to_come(sequence, feed));
     }
 
     /// The child has frames of others up to `covered`. Nothing else here was sent under a stamp of this lane.
@@ -286,13 +292,13 @@ impl Lane {
     }
 
     /// Finds what of the frames from `from` on the echo proves lost; returns how many frames.
-    fn find_lost(&mut self, ack: &Ack<'_>, from: u64) -> u64 {
+    fn find_lost(&mut self, ack: &Ack<'_>, from: u64, feed: &Feed) -> u64 {
         let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered: ack.covered() };
         let mut found = evidence.missing(ack, from..self.next, |sequence| self.sent.last(sequence));
         match self.policy {
             Policy::HolesAllowed => {
                 let found: Vec<u64> = found.collect();
-                self.sent.add_repairs(found.into_iter())
+                self.sent.add_repairs(found.into_iter(), |sequence| is_to_come(sequence, feed))
             }
             // Only the cursor itself is judged: what follows it was thrown away by the receiver and goes out again
             // anyway.
@@ -305,96 +311,9 @@ impl Lane {
             }
         }
     }
+}
 
-    /// A question that is due becomes the next thing to send.
-    pub(super) fn on_timeout(&mut self, now: Instant) {
-        self.question.on_timeout(now, |tries| self.echo.rtt().lone_timeout(tries));
-    }
-
-    /// Whether the lane is in the middle of a segment and goes on as soon as the child has acknowledged some of it.
-    pub(super) fn is_pausing(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
-        let more = self.next < boundaries.whole_segments(feed.head(), feed.is_complete());
-        self.synced && more && self.question.tries() == 0 && self.cursor < self.next && !boundaries.ends_at(self.next)
-    }
-
-    /// What to send next, if anything. Only if it is its turn is that anything new.
-    pub(super) fn poll(
-        &mut self,
-        now: Instant,
-        turn: bool,
-        feed: &Feed,
-        boundaries: &Boundaries,
-        stamps: &mut Stamps,
-    ) -> Option<Departure> {
-        if self.question.take() {
-            self.arm(now);
-            let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
-            return Some(Departure { outgoing, to: self.peer.mac, stamp: stamps.draw(now) });
-        }
-        if !self.synced || self.in_flight >= self.window.frames() {
-            return None;
-        }
-        let next = self.next_queued(feed).or_else(|| turn.then(|| self.next_in_order(feed, boundaries))?);
-        let Some((sequence, again)) = next else {
-            if self.question.due().is_none() {
-                self.rearm(now, feed);
-            }
-            return None;
-        };
-        if boundaries.is_reported(sequence) {
-            self.awaited = self.awaited.max(sequence + 1);
-        }
-        let stamp = stamps.draw(now);
-        self.sent.sent(sequence, stamp);
-        self.highest = self.highest.max(self.next);
-        self.in_flight += 1;
-        let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
-        self.arm(now);
-        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.next_queued(feed).is_none() };
-        Some(Departure { outgoing, to: self.peer.mac, stamp })
-    }
-
-    /// The first frame that is to be sent again, or else that came here late; and whether it is sent again.
-    fn next_queued(&self, feed: &Feed) -> Option<(u64, bool)> {
-        let again = self.sent.next_repair(|sequence| feed.has(sequence)).map(|sequence| (sequence, true));
-        again.or_else(|| self.sent.next_late().map(|sequence| (sequence, false)))
-    }
-
-    /// The next frame that is here, for which the child has room, and whether it is sent again.
-    fn next_in_order(&mut self, feed: &Feed, boundaries: &Boundaries) -> Option<(u64, bool)> {
-        let end = match self.policy {
-            Policy::HolesAllowed => boundaries.sendable(feed),
-            Policy::InOrderOnly => boundaries.whole_segments(feed.head(), feed.is_complete()),
-        };
-        let end = if self.is_of_use(feed) { end.min(self.limit) } else { self.next };
-        let sequence = (self.next..end).find(|&sequence| feed.has(sequence))?;
-        self.sent.pass_over(self.next..sequence);
-        self.next = sequence + 1;
-        Some((sequence, sequence < self.highest))
-    }
-
-    /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of
-    /// what is kept for the child's own children, or a message has not been consumed.
-    fn is_waiting(&self, feed: &Feed) -> bool {
-        let starved = self.next >= self.limit && feed.highest() > self.next;
-        let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();
-        let lacking_here_only = self.in_flight == 0 && self.sent.has_passed_over();
-        (self.cursor < self.highest && !lacking_here_only) || starved || retained || self.consumed < self.awaited
-    }
-
-    /// Since when only the child's answer can move things on, if so.
-    pub(super) fn waiting_since(&self, feed: &Feed) -> Option<Instant> {
-        (!self.synced || self.is_waiting(feed)).then_some(self.moved_at)
-    }
-
-    fn arm(&mut self, now: Instant) {
-        if self.question.arm(now, |tries| self.echo.rtt().lone_timeout(tries)) {
-            self.moved_at = now;
-        }
-    }
-
-    fn rearm(&mut self, now: Instant, feed: &Feed) {
-        let waiting = self.is_waiting(feed);
-        self.question.rearm(now, waiting, |tries| self.echo.rtt().lone_timeout(tries));
-    }
+/// Whether a frame is not here yet, and will show when it comes.
+fn is_to_come(sequence: u64, feed: &Feed) -> bool {
+    sequence < feed.highest() && !feed.has(sequence)
 }

@@ -72,10 +72,8 @@ impl Readers for Lanes {
         heard
     }
 
-    fn on_data(&mut self, _now: Instant, sequence: u64, late: bool, _feed: &mut Feed, _boundaries: &Boundaries) {
-        if late {
-            self.lanes.iter_mut().for_each(|lane| lane.on_late(sequence));
-        }
+    fn on_data(&mut self, _now: Instant, sequence: u64, late: bool, feed: &mut Feed, _boundaries: &Boundaries) {
+        self.lanes.iter_mut().for_each(|lane| lane.on_data(sequence, late, feed));
     }
 
     fn on_boundary(&mut self) {

@@ -98,18 +98,23 @@ impl Transmissions {
         }
     }
 
-    /// These frames, and no others, are to be sent again.
-    pub(super) fn replace_queued(&mut self, frames: impl Iterator<Item = u64>) {
-        self.repairs = frames.collect();
-        self.passed_over.clear();
+    /// These frames, and no others, are to be sent again, or those that are `to_come` when they have.
+    pub(super) fn replace_queued(&mut self, frames: impl Iterator<Item = u64>, to_come: impl Fn(u64) -> bool) {
+        (self.passed_over, self.repairs) = frames.partition(|&sequence| to_come(sequence));
         self.late.clear();
     }
 
-    /// These frames are to be sent again, too; how many of them were not. What has not been sent is not lost.
-    pub(super) fn add_repairs(&mut self, frames: impl Iterator<Item = u64>) -> u64 {
+    /// These frames are to be sent again, too; how many of them were not. What has not been sent from here is not lost,
+    /// nor is what is `to_come`: that is sent when it has.
+    pub(super) fn add_repairs(&mut self, frames: impl Iterator<Item = u64>, to_come: impl Fn(u64) -> bool) -> u64 {
         let before = self.repairs.len();
-        let unsent = |sequence: &u64| self.passed_over.contains(sequence) || self.late.contains(sequence);
-        self.repairs.extend(frames.filter(|sequence| !unsent(sequence)));
+        for sequence in frames {
+            if to_come(sequence) {
+                self.passed_over.insert(sequence);
+            } else if !self.late.contains(&sequence) {
+                self.repairs.insert(sequence);
+            }
+        }
         (self.repairs.len() - before) as u64
     }
 
@@ -123,10 +128,10 @@ impl Transmissions {
         !self.passed_over.is_empty()
     }
 
-    /// The first frame that came here late and has not been sent.
+    /// The first frame that came here late and has not been sent, if it still is here.
     #[inline]
-    pub(super) fn next_late(&self) -> Option<u64> {
-        self.late.first().copied()
+    pub(super) fn next_late(&self, is_here: impl Fn(u64) -> bool) -> Option<u64> {
+        self.late.iter().copied().find(|&sequence| is_here(sequence))
     }
 
     /// The first frame that is to be sent again, and that is here.
@@ -145,11 +150,14 @@ mod tests {
     fn what_is_sent_again_keeps_the_stamp_of_the_time_before() {
         let mut sent = Transmissions::new(16);
         (3..9).for_each(|sequence| sent.sent(sequence, Stamp(sequence as u32)));
-        assert_eq!((sent.add_repairs([5, 7].into_iter()), sent.add_repairs([5].into_iter())), (2, 0));
+        assert_eq!(
+            (sent.add_repairs([5, 7].into_iter(), |_| false), sent.add_repairs([5].into_iter(), |_| false)),
+            (2, 0)
+        );
         assert_eq!((sent.next_repair(|_| true), sent.next_repair(|at| at > 5), sent.queued()), (Some(5), Some(7), 2));
         sent.sent(5, Stamp(20));
         assert_eq!((sent.before_and_last(5), sent.before_and_last(7)), ((Stamp(5), Stamp(20)), (Stamp(7), Stamp(7))));
-        sent.add_repairs([5].into_iter());
+        sent.add_repairs([5].into_iter(), |_| false);
         sent.sent(5, Stamp(30));
         assert_eq!(sent.before_and_last(5), (Stamp(20), Stamp(30)));
         let body = AckBody { limit: 20, below: 6, consumed: 6, held_us: 0 };
@@ -165,18 +173,22 @@ mod tests {
         sent.sent(2, Stamp(2));
         sent.pass_over(3..6);
         sent.sent(6, Stamp(6));
-        assert_eq!((sent.add_repairs(2..6), sent.queued(), sent.has_passed_over()), (1, 4, true), "2 alone was sent");
-        assert_eq!(sent.next_late(), None);
+        assert_eq!(
+            (sent.add_repairs(2..6, |sequence| sequence > 2), sent.queued(), sent.has_passed_over()),
+            (1, 4, true),
+            "2 alone was sent"
+        );
+        assert_eq!(sent.next_late(|_| true), None);
         [9, 4, 3].into_iter().for_each(|sequence| sent.on_arrival(sequence));
-        assert_eq!((sent.next_late(), sent.queued()), (Some(3), 4), "9 is behind all that was sent");
+        assert_eq!((sent.next_late(|_| true), sent.queued()), (Some(3), 4), "9 is behind all that was sent");
         sent.sent(3, Stamp(20));
-        assert_eq!((sent.next_late(), sent.before_and_last(3)), (Some(4), (Stamp(20), Stamp(20))));
+        assert_eq!((sent.next_late(|_| true), sent.before_and_last(3)), (Some(4), (Stamp(20), Stamp(20))));
         let body = AckBody { limit: 20, below: 2, consumed: 2, held_us: 0 };
         sent.settle(&Ack { cursor: 2, echo: 20, body, bitmap: &[0b10], end: u64::MAX }, 2);
-        assert_eq!((sent.next_late(), sent.queued()), (None, 2), "the child has 4 from somebody else");
+        assert_eq!((sent.next_late(|_| true), sent.queued()), (None, 2), "the child has 4 from somebody else");
         sent.end_at(5);
         assert_eq!((sent.queued(), sent.has_passed_over()), (1, false));
-        sent.replace_queued([7, 8].into_iter());
-        assert_eq!((sent.next_repair(|_| true), sent.queued(), sent.next_late()), (Some(7), 2, None));
+        sent.replace_queued([7, 8].into_iter(), |sequence| sequence == 7);
+        assert_eq!((sent.next_repair(|_| true), sent.queued(), sent.has_passed_over()), (Some(8), 2, true));
     }
 }
