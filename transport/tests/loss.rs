@@ -28,8 +28,8 @@ fn stream(host: usize) -> Stream {
     }
 }
 
-/// Sends so many frames down the chain, `loss` of all deliveries lost as the seed has it (acknowledgements too); how long
-/// that takes, as a multiple of what the frames take on a cable once.
+/// Sends so many frames down the chain, `loss` of all deliveries lost as the seed has it (acknowledgements too); how
+/// long that takes, as a multiple of what the frames take on a cable once.
 fn chain(seed: u64, frames: u64, loss: f64) -> f64 {
     let network = Network::star(HOSTS, Cable::new(BITS_PER_SECOND, Duration::from_micros(5)), &HostSettings::default());
     let machines = (0..HOSTS).map(|host| Alone::new(stream(host))).collect();

@@ -68,8 +68,8 @@ impl Rtt {
         self.doubled(base.max(self.prompt), tries)
     }
 
-    /// The same of one whose round trips are long by what it has queued itself: after a fruitless wait that has left, and
-    /// the way is short again.
+    /// The same of one whose round trips are long by what it has queued itself: after a fruitless wait that has left,
+    /// and the way is short again.
     pub fn emptied_timeout(&self, tries: u32) -> Duration {
         let emptied = tries.checked_sub(1).filter(|_| self.smoothed.is_some());
         let again = emptied.map(|tries| self.doubled(self.least.saturating_mul(2).max(self.min), tries));

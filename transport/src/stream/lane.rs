@@ -3,8 +3,8 @@
 //! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of first transmissions.
 //! What is lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a
 //! heartbeat, never data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn
-//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued, and what has
-//! not come here yet is passed over, and sent when it has.
+//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued, and what
+//! has not come here yet is passed over, and sent when it has.
 //!
 //! A child that was grafted may need frames that are gone here: then the reader stands above the cursor, at the first
 //! frame that is kept, and the lane serves the child from there on; somebody else sends what lies between.
