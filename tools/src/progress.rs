@@ -221,7 +221,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         RootEvent::Aside { host, text } => format!("{host} {text}: it is served beside the others from now on"),
         RootEvent::Rerouted { via, text } => format!("{text}: it goes on via {via}"),
         RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
-            format!("{} failed: {} {}", report.host, report.outcome.word(), report.text)
+            format!("{} failed: {}: {}", report.host, report.outcome.word(), report.text)
         }
         _ => return None,
     })

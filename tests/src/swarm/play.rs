@@ -176,7 +176,8 @@ impl<'a> Stage<'a> {
             && self.core_is_done()
         {
             let frames: u64 = self.simulation.machines().iter().map(|host| host.stream_stats().data_received).sum();
-            if before.replace(frames) == Some(frames) {
+            let further = (frames, self.simulation.faults_mut().pieces());
+            if before.replace(further) == Some(further) {
                 break;
             }
             until += span;
@@ -207,7 +208,7 @@ impl<'a> Stage<'a> {
             self.watch.blame(format!("it does not go quiet: {outcome:?}, next {next:?}"));
         }
         let mourning = self.simulation.faults_mut().longest_mourning();
-        self.watch.check_mourning(mourning);
+        self.watch.check_mourning(mourning, self.dead.iter().skip(1).all(|&dead| dead));
         let mut story = self.watch.take_story();
         story.append(&mut self.simulation.faults_mut().take_frames());
         // Moments stand at the beginning, in columns.

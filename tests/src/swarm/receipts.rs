@@ -117,6 +117,8 @@ pub struct Receipts {
     /// Frames that relays have told the root about.
     orphaned: Vec<(u64, u64)>,
     causes: [u64; Cause::ALL.len()],
+    /// By root: how many frames it has tried out members with.
+    tried: HashMap<usize, u64>,
     most_tried: u64,
     wrong: Option<String>,
 }
@@ -131,6 +133,7 @@ impl Receipts {
             casts: HashMap::new(),
             orphaned: Vec::new(),
             causes: [0; Cause::ALL.len()],
+            tried: HashMap::new(),
             most_tried: MOST_TRIALS * feed_frames,
             wrong: None,
         }
@@ -173,6 +176,7 @@ impl Receipts {
             }
         } else if let Some(cause) = self.cause(from, words) {
             self.causes[cause as usize] += 1;
+            *self.tried.entry(from).or_default() += u64::from(cause == Cause::Tried);
             if matches!(cause, Cause::Orphaned | Cause::Tried) || (cause == Cause::Lacked && words.is_root) {
                 // A root sends what is gone everywhere else, also to its own children, beside its streams, until it is
                 // not asked for any more: by that no frame becomes one that it has sent.
@@ -207,8 +211,8 @@ impl Receipts {
         } else if lacked && stamp == 0 {
             Some(Cause::Lacked)
         } else {
-            let tried = self.causes[Cause::Tried as usize] < self.most_tried && !to.is_multicast();
-            (is_root && tried && !lacked).then_some(Cause::Tried)
+            let tried = self.tried.get(&from).copied().unwrap_or_default();
+            (is_root && tried < self.most_tried && !to.is_multicast() && !lacked).then_some(Cause::Tried)
         }
     }
 
@@ -327,6 +331,21 @@ mod tests {
             data(&mut receipts, to, true, 3, 23);
             assert!(receipts.take_wrong().is_some(), "it has arrived");
         }
+    }
+
+    #[test]
+    fn each_of_two_roots_tries_as_much_as_one() {
+        let mut receipts = Receipts::new(false, 1);
+        let mut tries = |from: usize, sequence: u64| {
+            let flags = Flags::default().with(Flags::RESENT);
+            let tried = frame(Kind::DATA, 0, host_mac(3), (flags, sequence, 10), b"bytes");
+            receipts.on_departure(from, host_mac(from), &tried);
+            receipts.take_wrong()
+        };
+        for from in [0, 1] {
+            (0..MOST_TRIALS).for_each(|sequence| assert_eq!(tries(from, sequence), None));
+        }
+        assert!(tries(1, MOST_TRIALS).is_some_and(|wrong| wrong.contains("frame 3 of (7, 1) again")));
     }
 
     #[test]

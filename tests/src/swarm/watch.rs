@@ -216,12 +216,14 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// How long after a death somebody still sent data to the dead.
-    pub fn check_mourning(&mut self, lasts: Duration) {
-        // Words of the dead that come again are signs of life; and a root that hears nobody counts nobody as dead.
+    /// How long after a death somebody still sent data to the dead, with nobody left but the root if it is `alone`.
+    pub fn check_mourning(&mut self, lasts: Duration, alone: bool) {
+        // Words of the dead that come again are signs of life; and a root that hears nobody takes it that it cannot
+        // hear, and counts nobody as dead until its patience ends.
         let plain = [Class::Crash, Class::Loss, Class::BitFlip, Class::DiskError, Class::OwnTuning, Class::Wrap];
         let plain = self.schedule.classes.iter().all(|class| plain.contains(class));
-        if plain && lasts > self.schedule.timing.dead + MOURNING {
+        let patience = if alone { self.schedule.timing.patience } else { Duration::ZERO };
+        if plain && lasts > self.schedule.timing.dead + patience + MOURNING {
             self.blame(format!("data is sent to a host that has been dead for {lasts:?}"));
         }
     }

@@ -12,6 +12,7 @@ use super::rule::Rule;
 use super::rule::{checksum_of, is_cast, kind_of};
 use super::schedule::Schedule;
 use super::seed::Seed;
+use ethbcast_collectives::session::kind;
 use ethbcast_transport::sim::{Delivery, Departure, Fate, Faults, Sending, host_mac};
 use ethbcast_transport::wire::{self, Flags, Frame, Kind, VERSION};
 use ethbcast_transport::{Instant, MacAddr};
@@ -56,6 +57,8 @@ pub struct Weather {
     frames: Option<Vec<String>>,
     /// Hosts that are dead, since when, and when somebody sent one of them data by unicast last.
     dead: Vec<(MacAddr, Instant, Option<Instant>)>,
+    /// Pieces of what was asked for again that have arrived.
+    pieces: u64,
 }
 
 impl Weather {
@@ -92,6 +95,7 @@ impl Weather {
             receipts: None,
             frames: None,
             dead: Vec::new(),
+            pieces: 0,
         }
     }
 
@@ -143,6 +147,11 @@ impl Weather {
         self.receipts.as_mut()
     }
 
+    /// Pieces of what was asked for again that have arrived.
+    pub fn pieces(&self) -> u64 {
+        self.pieces
+    }
+
     /// A host has died.
     pub fn bury(&mut self, host: MacAddr, now: Instant) {
         self.dead.push((host, now, None));
@@ -174,6 +183,7 @@ impl Weather {
 impl Faults for Weather {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
         let fate = self.judge(delivery);
+        self.pieces += u64::from(fate != Fate::Drop && kind_of(delivery.frame) == kind::PIECE);
         if let (Some(receipts), Some(from)) = (self.receipts.as_mut().filter(|_| fate != Fate::Drop), delivery.from) {
             receipts.on_delivery(delivery.to, host_mac(from), delivery.frame);
         }

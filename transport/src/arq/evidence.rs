@@ -64,8 +64,9 @@ impl Evidence {
             && self.echo.since(stamp) > self.tolerance
     }
 
-    /// The frames to be judged, each with whether it was overtaken. First transmissions carry rising stamps, so the
-    /// search ends at the first young one beyond what is covered.
+    /// The frames to be judged, each with whether it was overtaken. First transmissions carry rising stamps but for
+    /// those that came late to a relay, so the search ends at the first young one beyond what is covered: what is lost
+    /// behind a late one is found by the next echo.
     pub(crate) fn search(
         &self,
         frames: impl Iterator<Item = u64>,

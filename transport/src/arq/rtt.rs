@@ -9,6 +9,8 @@ use std::time::Duration;
 pub struct Rtt {
     smoothed: Option<Duration>,
     variation: Duration,
+    /// The shortest sample.
+    least: Duration,
     initial: Duration,
     prompt: Duration,
     min: Duration,
@@ -25,11 +27,12 @@ impl Rtt {
     /// No sample yet.
     pub fn new(tuning: &Tuning) -> Rtt {
         let TimeoutTuning { initial, prompt, min, max, reorder_max } = tuning.timeout;
-        Rtt { smoothed: None, variation: Duration::ZERO, initial, prompt, min, max, reorder_max }
+        Rtt { smoothed: None, variation: Duration::ZERO, least: Duration::MAX, initial, prompt, min, max, reorder_max }
     }
 
     /// Takes a sample: α 1/8, β 1/4.
     pub fn sample(&mut self, sample: Duration) {
+        self.least = self.least.min(sample);
         match self.smoothed {
             None => {
                 self.smoothed = Some(sample);
@@ -65,6 +68,14 @@ impl Rtt {
         self.doubled(base.max(self.prompt), tries)
     }
 
+    /// The same of one whose round trips are long by what it has queued itself: after a fruitless wait that has left,
+    /// and the way is short again.
+    pub fn emptied_timeout(&self, tries: u32) -> Duration {
+        let emptied = tries.checked_sub(1).filter(|_| self.smoothed.is_some());
+        let again = emptied.map(|tries| self.doubled(self.least.saturating_mul(2).max(self.min), tries));
+        self.timeout(tries).min(again.unwrap_or(self.max))
+    }
+
     fn doubled(&self, base: Duration, tries: u32) -> Duration {
         let doublings = if planted!("no-backoff") {
             0
@@ -97,6 +108,18 @@ mod tests {
         assert!(rtt.timeout(0) >= Duration::from_millis(20) && rtt.timeout(0) < Duration::from_millis(22));
         assert!(rtt.timeout(1) >= Duration::from_millis(40));
         assert_eq!(rtt.timeout(30), tuning.timeout.max);
+    }
+
+    #[test]
+    fn who_has_waited_in_vain_for_a_long_queue_asks_again_soon() {
+        let tuning = Tuning::default();
+        let mut rtt = Rtt::new(&tuning);
+        assert_eq!([0, 1].map(|tries| rtt.emptied_timeout(tries)), [0, 1].map(|tries| rtt.timeout(tries)));
+        rtt.sample(Duration::from_millis(3));
+        (0..100).for_each(|_| rtt.sample(Duration::from_millis(50)));
+        assert_eq!(rtt.emptied_timeout(0), rtt.timeout(0));
+        assert_eq!([1, 2, 3, 4].map(|tries| rtt.emptied_timeout(tries).as_millis()), [6, 12, 24, 48]);
+        assert_eq!(rtt.emptied_timeout(30), tuning.timeout.max);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub enum InterfaceError {
     Unknown {
         /// The name that was asked for.
         name: String,
-        /// The names there are.
+        /// The names of Ethernet interfaces that there are.
         known: Vec<String>,
     },
     /// The interface is there but switched off.
@@ -85,7 +85,10 @@ impl Interface {
 
     fn named(name: &str, all: &[NetworkInterface]) -> Result<Interface, InterfaceError> {
         let Some(found) = all.iter().find(|it| it.name == name) else {
-            return Err(InterfaceError::Unknown { name: name.to_owned(), known: names(all) });
+            return Err(InterfaceError::Unknown {
+                name: name.to_owned(),
+                known: names(all.iter().filter(|it| is_ethernet(it).unwrap_or(true))),
+            });
         };
         if !is_ethernet(found)? {
             return Err(InterfaceError::NotEthernet { name: name.to_owned() });

@@ -114,6 +114,13 @@ impl Boundaries {
         start + ((head - start) / self.segment_frames + u64::from(planted!("segment-too-early"))) * self.segment_frames
     }
 
+    /// How far frames may be sent to whoever takes them in any order: all that has come where each frame is a segment
+    /// of its own, whole segments otherwise.
+    #[inline]
+    pub(super) fn sendable(&self, feed: &Feed) -> u64 {
+        if self.segment_frames == 1 { feed.highest() } else { self.whole_segments(feed.head(), feed.is_complete()) }
+    }
+
     /// Whether a segment ends right before `position`.
     pub(super) fn ends_at(&self, position: u64) -> bool {
         self.segment_frames == 1 || (position - self.before(position)).is_multiple_of(self.segment_frames)

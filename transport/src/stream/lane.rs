@@ -3,20 +3,23 @@
 //! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of first transmissions.
 //! What is lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a
 //! heartbeat, never data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn
-//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued.
+//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued, and what
+//! has not come here yet is passed over, and sent when it has.
 //!
 //! A child that was grafted may need frames that are gone here: then the reader stands above the cursor, at the first
 //! frame that is kept, and the lane serves the child from there on; somebody else sends what lies between.
 
-use super::boundaries::Boundaries;
+mod sending;
+
 use super::memory::Memory;
-use super::outgoing::{AckFrom, Departure, Outgoing};
+use super::origins::Origins;
+use super::outgoing::AckFrom;
 use super::terms::Flight;
 use super::transmissions::Transmissions;
 use crate::arq::echo::{Behind, Echo};
 use crate::arq::evidence::{Evidence, Sent};
 use crate::arq::question::{News, Question};
-use crate::arq::stamp::{Stamp, Stamps};
+use crate::arq::stamp::Stamp;
 use crate::arq::window::{LossRound, Window};
 use crate::feed::{Feed, ReaderId};
 use crate::time::Instant;
@@ -33,11 +36,11 @@ pub(super) struct Lane {
     next: u64,
     highest: u64,
     limit: u64,
-    /// What every application behind the child has consumed.
     consumed: u64,
     /// The end of the newest message sent: the child is to say when it has been consumed.
     awaited: u64,
     in_flight: u64,
+    arrived: u64, // Frames that the child is known to have: the window's measure.
     sent: Transmissions,
     window: Window,
     round: LossRound,
@@ -48,20 +51,6 @@ pub(super) struct Lane {
     origins: Origins,
     moved_at: Instant, // It got further, or began to owe an answer.
 }
-
-/// From whom the child can have frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origins {
-    /// From this lane.
-    Here,
-    /// Those of a former parent may still be on their way, which had them from here.
-    Former,
-    /// Another stream served it until now: it may have any.
-    Elsewhere,
-}
-
-/// No stream has more frames, and no arithmetic on them overflows: 1.6 petabytes at an MTU of 1500.
-const MOST_FRAMES: u64 = 1 << 40;
 
 impl Lane {
     /// A lane to a child that stands at the stream's beginning.
@@ -79,6 +68,7 @@ impl Lane {
             consumed: 0,
             awaited: 0,
             in_flight: 0,
+            arrived: tail,
             sent: Transmissions::new(feed.slots()),
             window: Window::new(&tuning.window, u64::MAX),
             round: LossRound::new(&tuning.window),
@@ -148,7 +138,9 @@ impl Lane {
 
     /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
-        let (ack, forged) = Sent { below: self.may_have(feed), newest, credit: feed.slots() }.believe(ack);
+        self.end(feed);
+        let (ack, forged) =
+            Sent { below: self.origins.may_have(self.highest, feed), newest, credit: feed.slots() }.believe(ack);
         self.on_believed(now, &ack, feed, newest).forged_if(forged)
     }
 
@@ -157,7 +149,8 @@ impl Lane {
         if behind && !self.is_contradicted(now, ack, feed) {
             return self.known(feed);
         }
-        let more = !self.synced || self.is_more(ack);
+        let further = self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed;
+        let more = further || !self.synced;
         if !self.synced {
             self.sync(ack, feed);
         }
@@ -177,11 +170,14 @@ impl Lane {
         let from = self.from(feed);
         self.sent.settle(ack, from);
         let fresh = self.echo.take(now, ack).is_some();
-        let lost = if fresh { self.find_lost(ack, from) } else { 0 };
+        let lost = if fresh { self.find_lost(ack, from, feed) } else { 0 };
         self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
-            self.in_flight = self.in_flight.saturating_sub(ack.arrived_from(from) + self.sent.repairs());
+            self.in_flight = self.in_flight.saturating_sub(ack.arrived_from(from) + self.sent.queued());
         }
+        let arrived = from + ack.arrived_from(from);
+        let newly = arrived.saturating_sub(self.arrived);
+        self.arrived = self.arrived.max(arrived);
         if limiting {
             self.window.grow(newly);
         }
@@ -190,22 +186,24 @@ impl Lane {
         }
         let news = News::new(fresh, more, only_consuming || (only_lacking && lost == 0));
         let waiting = self.is_waiting(feed);
-        self.question.on_ack(now, news, waiting, |tries| self.echo.rtt().timeout(tries));
+        self.question.on_ack(now, news, waiting, |tries| self.echo.rtt().emptied_timeout(tries));
         self.known(feed).forged_if(behind)
     }
 
-    /// Whether an acknowledgement says more than is known.
-    fn is_more(&self, ack: &Ack<'_>) -> bool {
-        self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed
+    /// Where the stream ends shows late if nothing but the last frame says it: what seemed to lie beyond never was.
+    fn end(&mut self, feed: &Feed) {
+        if let Some(end) = feed.last().map(|last| last + 1).filter(|&end| end < self.next) {
+            (self.next, self.highest) = (end, end);
+            self.sent.end_at(end);
+        }
     }
 
-    /// One past the highest frame that the child can have.
-    fn may_have(&self, feed: &Feed) -> u64 {
-        match self.origins {
-            Origins::Here => self.highest,
-            Origins::Elsewhere => feed.head().max(feed.expected_last().map_or(MOST_FRAMES, |last| last + 1)),
-            Origins::Former => feed.head(),
+    /// A frame has come here, `late` if one behind it had before it.
+    pub(super) fn on_data(&mut self, sequence: u64, late: bool, feed: &Feed) {
+        if late {
+            self.sent.on_arrival(sequence);
         }
+        self.end(feed);
     }
 
     /// Whether an acknowledgement behind the cursor proves that the child does not stand there: then it is served as if
@@ -222,7 +220,7 @@ impl Lane {
                 self.origins = Origins::Former;
             }
         } else {
-            self.question.doubt(now, judged, |tries| self.echo.rtt().timeout(tries));
+            self.question.doubt(now, judged, |tries| self.echo.rtt().emptied_timeout(tries));
         }
         contradicted
     }
@@ -254,8 +252,9 @@ impl Lane {
         }
         (self.cursor, self.limit) = (ack.cursor, ack.body.limit);
         let from = self.from(feed);
-        (self.next, self.highest) = (from, from);
-        self.sent.replace_repairs((from..ack.covered()).filter(|&sequence| !ack.has(sequence)));
+        (self.next, self.highest, self.arrived) = (from, from, from + ack.arrived_from(from));
+        let lacking = (from..ack.covered()).filter(|&sequence| !ack.has(sequence));
+        self.sent.replace_queued(lacking, |sequence| is_to_come(sequence, feed));
     }
 
     /// The child has frames of others up to `covered`. Nothing else here was sent under a stamp of this lane.
@@ -286,18 +285,20 @@ impl Lane {
             feed.skip_to(ack.cursor);
         }
         let below = if planted!("ack-frees-for-grandchildren") { ack.cursor } else { ack.body.below };
-        feed.advance(self.reader, below.max(feed.position(self.reader)));
+        assert!(ack.cursor <= feed.highest(), "nobody has what has never been here");
+        // It may have got from others what comes next here.
+        feed.advance(self.reader, below.min(feed.head()).max(feed.position(self.reader)));
         ack.cursor.saturating_sub(before)
     }
 
     /// Finds what of the frames from `from` on the echo proves lost; returns how many frames.
-    fn find_lost(&mut self, ack: &Ack<'_>, from: u64) -> u64 {
+    fn find_lost(&mut self, ack: &Ack<'_>, from: u64, feed: &Feed) -> u64 {
         let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered: ack.covered() };
         let mut found = evidence.missing(ack, from..self.next, |sequence| self.sent.last(sequence));
         match self.policy {
             Policy::HolesAllowed => {
                 let found: Vec<u64> = found.collect();
-                self.sent.add_repairs(found.into_iter())
+                self.sent.add_repairs(found.into_iter(), |sequence| is_to_come(sequence, feed))
             }
             // Only the cursor itself is judged: what follows it was thrown away by the receiver and goes out again
             // anyway.
@@ -310,91 +311,9 @@ impl Lane {
             }
         }
     }
+}
 
-    /// A question that is due becomes the next thing to send.
-    pub(super) fn on_timeout(&mut self, now: Instant) {
-        self.question.on_timeout(now, |tries| self.echo.rtt().timeout(tries));
-    }
-
-    /// Whether the lane is in the middle of a segment and goes on as soon as the child has acknowledged some of it.
-    pub(super) fn is_pausing(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
-        let more = self.next < boundaries.whole_segments(feed.head(), feed.is_complete());
-        self.synced && more && self.question.tries() == 0 && self.cursor < self.next && !boundaries.ends_at(self.next)
-    }
-
-    /// What to send next, if anything. Only if it is its turn is that anything new.
-    pub(super) fn poll(
-        &mut self,
-        now: Instant,
-        turn: bool,
-        feed: &Feed,
-        boundaries: &Boundaries,
-        stamps: &mut Stamps,
-    ) -> Option<Departure> {
-        let to = self.peer.mac;
-        if self.question.take() {
-            self.arm(now);
-            let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
-            return Some(Departure { outgoing, to, stamp: stamps.draw(now) });
-        }
-        if !self.synced || self.in_flight >= self.window.frames() {
-            return None;
-        }
-        let (sequence, again) = match self.next_repair(feed) {
-            Some(sequence) => (sequence, true),
-            None if turn
-                && self.is_of_use(feed)
-                && self.next < boundaries.whole_segments(feed.head(), feed.is_complete()).min(self.limit) =>
-            {
-                self.next += 1;
-                (self.next - 1, self.next <= self.highest)
-            }
-            None => {
-                if self.question.due().is_none() {
-                    self.rearm(now, feed);
-                }
-                return None;
-            }
-        };
-        if boundaries.is_reported(sequence) {
-            self.awaited = self.awaited.max(sequence + 1);
-        }
-        let stamp = stamps.draw(now);
-        self.sent.sent(sequence, stamp);
-        self.highest = self.highest.max(self.next);
-        self.in_flight += 1;
-        let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
-        self.arm(now);
-        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.next_repair(feed).is_none() };
-        Some(Departure { outgoing, to, stamp })
-    }
-
-    /// The first frame that is to be sent again, and that is here already.
-    fn next_repair(&self, feed: &Feed) -> Option<u64> {
-        self.sent.next_repair().filter(|&sequence| sequence < feed.head())
-    }
-
-    /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of
-    /// what is kept for the child's own children, or a message has not been consumed.
-    fn is_waiting(&self, feed: &Feed) -> bool {
-        let starved = self.next >= self.limit && feed.head() > self.next;
-        let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();
-        self.cursor < self.highest || starved || retained || self.consumed < self.awaited
-    }
-
-    /// Since when only the child's answer can move things on, if so.
-    pub(super) fn waiting_since(&self, feed: &Feed) -> Option<Instant> {
-        (!self.synced || self.is_waiting(feed)).then_some(self.moved_at)
-    }
-
-    fn arm(&mut self, now: Instant) {
-        if self.question.arm(now, |tries| self.echo.rtt().timeout(tries)) {
-            self.moved_at = now;
-        }
-    }
-
-    fn rearm(&mut self, now: Instant, feed: &Feed) {
-        let waiting = self.is_waiting(feed);
-        self.question.rearm(now, waiting, |tries| self.echo.rtt().timeout(tries));
-    }
+/// Whether a frame is not here yet, and will show when it comes.
+fn is_to_come(sequence: u64, feed: &Feed) -> bool {
+    sequence < feed.highest() && !feed.has(sequence)
 }

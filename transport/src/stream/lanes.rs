@@ -72,6 +72,10 @@ impl Readers for Lanes {
         heard
     }
 
+    fn on_data(&mut self, _now: Instant, sequence: u64, late: bool, feed: &mut Feed, _boundaries: &Boundaries) {
+        self.lanes.iter_mut().for_each(|lane| lane.on_data(sequence, late, feed));
+    }
+
     fn on_boundary(&mut self) {
         self.sorted = false;
     }
@@ -158,7 +162,7 @@ impl Readers for Lanes {
     }
 
     fn have_been_sent(&self, head: u64) -> bool {
-        self.lanes.iter().all(|lane| lane.next() == head)
+        self.lanes.iter().all(|lane| lane.next() >= head)
     }
 
     fn sending(&self, boundaries: &Boundaries) -> (bool, u64) {

@@ -10,6 +10,7 @@ mod intake;
 mod lane;
 mod lanes;
 mod memory;
+mod origins;
 mod orphan;
 mod outgoing;
 mod part;

@@ -15,18 +15,29 @@ pub(super) struct Transmissions {
     before: BTreeMap<u64, Stamp>,
     /// What is to be sent again.
     repairs: BTreeSet<u64>,
+    /// What was passed over because it is not here yet, while what lies behind it was sent.
+    passed_over: BTreeSet<u64>,
+    /// What of that has come since, and is to be sent.
+    late: BTreeSet<u64>,
 }
 
 impl Transmissions {
     /// Nothing sent, of frames that lie in so many slots.
     pub(super) fn new(slots: u64) -> Transmissions {
-        Transmissions { last: StampRing::new(slots), before: BTreeMap::new(), repairs: BTreeSet::new() }
+        Transmissions {
+            last: StampRing::new(slots),
+            before: BTreeMap::new(),
+            repairs: BTreeSet::new(),
+            passed_over: BTreeSet::new(),
+            late: BTreeSet::new(),
+        }
     }
 
-    /// Bytes of the stamps, and at most of the queued repairs.
+    /// Bytes of the stamps, and at most of what is queued.
     pub(super) fn memory(&self) -> Memory {
         let before_bytes = tree_bytes(self.before.len(), size_of::<(u64, Stamp)>());
-        let repairs_bytes = tree_bytes(self.repairs.len(), size_of::<u64>()) + before_bytes;
+        let queued = self.repairs.len() + self.passed_over.len() + self.late.len();
+        let repairs_bytes = tree_bytes(queued, size_of::<u64>()) + before_bytes;
         Memory { readers_bytes: self.last.bytes(), repairs_bytes, ..Memory::default() }
     }
 
@@ -47,7 +58,28 @@ impl Transmissions {
         if !self.repairs.is_empty() && self.repairs.remove(&sequence) {
             self.before.insert(sequence, self.last(sequence));
         }
+        self.late.remove(&sequence);
         self.last.set(sequence, stamp);
+    }
+
+    /// These frames are not here yet, and what lies behind them is sent.
+    pub(super) fn pass_over(&mut self, frames: Range<u64>) {
+        self.forget(frames.clone());
+        self.passed_over.extend(frames);
+    }
+
+    /// A frame has come here; if it had been passed over, it is to be sent now.
+    pub(super) fn on_arrival(&mut self, sequence: u64) {
+        if self.passed_over.remove(&sequence) {
+            self.late.insert(sequence);
+        }
+    }
+
+    /// Nothing lies from frame `end` on.
+    pub(super) fn end_at(&mut self, end: u64) {
+        for queued in [&mut self.repairs, &mut self.passed_over, &mut self.late] {
+            queued.split_off(&end);
+        }
     }
 
     /// These frames were not sent from here.
@@ -57,33 +89,55 @@ impl Transmissions {
 
     /// Frames from `from` on are of interest, and only those that have not arrived.
     pub(super) fn settle(&mut self, ack: &Ack<'_>, from: u64) {
-        self.repairs.retain(|&sequence| (sequence >= from && !ack.has(sequence)) || planted!("freed-slot-sent-again"));
+        let is_lacking = |&sequence: &u64| sequence >= from && !ack.has(sequence);
+        self.repairs.retain(|sequence| is_lacking(sequence) || planted!("freed-slot-sent-again"));
+        self.passed_over.retain(is_lacking);
+        self.late.retain(is_lacking);
         if self.before.first_key_value().is_some_and(|(&first, _)| first < from) {
             self.before = self.before.split_off(&from);
         }
     }
 
-    /// These frames, and no others, are to be sent again.
-    pub(super) fn replace_repairs(&mut self, frames: impl Iterator<Item = u64>) {
-        self.repairs = frames.collect();
+    /// These frames, and no others, are to be sent again, or those that are `to_come` when they have.
+    pub(super) fn replace_queued(&mut self, frames: impl Iterator<Item = u64>, to_come: impl Fn(u64) -> bool) {
+        (self.passed_over, self.repairs) = frames.partition(|&sequence| to_come(sequence));
+        self.late.clear();
     }
 
-    /// These frames are to be sent again, too; how many of them were not.
-    pub(super) fn add_repairs(&mut self, frames: impl Iterator<Item = u64>) -> u64 {
+    /// These frames are to be sent again, too; how many of them were not. What has not been sent from here is not lost,
+    /// nor is what is `to_come`: that is sent when it has.
+    pub(super) fn add_repairs(&mut self, frames: impl Iterator<Item = u64>, to_come: impl Fn(u64) -> bool) -> u64 {
         let before = self.repairs.len();
-        self.repairs.extend(frames);
+        for sequence in frames {
+            if to_come(sequence) {
+                self.passed_over.insert(sequence);
+            } else if !self.late.contains(&sequence) {
+                self.repairs.insert(sequence);
+            }
+        }
         (self.repairs.len() - before) as u64
     }
 
-    /// How many frames are to be sent again.
-    pub(super) fn repairs(&self) -> u64 {
-        self.repairs.len() as u64
+    /// How many frames are to be sent once more, or for the first time although others behind them were.
+    pub(super) fn queued(&self) -> u64 {
+        (self.repairs.len() + self.passed_over.len() + self.late.len()) as u64
     }
 
-    /// The first frame that is to be sent again.
+    /// Whether frames that others were sent before are not here yet.
+    pub(super) fn has_passed_over(&self) -> bool {
+        !self.passed_over.is_empty()
+    }
+
+    /// The first frame that came here late and has not been sent, if it still is here.
     #[inline]
-    pub(super) fn next_repair(&self) -> Option<u64> {
-        self.repairs.first().copied()
+    pub(super) fn next_late(&self, is_here: impl Fn(u64) -> bool) -> Option<u64> {
+        self.late.iter().copied().find(|&sequence| is_here(sequence))
+    }
+
+    /// The first frame that is to be sent again, and that is here.
+    #[inline]
+    pub(super) fn next_repair(&self, is_here: impl Fn(u64) -> bool) -> Option<u64> {
+        self.repairs.iter().copied().find(|&sequence| is_here(sequence))
     }
 }
 
@@ -96,17 +150,45 @@ mod tests {
     fn what_is_sent_again_keeps_the_stamp_of_the_time_before() {
         let mut sent = Transmissions::new(16);
         (3..9).for_each(|sequence| sent.sent(sequence, Stamp(sequence as u32)));
-        assert_eq!((sent.add_repairs([5, 7].into_iter()), sent.add_repairs([5].into_iter())), (2, 0));
-        assert_eq!((sent.next_repair(), sent.repairs()), (Some(5), 2));
+        assert_eq!(
+            (sent.add_repairs([5, 7].into_iter(), |_| false), sent.add_repairs([5].into_iter(), |_| false)),
+            (2, 0)
+        );
+        assert_eq!((sent.next_repair(|_| true), sent.next_repair(|at| at > 5), sent.queued()), (Some(5), Some(7), 2));
         sent.sent(5, Stamp(20));
         assert_eq!((sent.before_and_last(5), sent.before_and_last(7)), ((Stamp(5), Stamp(20)), (Stamp(7), Stamp(7))));
-        sent.add_repairs([5].into_iter());
+        sent.add_repairs([5].into_iter(), |_| false);
         sent.sent(5, Stamp(30));
         assert_eq!(sent.before_and_last(5), (Stamp(20), Stamp(30)));
         let body = AckBody { limit: 20, below: 6, consumed: 6, held_us: 0 };
         sent.settle(&Ack { cursor: 6, echo: 30, body, bitmap: &[0b1], end: u64::MAX }, 6);
-        assert_eq!((sent.repairs(), sent.before_and_last(5)), (0, (Stamp(30), Stamp(30))));
+        assert_eq!((sent.queued(), sent.before_and_last(5)), (0, (Stamp(30), Stamp(30))));
         sent.forget(8..1 << 40);
         assert_eq!(sent.last(8), Stamp::NONE);
+    }
+
+    #[test]
+    fn what_is_passed_over_is_not_lost_and_is_sent_once_it_has_come() {
+        let mut sent = Transmissions::new(16);
+        sent.sent(2, Stamp(2));
+        sent.pass_over(3..6);
+        sent.sent(6, Stamp(6));
+        assert_eq!(
+            (sent.add_repairs(2..6, |sequence| sequence > 2), sent.queued(), sent.has_passed_over()),
+            (1, 4, true),
+            "2 alone was sent"
+        );
+        assert_eq!(sent.next_late(|_| true), None);
+        [9, 4, 3].into_iter().for_each(|sequence| sent.on_arrival(sequence));
+        assert_eq!((sent.next_late(|_| true), sent.queued()), (Some(3), 4), "9 is behind all that was sent");
+        sent.sent(3, Stamp(20));
+        assert_eq!((sent.next_late(|_| true), sent.before_and_last(3)), (Some(4), (Stamp(20), Stamp(20))));
+        let body = AckBody { limit: 20, below: 2, consumed: 2, held_us: 0 };
+        sent.settle(&Ack { cursor: 2, echo: 20, body, bitmap: &[0b10], end: u64::MAX }, 2);
+        assert_eq!((sent.next_late(|_| true), sent.queued()), (None, 2), "the child has 4 from somebody else");
+        sent.end_at(5);
+        assert_eq!((sent.queued(), sent.has_passed_over()), (1, false));
+        sent.replace_queued([7, 8].into_iter(), |sequence| sequence == 7);
+        assert_eq!((sent.next_repair(|_| true), sent.queued(), sent.has_passed_over()), (Some(8), 2, true));
     }
 }

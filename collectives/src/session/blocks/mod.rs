@@ -119,6 +119,11 @@ impl Blocks {
         self.streams[at].feed().head()
     }
 
+    /// One past the newest frame that has arrived of the stream at one place, in order or not.
+    pub(super) fn reached_of(&self, at: usize) -> u64 {
+        self.streams[at].feed().highest()
+    }
+
     /// Frames there is room for, in all feeds together.
     pub fn slots(&self) -> u64 {
         self.streams.iter().map(|stream| stream.feed().slots()).sum()

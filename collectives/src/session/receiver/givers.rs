@@ -41,8 +41,10 @@ impl Givers {
         }
         for (place, (tree, new)) in view.trees().iter().zip(next.trees()).enumerate() {
             let rank = tree.parent(own).filter(|_| !was_cast).unwrap_or(Rank::ROOT);
-            if Some(rank) != new.parent(own) && self.former.len() < MOST_FORMER {
+            if Some(rank) != new.parent(own) && self.former.len() + 1 < MOST_FORMER {
                 self.former.push(Former { place, end: blocks.frames_of(place), rank });
+                // Beyond, some came from the former and some will come from the next.
+                self.former.push(Former { place, end: blocks.reached_of(place), rank: Rank::NONE });
             }
         }
     }

@@ -9,6 +9,7 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Tuning;
 use ethbcast_transport::wire::HEADER_BYTES;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How many receivers a root wants, and how long it waits for them.
@@ -174,7 +175,9 @@ impl RootConfig {
     /// The hosts that have to be there, if they are known by name.
     pub(super) fn expected_hosts(&self) -> Vec<String> {
         if !self.hosts.is_empty() {
-            return self.hosts.clone();
+            // Whoever is named twice is lacking once.
+            let mut named = BTreeSet::new();
+            return self.hosts.iter().filter(|host| named.insert(*host)).cloned().collect();
         }
         let others = |topology: &Topology| {
             topology.hosts().iter().filter(|name| **name != self.station.host).cloned().collect::<Vec<_>>()
