@@ -151,7 +151,14 @@ mod tests {
         );
         assert_eq!(looks, 5);
         let end = clock.now() + Duration::from_millis(2);
-        let (ended, longest) = poll_until(end, &clock, || drop(clock.now()), || false);
+        let (ended, longest) = poll_until(
+            end,
+            &clock,
+            || {
+                let _now = clock.now();
+            },
+            || false,
+        );
         assert!(ended >= end && longest == Duration::from_micros(2), "{longest:?}");
         poll_until(
             end,

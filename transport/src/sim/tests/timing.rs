@@ -130,10 +130,8 @@ fn a_process_that_sends_is_awake_and_one_that_sleeps_through_arrivals_still_send
         let host = network.host_mut(1);
         (host.wake_up, host.per_frame_cost) = (Duration::from_millis(1), Duration::from_micros(1));
         host.per_sent_frame_cost = Duration::from_micros(20);
-        let both = [
-            Postbox::sending(full_frames(0, host_mac(1), 1)),
-            Postbox::sending(full_frames(1, host_mac(0), count)),
-        ];
+        let both =
+            [Postbox::sending(full_frames(0, host_mac(1), 1)), Postbox::sending(full_frames(1, host_mac(0), count))];
         let mut simulation = Simulation::new(&network, postboxes(2, both), NoFaults);
         settle(&mut simulation);
         simulation
