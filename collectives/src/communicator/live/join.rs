@@ -5,10 +5,13 @@ use super::{Communicator, Error, Options};
 use crate::Route;
 use crate::communicator::{CommunicatorError, Config, Member};
 use crate::membership::Station;
+use crate::membership::live::host::processors;
 use crate::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::packet::{Clock, Interface, NodeConfig, NodeError, NodePort, PortConfig, Shared, Waker};
+use ethbcast_transport::packet::{
+    Clock, Interface, NodeConfig, NodeError, NodePort, PortConfig, Shared, Waker, processor_time,
+};
 use ethbcast_transport::wire::group_mac;
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
@@ -55,6 +58,7 @@ impl Communicator {
             contention: options.contention,
             casts: options.casts,
             probe: options.probe,
+            processors: Some(processors(processor_time)),
             join_by: Some(now + options.join_within),
             ..Config::new(station.clone(), size, nonce)
         };

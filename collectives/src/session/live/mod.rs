@@ -37,6 +37,7 @@ mod storage;
 mod write_behind;
 mod writer;
 
+pub use crate::membership::live::host::processors;
 pub use cancel::{Cancel, Start};
 pub use content::Content;
 pub use error::Error;

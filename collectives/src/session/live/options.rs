@@ -2,10 +2,12 @@
 
 use super::{Cancel, Error, LastWords, Progress, Start};
 use crate::Preset;
+use crate::membership::live::host::processors;
 use crate::session::ledger::Form;
 use crate::session::{ContentKind, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
+use ethbcast_transport::packet::thread_time;
 use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::{Tuning, with_defaults};
 use std::fmt;
@@ -147,6 +149,8 @@ impl Options {
             route: self.route.clone(),
             calibration: self.calibration.clone(),
             probe: self.probe,
+            // The loop's thread alone: others read ahead and compute digests meanwhile.
+            processors: Some(processors(thread_time)),
             dry_run: self.dry_run,
             topology: self.topology.clone(),
             late: self.late,
@@ -186,6 +190,7 @@ impl Options {
             holds,
             patience: self.max_wait,
             once: self.once,
+            processors: Some(processors(thread_time)),
             timing: self.timing,
             tuning: port.clone(),
             ..ReceiverConfig::new(station.clone(), nonce)

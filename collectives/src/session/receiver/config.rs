@@ -1,5 +1,6 @@
 //! What a receiver is told at its creation.
 
+use crate::measure::Processors;
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
 use crate::session::message::{HOLDS, Message};
@@ -19,6 +20,8 @@ pub struct ReceiverConfig {
     pub form: Form,
     /// Whether this host may have some of what is sent already.
     pub holds: bool,
+    /// This host's processors: then it tells a root that measures what frames take them.
+    pub processors: Option<Processors>,
     /// How long to wait for a root; `None` for as long as it takes.
     pub patience: Option<Duration>,
     /// End when the first root says no, gives up or starts without this host; if not, another is waited for.
@@ -33,8 +36,8 @@ impl ReceiverConfig {
     /// A receiver that has room for everything and waits for a root as long as it takes. `nonce` is drawn at random.
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
-        let (free_bytes, holds, patience, once) = (u64::MAX, false, None, false);
-        ReceiverConfig { station, nonce, free_bytes, form, holds, patience, once, tuning, timing }
+        let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
+        ReceiverConfig { station, nonce, free_bytes, form, holds, processors, patience, once, tuning, timing }
     }
 
     /// What asks a root to take this host in.
