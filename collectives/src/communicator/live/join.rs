@@ -58,7 +58,8 @@ impl Communicator {
             contention: options.contention,
             casts: options.casts,
             probe: options.probe,
-            processors: Some(processors(processor_time)),
+            // Who looks for frames between yields spends time that no frame costs.
+            processors: options.spin.is_zero().then(|| processors(processor_time)),
             join_by: Some(now + options.join_within),
             ..Config::new(station.clone(), size, nonce)
         };
