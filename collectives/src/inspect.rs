@@ -16,7 +16,7 @@
 //! ```
 
 use crate::session::Speller;
-use crate::{communicator, measure};
+use crate::{census, communicator, measure};
 use ethbcast_transport::messages;
 use ethbcast_transport::wire::{self, Frame, Reject, Spelled};
 
@@ -72,5 +72,6 @@ impl Inspector {
             .or_else(|| messages::spell(frame))
             .or_else(|| measure::spell(frame))
             .or_else(|| communicator::spell(frame))
+            .or_else(|| census::spell(frame))
     }
 }

@@ -64,12 +64,17 @@
 //!
 //! What the network costs, for the planner that chooses how bytes travel: see [`measure`].
 //!
+//! # Who listens
+//!
+//! Any receiver says so when it is asked: see [`census`].
+//!
 //! # The floor
 //!
 //! [`membership`] is what sessions and communicators share: who a host is, who is there, how control messages are
 //! written, how a port is opened. Its [`live`](membership::live) folder and those of `session` and `communicator` are
 //! the only ones that know a socket.
 
+pub mod census;
 pub mod communicator;
 mod error_kind;
 pub mod inspect;

@@ -1,9 +1,12 @@
 //! `ethbcast`: the same bytes on every host of an Ethernet cluster, over raw frames.
 
 mod args;
+mod config;
+mod cp;
 mod doctor;
 mod dump;
 mod exit;
+mod hosts;
 mod lab;
 mod manual;
 mod mpi_env;
@@ -16,6 +19,7 @@ mod progress;
 mod recv;
 mod route;
 mod send;
+mod serve;
 mod session;
 mod signals;
 mod simulate;
@@ -24,19 +28,22 @@ mod topology_file;
 mod units;
 mod watcher;
 
-use args::{Cli, Command};
-use clap::Parser;
+use args::Command;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // clap prints help to stdout (exit 0) and mistakes to stderr (exit 2).
-    let cli = Cli::parse();
+    let cli = match config::command_line() {
+        Ok(cli) => cli,
+        Err(error) => return exit::finish(Err(error)),
+    };
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("error"))
         .format_timestamp_millis()
         .init();
     let result = match cli.command {
         Command::Send(args) => send::run(*args),
-        Command::Recv(args) => recv::run(args),
+        Command::Recv(args) => recv::run(*args),
+        Command::Cp(args) => cp::run(&args),
+        Command::Hosts(args) => hosts::run(&args),
         Command::Topo(args) => topo::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Probe(args) => probe::run(args),
@@ -44,6 +51,7 @@ fn main() -> ExitCode {
         Command::Perf(args) => perf::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Explain(args) => doctor::explain(&args),
+        Command::Config(args) => config::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Man(args) => manual::write_pages(&args),

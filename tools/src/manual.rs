@@ -11,7 +11,10 @@ use std::path::Path;
 /// The manual's section: commands of the system's administrator.
 const SECTION: &str = "8";
 /// The formats of files, written by hand.
-const FILE_PAGES: [(&str, &str); 1] = [("ethbcast-topology.5", include_str!("../man/ethbcast-topology.5"))];
+const FILE_PAGES: [(&str, &str); 2] = [
+    ("ethbcast-topology.5", include_str!("../man/ethbcast-topology.5")),
+    ("ethbcast.toml.5", include_str!("../man/ethbcast.toml.5")),
+];
 
 const EXIT_STATUS: [(&str, &str); 8] = [
     ("0", "All receivers have verified everything."),
@@ -24,7 +27,9 @@ const EXIT_STATUS: [(&str, &str); 8] = [
     ("other", "With recv --pipe, the command's own code."),
 ];
 
-const ENVIRONMENT: [(&str, &str); 2] = [
+const ENVIRONMENT: [(&str, &str); 4] = [
+    ("ETHBCAST_INTERFACE", "The network interface, where --interface is not given; so each option: ethbcast.toml(5)."),
+    ("ETHBCAST_CONFIG", "The configuration file, instead of /etc/ethbcast/ethbcast.toml; empty for none."),
     ("ETHBCAST_HOST", "This host's name in reports and topology files, where --host is not given."),
     ("RUST_LOG", "What is logged on stderr: error (the default), warn, info, debug or trace, also for a part alone."),
 ];
@@ -77,7 +82,7 @@ fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     add_section(&mut rest, "EXIT STATUS", &EXIT_STATUS);
     add_section(&mut rest, "ENVIRONMENT", &ENVIRONMENT);
     rest.control("SH", ["SEE ALSO"]);
-    let others = ["ethbcast(8)", "ethbcast-send(8)", "ethbcast-recv(8)", "ethbcast-topology(5)"];
+    let others = ["ethbcast(8)", "ethbcast-send(8)", "ethbcast-recv(8)", "ethbcast-topology(5)", "ethbcast.toml(5)"];
     rest.text([roman(others.join(", "))]);
     rest.to_writer(&mut page)?;
     Ok(page)

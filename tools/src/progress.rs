@@ -64,61 +64,28 @@ impl Bar {
     }
 
     fn update(&self, progress: &Progress<'_>) {
+        line(progress).into_iter().for_each(|text| self.line(text));
         match progress {
-            Progress::Sender(RootEvent::Joined { host, receivers }) => {
+            Progress::Sender(RootEvent::Joined { receivers, .. }) => {
                 self.joined.store(*receivers, Ordering::Relaxed);
-                self.line(format!("{host} joined ({receivers})"))
             }
-            Progress::Sender(RootEvent::Waiting { joined, missing, wanted }) => {
-                self.line(waiting(joined, missing, *wanted));
-            }
-            Progress::Sender(RootEvent::Refused { host, text }) => self.line(format!("{host} turned away: {text}")),
-            Progress::Sender(RootEvent::Left { host, text }) => {
-                self.joined.fetch_sub(1, Ordering::Relaxed);
-                self.line(format!("{host} left before the start: {text}"))
-            }
-            Progress::Sender(RootEvent::OtherVersion(other))
-            | Progress::Receiver(ReceiverEvent::OtherVersion(other)) => {
-                self.line(other.to_string());
-            }
-            Progress::Receiver(ReceiverEvent::LeftOut { host, text }) => {
-                self.line(format!("{host}: {text}; waiting for the next session"));
+            Progress::Sender(RootEvent::Left { .. }) => drop(self.joined.fetch_sub(1, Ordering::Relaxed)),
+            Progress::Receiver(ReceiverEvent::LeftOut { .. }) => {
                 self.put(Show::Waiting("the next session".to_owned()));
             }
-            Progress::Receiver(ReceiverEvent::Invited { host, source, size, .. }) => {
-                let size = size.map_or("a stream of unknown length".to_owned(), units::bytes);
-                self.line(format!("{host} offers {source}, {size}"));
+            Progress::Receiver(ReceiverEvent::Invited { host, .. }) => {
                 self.put(Show::Waiting(format!("{host} to start")));
             }
-            Progress::Sender(RootEvent::Started { receivers, via, size, selective }) => {
-                let what = size.map_or("a stream".to_owned(), units::bytes);
-                let what = if *selective { format!("what somebody lacks of {what}") } else { what };
-                self.line(format!("sending {what} to {receivers} receivers via {via}"));
+            Progress::Sender(RootEvent::Started { size, selective, .. }) => {
                 self.put(Show::Start(size.filter(|_| !selective)));
             }
             Progress::Receiver(ReceiverEvent::Started { rank, receivers, via, size, selective }) => {
                 log::info!("receiving as rank {rank} of {receivers} via {via}");
                 self.put(Show::Start(size.filter(|_| !selective)));
             }
-            Progress::Interface { away: true } => {
-                self.line("the network interface has gone down: waiting for it".to_owned())
-            }
-            Progress::Interface { away: false } => self.line("the network interface is back".to_owned()),
             Progress::Moved { bytes, slowest } => {
                 let slowest = slowest.map(|(host, state)| format!("slowest {host} ({state:?})").to_lowercase());
                 self.put(Show::Moved(*bytes, slowest));
-            }
-            Progress::Sender(RootEvent::HeldUp { host, text }) => self.line(format!("waiting: {host} {text}")),
-            Progress::Sender(RootEvent::Aside { host, text }) => {
-                self.line(format!("{host} {text}: it is served beside the others from now on"));
-            }
-            Progress::Sender(RootEvent::Rerouted { via, text }) => self.line(format!("{text}: it goes on via {via}")),
-            Progress::Receiver(ReceiverEvent::RootSilent { silence, left }) => {
-                let (silence, left) = (silence.as_secs(), left.as_secs());
-                self.line(format!("the sender has been silent for {silence} s; it is waited for, {left} s at most"));
-            }
-            Progress::Sender(RootEvent::Reported(report)) if report.outcome != Outcome::Delivered => {
-                self.line(format!("{} failed: {} {}", report.host, report.outcome.word(), report.text));
             }
             _ => {}
         }
@@ -225,6 +192,55 @@ impl LongWait {
         say(format_args!("still waiting for {}, {} s so far", self.what, self.since.elapsed().as_secs()));
         self.pause = (self.pause * 2).min(self.pause + LONGEST_PAUSE);
     }
+}
+
+/// What a user reads of something that has happened; nothing of what only moves a bar.
+pub fn line(progress: &Progress<'_>) -> Option<String> {
+    Some(match progress {
+        Progress::Sender(event) => line_of_sender(event)?,
+        Progress::Receiver(event) => line_of_receiver(event)?,
+        Progress::Interface { away: true } => "the network interface has gone down: waiting for it".to_owned(),
+        Progress::Interface { away: false } => "the network interface is back".to_owned(),
+        _ => return None,
+    })
+}
+
+fn line_of_sender(event: &RootEvent) -> Option<String> {
+    Some(match event {
+        RootEvent::Joined { host, receivers } => format!("{host} joined ({receivers})"),
+        RootEvent::Waiting { joined, missing, wanted } => waiting(joined, missing, *wanted),
+        RootEvent::Refused { host, text } => format!("{host} turned away: {text}"),
+        RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
+        RootEvent::OtherVersion(other) => other.to_string(),
+        RootEvent::Started { receivers, via, size, selective } => {
+            let what = size.map_or("a stream".to_owned(), units::bytes);
+            let what = if *selective { format!("what somebody lacks of {what}") } else { what };
+            format!("sending {what} to {receivers} receivers via {via}")
+        }
+        RootEvent::HeldUp { host, text } => format!("waiting: {host} {text}"),
+        RootEvent::Aside { host, text } => format!("{host} {text}: it is served beside the others from now on"),
+        RootEvent::Rerouted { via, text } => format!("{text}: it goes on via {via}"),
+        RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
+            format!("{} failed: {} {}", report.host, report.outcome.word(), report.text)
+        }
+        _ => return None,
+    })
+}
+
+fn line_of_receiver(event: &ReceiverEvent) -> Option<String> {
+    Some(match event {
+        ReceiverEvent::OtherVersion(other) => other.to_string(),
+        ReceiverEvent::LeftOut { host, text } => format!("{host}: {text}; waiting for the next session"),
+        ReceiverEvent::Invited { host, source, size, .. } => {
+            let size = size.map_or("a stream of unknown length".to_owned(), units::bytes);
+            format!("{host} offers {source}, {size}")
+        }
+        ReceiverEvent::RootSilent { silence, left } => {
+            let (silence, left) = (silence.as_secs(), left.as_secs());
+            format!("the sender has been silent for {silence} s; it is waited for, {left} s at most")
+        }
+        _ => return None,
+    })
 }
 
 /// Who is there, and who is not.

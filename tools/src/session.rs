@@ -7,6 +7,7 @@ use crate::signals::Interrupt;
 use crate::watcher::Watcher;
 use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
 pub use ethbcast_collectives::communicator::MAX_GROUP_BYTES;
+use ethbcast_collectives::membership::host;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_collectives::session::{Cancel, Error, Options, Session, Station};
 use ethbcast_transport::Tuning;
@@ -30,6 +31,11 @@ pub fn options(args: &WireArgs) -> Options {
     options.host = crate::lab::host_name(args.host.as_deref());
     options.ether_type = args.ether_type;
     options
+}
+
+/// What this host is called.
+pub fn host_name(args: &WireArgs) -> String {
+    host::name(crate::lab::host_name(args.host.as_deref()).as_deref())
 }
 
 /// Opens the session's port, and lets signals end the session: the others are told `reason`.
@@ -71,7 +77,7 @@ pub fn failure(error: Error) -> Failure {
 }
 
 /// The same for an error of opening, which names the option that helps.
-fn station_failure(error: &StationError) -> Failure {
+pub fn station_failure(error: &StationError) -> Failure {
     let failure = match error {
         StationError::GroupName { .. } => Failure::new(Code::Usage, format!("{error} with -g")),
         StationError::HostName { .. } => Failure::new(Code::Usage, format!("{error} with --host")),

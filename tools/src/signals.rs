@@ -15,6 +15,24 @@ pub struct Interrupt {
     watched: Arc<AtomicBool>,
 }
 
+/// Blocks these signals in this thread and all it starts from now on, and has `tell` called for each that comes.
+///
+/// # Errors
+/// If the kernel refuses the signal mask.
+pub fn listen(signals: &[Signal], mut tell: impl FnMut(Signal) + Send + 'static) -> std::io::Result<()> {
+    let mut heard = SigSet::empty();
+    signals.iter().for_each(|&signal| heard.add(signal));
+    heard.thread_block()?;
+    // A file at its limit: blocked for good, it is an error of the write (EFBIG) and not the process's death.
+    SigSet::from(Signal::SIGXFSZ).thread_block()?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        while let Ok(signal) = heard.wait() {
+            tell(signal);
+        }
+    })?;
+    Ok(())
+}
+
 impl Interrupt {
     /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and all it starts from now on, and watches for them; `tell` is
     /// called at the first. A second one ends the process at once if it is `impatient`, with whatever is half done.
@@ -24,21 +42,14 @@ impl Interrupt {
     pub fn watch(impatient: bool, tell: impl Fn() + Send + 'static) -> std::io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let seen = interrupt.clone();
-        let mut signals = SigSet::empty();
-        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|signal| signals.add(signal));
-        signals.thread_block()?;
-        // A file at its limit: blocked for good, it is an error of the write (EFBIG) and not the process's death.
-        SigSet::from(Signal::SIGXFSZ).thread_block()?;
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            while let Ok(signal) = signals.wait() {
-                let before = seen.signal.swap(signal as i32, Ordering::SeqCst);
-                if (before != 0 && impatient) || !seen.watched.load(Ordering::SeqCst) {
-                    Unfinished::remove_all();
-                    crate::exit::say(format_args!("ethbcast: interrupted"));
-                    std::process::exit(128 + signal as i32);
-                }
-                tell();
+        listen(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP], move |signal| {
+            let before = seen.signal.swap(signal as i32, Ordering::SeqCst);
+            if (before != 0 && impatient) || !seen.watched.load(Ordering::SeqCst) {
+                Unfinished::remove_all();
+                crate::exit::say(format_args!("ethbcast: interrupted"));
+                std::process::exit(128 + signal as i32);
             }
+            tell();
         })?;
         Ok(interrupt)
     }

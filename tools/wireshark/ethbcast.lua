@@ -16,6 +16,7 @@ local KINDS = {
     [20] = "READY", [21] = "STATUS", [22] = "DONE", [23] = "VERDICT", [24] = "ABORT", [25] = "ORPHAN", [26] = "PROBE",
     [27] = "ECHO", [28] = "REPORT", [29] = "LEAVE", [30] = "FETCH", [31] = "PIECE", [32] = "PUSH", [33] = "PULL",
     [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK", [40] = "CALL", [41] = "ALIVE", [42] = "BYE", [48] = "NEEDS",
+    [49] = "WHO", [50] = "HERE",
 }
 local STAGES = { [0] = "gathering", "started", "late-welcome" }
 local CONTENTS = { [0] = "stream", "file", "directory", "sparse file", "gzip", "xz", "zstd" }
@@ -33,6 +34,7 @@ local VIAS = {
     "chain", "cast", "binary", "kary", "flat", "binomial", "scatter-allgather", "recursive-doubling", "chain-unaware",
     "binary-unaware", "latency", "binary-best",
 }
+local BUSY = { [0] = "waiting", "joining", "receiving" }
 local STANDINGS = { [0] = " (gone)", "", " (aside)" }
 local TASKS = { [0] = "invite", "ping", "train", "ask" }
 local WORDS = { [0] = "room", "grant", "refuse", "withdraw" }
@@ -63,14 +65,15 @@ end
 -- What frames carry: numbers, and texts (words, names, digests in hexadecimal digits).
 local NUMBERS = {
     "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "below", "blamed",
-    "bytes", "child", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
-    "free_bytes", "from", "held_us", "joined", "last_ns", "late_ns", "limit", "members", "message", "message_bytes",
+    "bytes", "came_bytes", "child", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
+    "free_bytes", "from", "held_us", "joined", "last_ns", "late_ns", "limit", "megabits", "members", "message", "message_bytes",
     "moved", "mtu", "number", "of_stream", "offset", "over", "part", "parts", "payload", "preset", "pushed_bytes",
-    "ranks", "repeats", "room_bytes", "room_messages", "segment", "selective", "set_bytes", "size", "stretch", "tag",
+    "ranks", "repeats", "room_bytes", "room_messages", "seconds_ago",
+    "segment", "selective", "set_bytes", "size", "spread_ms", "stretch", "tag",
     "to", "told", "unfit", "waits_for", "worked_ns",
 }
 local TEXTS = {
-    "accepted", "call", "content", "digest", "failure", "group", "heard", "host", "list", "mode", "modified", "network",
+    "accepted", "build", "busy", "call", "content", "digest", "failure", "group", "heard", "host", "last", "list", "mode", "modified", "network",
     "nonce", "outcome", "refusal", "source", "stage", "state", "task", "text", "tree", "via", "word",
 }
 local body, all = {}, {}
@@ -282,11 +285,11 @@ local function content(from)
     end
 end
 
--- A size of all ones is not known.
-local function size(from)
+-- A number of 8 bytes; of all ones it is not known.
+local function known(from, name)
     local range = from:take(8)
     if tostring(range:bytes()):lower() ~= "ffffffffffffffff" then
-        from:say("size", range, range:uint64())
+        from:say(name, range, range:uint64())
     end
 end
 
@@ -299,7 +302,7 @@ local function view(from)
     from:number("segment", 4)
     from:take(1)
     from:number("payload", 2)
-    size(from)
+    known(from, "size")
     content(from)
     from:number("selective", 1)
     local begin = from.at
@@ -425,7 +428,7 @@ function bodies.HEARTBEAT(from)
 end
 
 function bodies.ANNOUNCE(from)
-    size(from)
+    known(from, "size")
     from:number("mtu", 2)
     from:word("stage", STAGES)
     from:number("age_ms", 4)
@@ -537,6 +540,37 @@ function bodies.NEEDS(from)
     from:number("stretch", 8)
     fail(from.left <= 129)
     from:rest("set_bytes")
+end
+
+function bodies.WHO(from)
+    from:hex("nonce", 8)
+    local spread = from:take(2)
+    from:say("spread_ms", spread, UInt64(math.min(spread:uint(), 2000)))
+    from:take(2)
+    from:text("group")
+end
+
+function bodies.HERE(from)
+    from:hex("nonce", 8)
+    from:word("busy", BUSY)
+    local last = from:take(1):uint()
+    fail(last <= 2)
+    from:number("mtu", 2)
+    local megabits, ago = from:take(4), from:take(4)
+    if megabits:uint() > 0 then
+        from:say("megabits", megabits, UInt64(megabits:uint()))
+    end
+    known(from, "free_bytes")
+    from:number("came_bytes", 8)
+    known(from, "size")
+    from:text("group")
+    from:text("host")
+    from:text("build")
+    if last > 0 then
+        from:say("last", ago, last == 2 and "delivered" or "failed")
+        from:say("seconds_ago", ago, UInt64(ago:uint()))
+        from:text("source")
+    end
 end
 
 bodies.PROBE = probe("group")

@@ -55,6 +55,10 @@ impl<C, E> Endpoint<C, E> {
         &self.config
     }
 
+    pub(super) fn config_mut(&mut self) -> &mut C {
+        &mut self.config
+    }
+
     pub(super) fn station(&self) -> &Station {
         &self.station
     }

@@ -88,7 +88,7 @@ pub use message::{
     ContentKind, Digest, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Packing, Piece, Refusal,
     Stage, Status, Trailer, Verdict, ViewPart,
 };
-pub use receiver::{Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
+pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
     Damage, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route, TurnedAway,
     Wanted,

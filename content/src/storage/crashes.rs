@@ -84,7 +84,7 @@ fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
     let head = Head::read(stream.first_chunk().expect("so long")).expect("a head");
     let manifest_end = HEAD_BYTES + head.manifest_bytes();
     let manifest = Manifest::decode(&head, &stream[HEAD_BYTES..manifest_end]).expect("a manifest");
-    let target = Target { dest: DEST.into(), replace: true, in_place: false, delete: false };
+    let target = Target { dest: DEST.into(), replace: true, in_place: false, delete: false, stays: false };
     let place = Place::named(disk.root(), PathBuf::from("/"), DEST.into(), target);
     let encoded = &stream[..manifest_end];
     let work = Work::begin_at_once(place, manifest, encoded, Some(&identity), leftover, SYNC_BYTES);

@@ -22,6 +22,8 @@ pub struct Target {
     pub in_place: bool,
     /// With `in_place`: remove what the sender does not have.
     pub delete: bool,
+    /// DEST is a directory that stays, whatever comes: nothing takes its place.
+    pub stays: bool,
 }
 
 /// The place that was found for a directory.
@@ -60,6 +62,13 @@ impl Place<Beneath> {
             return Ok(Place { holder, holder_path: path, name: None, target: target.clone() });
         }
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
+        if target.stays && own.is_empty() {
+            return Err(refused(format!(
+                "what comes would take the place of {}, which is served: send DIR and not DIR/, or serve with \
+                 --in-place",
+                path.display()
+            )));
+        }
         let Some(own) = path.file_name().map(PathBuf::from) else {
             return Err(refused(format!(
                 "DEST {} cannot be replaced: put files into it with --in-place",

@@ -60,7 +60,7 @@ pub(super) fn list(source: &Path, selection: &Selection) -> Tree {
 }
 
 pub(super) fn whole(dest: &Path) -> Target {
-    Target { dest: dest.to_owned(), replace: false, in_place: false, delete: false }
+    Target { dest: dest.to_owned(), replace: false, in_place: false, delete: false, stays: false }
 }
 
 /// Receives a stream in odd pieces; others read what has come meanwhile.

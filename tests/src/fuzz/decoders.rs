@@ -1,6 +1,7 @@
 //! What reads bytes that come from outside: none of it panics, and what it takes it writes and reads the same.
 
 use super::script::Script;
+use ethbcast_collectives::census::{Answer, Question};
 use ethbcast_collectives::session::{Message, View};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
@@ -53,6 +54,14 @@ fn look_at(frame: &Frame<'_>) {
 /// A control message: its kind, then its body.
 pub(super) fn control(bytes: &[u8]) {
     let Some((&kind, body)) = bytes.split_first() else { return };
+    if let Some(question) = Question::decode(body) {
+        assert_eq!(Question::decode(&question.encode()), Some(question));
+    }
+    if let Some(answer) = Answer::decode(body) {
+        // Long names are cut when they are sent, once.
+        let sent = Answer::decode(&answer.encode()).expect("what was an answer is one");
+        assert_eq!(Answer::decode(&sent.encode()), Some(sent));
+    }
     let Some(message) = Message::decode(Kind(kind), body) else { return };
     let (again, body) = message.encode();
     assert_eq!((again, Message::decode(again, &body)), (Kind(kind), Some(message)));

@@ -51,13 +51,19 @@ impl Scene {
     }
 
     /// The next hosts are receivers.
-    pub fn receivers(mut self, count: usize) -> Scene {
+    pub fn receivers(self, count: usize) -> Scene {
+        self.receivers_with(count, |config| config)
+    }
+
+    /// The same with other settings.
+    pub fn receivers_with(mut self, count: usize, change: impl Fn(ReceiverConfig) -> ReceiverConfig) -> Scene {
         for _ in 0..count {
             let number = self.hosts.len();
             let config = ReceiverConfig::new(self.station(number), 77 + number as u64);
             let tuning = Tuning::default().with_feed_frames(256);
             let patience = Some(Duration::from_secs(30));
-            let receiver = Receiver::new(Instant::START, ReceiverConfig { tuning, patience, ..config });
+            let config = change(ReceiverConfig { tuning, patience, ..config });
+            let receiver = Receiver::new(Instant::START, config);
             self.hosts.push(Participant::receiver(receiver, Collected::default()));
         }
         self

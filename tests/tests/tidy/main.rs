@@ -50,7 +50,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
         "collectives/src/",
         &[
             &["membership", "preset", "route"],
-            &["measure"],
+            &["measure", "census"],
             &["session", "communicator"],
             &["error_kind", "inspect", "named_options"],
         ],

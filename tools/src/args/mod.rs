@@ -1,7 +1,10 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod config;
+mod cp;
 mod doctor;
 mod dump;
+mod hosts;
 mod lab;
 mod manual;
 mod mpi_env;
@@ -10,16 +13,20 @@ mod perf;
 mod plan;
 mod probe;
 mod resume;
+mod serve;
 mod simulate;
 mod topo;
 mod tree;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use config::{ConfigArgs, ConfigCommand};
+pub use cp::CpArgs;
 pub use doctor::{DoctorArgs, ExplainArgs};
 pub use dump::DumpArgs;
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
+pub use hosts::HostsArgs;
 pub use lab::{CableArgs, LabArgs, LabCommand};
 pub use manual::{CompletionsArgs, ManArgs};
 pub use mpi_env::{Launcher, MpiEnvArgs, PortArgs};
@@ -28,6 +35,7 @@ pub use perf::PerfArgs;
 pub use plan::PlanArgs;
 pub use probe::ProbeArgs;
 pub use resume::ResumeArgs;
+pub use serve::ServeArgs;
 pub use simulate::SimulateArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -52,7 +60,11 @@ pub enum Command {
     /// Send a file, a directory or stdin to the receivers of a group.
     Send(Box<SendArgs>),
     /// Receive what is sent to a group.
-    Recv(RecvArgs),
+    Recv(Box<RecvArgs>),
+    /// Copy to hosts that serve, by name: those that do not are named, and the others have it.
+    Cp(CpArgs),
+    /// List who listens: each receiver's host, group, room, and how its last session went.
+    Hosts(HostsArgs),
     /// Show, check or import a topology.
     Topo(TopoArgs),
     /// Plan a broadcast: who sends to whom, on which cables, in what time.
@@ -69,6 +81,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Print the frames of a capture, or of an interface as they come and leave.
     Dump(DumpArgs),
+    /// Look whether the configuration file is right.
+    Config(ConfigArgs),
     /// A cluster of network namespaces on this machine, to try things on.
     Lab(LabArgs),
     /// Write the man pages, one for each command.
@@ -85,7 +99,7 @@ pub enum Command {
 }
 
 /// What `send` and `recv` have in common.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct WireArgs {
     /// Network interface; without it, the only Ethernet interface that is up.
     #[arg(short, long, value_name = "IFACE")]
@@ -172,6 +186,9 @@ pub struct SendArgs {
     /// Send frames for this MTU instead of the interface's.
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<u32>,
+    /// Offer SOURCE, a file or stdin, under this name: a receiver that takes it into a directory calls it so.
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
     /// Send a file that is written to meanwhile as it comes, as many bytes as it has at first.
     #[arg(long)]
     pub allow_changing: bool,
@@ -211,6 +228,13 @@ pub struct RecvArgs {
     /// How long to wait for a silent sender.
     #[command(flatten)]
     pub patience: PatienceArgs,
+    /// Whether it stays.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+    /// A packet socket that root has opened, socket(AF_PACKET, SOCK_RAW, 0), and left open for this program: its
+    /// number, such as 3. With it no permission is needed. With --serve, once for each group.
+    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(0..))]
+    pub port_fd: Vec<i32>,
     /// Replace DEST if it exists.
     #[arg(short, long)]
     pub force: bool,

@@ -53,6 +53,17 @@ fn mtu(interface: &Interface, findings: &mut Findings) {
     findings.add(Fault::Mtu, what, Fix::Command(format!("ip link set {} mtu {USUAL_MTU_BYTES}", quoted(name))));
 }
 
+/// The rate of an interface in Mbit/s, where the kernel shows it.
+pub fn megabits_per_second(interface: &Interface) -> Option<u64> {
+    let Interface { name, index, mac, .. } = interface;
+    let read = |what: &str| fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok();
+    let says = |what: &str, own: String| read(what).is_some_and(|text| text.trim() == own);
+    // It may be another network namespace's.
+    let is_own = says("ifindex", index.to_string()) && says("address", mac.to_string());
+    // A driver that does not know says -1, or refuses.
+    read("speed").filter(|_| is_own)?.trim().parse().ok().filter(|&mbit| mbit > 0)
+}
+
 /// Rate and duplex, where the kernel shows them: `/sys` may be another network namespace's.
 fn rate(interface: &Interface, findings: &mut Findings) {
     let Interface { name, index, mac, mtu_bytes } = interface;
@@ -61,8 +72,7 @@ fn rate(interface: &Interface, findings: &mut Findings) {
     if !says("ifindex", index.to_string()) || !says("address", mac.to_string()) {
         return findings.skip("rate and duplex: /sys shows another network namespace, or is not there");
     }
-    // A driver that does not know says -1, or refuses.
-    let Some(mbit) = read("speed").and_then(|text| text.trim().parse::<u64>().ok()).filter(|&mbit| mbit > 0) else {
+    let Some(mbit) = megabits_per_second(interface) else {
         return findings.skip(format!("rate and duplex: the driver of {name} does not tell"));
     };
     let own = quoted(name);

@@ -20,6 +20,8 @@ use crate::exit::{Code, fail, report};
 pub use explain::explain;
 pub use fault::Fault;
 use findings::{Findings, Fix, quoted};
+pub use link::megabits_per_second;
+pub use outside::text_of;
 pub use refusals::{of_call, of_interface, of_open, of_session, of_station};
 
 /// Runs the command.

@@ -63,7 +63,7 @@ pub fn of_interface(error: &InterfaceError) -> Fault {
 pub fn of_open(error: &OpenError) -> Fault {
     match error {
         OpenError::Permission { .. } => Fault::Capability,
-        OpenError::Served { .. } => Fault::Port,
+        OpenError::Served { .. } | OpenError::Inherited { .. } => Fault::Port,
         OpenError::Down { .. } => Fault::Down,
         OpenError::Memory { .. } => Fault::Memory,
         _ => Fault::Kernel,

@@ -18,6 +18,11 @@ pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, as_json: bool, qu
     if quiet || !received.is_delivered() {
         return Ok(());
     }
+    report(&line(received, path))
+}
+
+/// What is said of bytes that were delivered to `path`.
+pub fn line(received: &ReceiveReport, path: Option<String>) -> String {
     let seconds = received.took.as_secs_f64();
     let rate = units::rate(received.bytes() as f64 * 8.0 / seconds.max(1e-9));
     let (path, bytes) = (path.unwrap_or_default(), units::bytes(received.bytes()));
@@ -26,10 +31,11 @@ pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, as_json: bool, qu
         1 => "; 1 piece came damaged and was sent again".to_owned(),
         pieces => format!("; {pieces} pieces came damaged and were sent again"),
     };
-    report(&format!("{path}: {bytes} verified in {seconds:.3} s, {rate}{again}"))
+    format!("{path}: {bytes} verified in {seconds:.3} s, {rate}{again}")
 }
 
-fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
+/// The same for programs, whatever became of them.
+pub fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
     let ReceiveReport { verdict, stream, control, .. } = received;
     json!({
         "schema": 1,

@@ -37,6 +37,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
     settings.check_station(session.station())?;
     let Opened { content, tree } = source::open(&args)?;
+    let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options);
     content.describe(&mut options);
     audience::show(&bar, &session, &options);

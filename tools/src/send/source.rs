@@ -2,6 +2,7 @@
 
 use crate::args::{Decompress, SendArgs, TreeArgs};
 use crate::exit::{Code, Failure, WithCode, fail};
+use ethbcast_collectives::session::live::Content;
 use ethbcast_content::source::{Exclusion, Opened, Opening, Owners, Selection, SourceError, Unpack};
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,21 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
         }
     };
     Ok(opened.map_err(refused)?)
+}
+
+/// SOURCE under another name, if one is given.
+///
+/// # Errors
+/// A [`Failure`] with code 2 if it is a directory's, or no name of a file.
+pub fn named<'a>(content: Content<'a>, is_tree: bool, name: Option<&str>) -> anyhow::Result<Content<'a>> {
+    let Some(name) = name else { return Ok(content) };
+    if is_tree {
+        return fail(Code::Usage, "--as is a name for one file: directories keep theirs, leave it out");
+    }
+    if name.is_empty() || name.contains('/') || name == "." || name == ".." {
+        return fail(Code::Usage, format!("--as {name:?} is no name of a file: give one without a directory"));
+    }
+    Ok(content.named(name, name))
 }
 
 fn selection(args: &TreeArgs, allow_changing: bool) -> anyhow::Result<Selection> {

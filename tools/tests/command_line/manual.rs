@@ -47,6 +47,9 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
         "lab-demo",
         "man",
         "completions",
+        "config-check",
+        "cp",
+        "hosts",
     ];
     for command in commands {
         let page = text(&out.path().join(format!("new/ethbcast-{command}.8")));
@@ -76,6 +79,18 @@ fn the_example_of_the_topology_page_is_a_topology_but_for_a_switch_that_it_leave
     let joined = "[[switch]]\nname = \"s4\"\nlinks = [\"s3\", \"s1\"]\n";
     std::fs::write(&file, format!("{example}\n{}{joined}", rest.concat())).expect("written");
     ended_here(&["topo", "check", &file.to_string_lossy()]).assert_code(0);
+}
+
+#[test]
+fn the_example_of_the_configurations_page_has_nothing_wrong() {
+    let out = tempfile::tempdir().expect("a directory");
+    ended_here(&["man", "--out", &out.path().to_string_lossy()]).assert_code(0);
+    let page = text(&out.path().join("ethbcast.toml.5"));
+    let (_, example) = page.split_once(".EX\n").expect("an example");
+    let (example, _) = example.split_once(".EE").expect("its end");
+    let file = out.path().join("ethbcast.toml");
+    std::fs::write(&file, example).expect("written");
+    ended_here(&["config", "check", &file.to_string_lossy()]).assert_code(0);
 }
 
 #[test]

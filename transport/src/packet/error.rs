@@ -51,6 +51,19 @@ pub enum OpenError {
         /// What went wrong.
         text: String,
     },
+    /// What was said to be a packet socket is none, or no descriptor of this process.
+    #[error(
+        "descriptor {number} is no packet socket for {interface} ({errno}): have root open one, \
+         socket(AF_PACKET, SOCK_RAW, 0), and leave it open for this process"
+    )]
+    Inherited {
+        /// The descriptor.
+        number: i32,
+        /// The interface.
+        interface: String,
+        /// The kernel's reason.
+        errno: Errno,
+    },
     /// The interface was switched off or removed since it was found.
     #[error("interface {interface} has gone down: bring it up with `ip link set {interface} up`")]
     Down {

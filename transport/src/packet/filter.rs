@@ -16,12 +16,12 @@ const ETHER_TYPE: u32 = 12;
 const ACCEPT: u32 = u32::MAX;
 const REJECT: u32 = 0;
 
-/// Builds the program: our EtherType, untagged, and for `own` or `group`.
+/// Builds the program: our EtherType, untagged, and for `own` or one of `groups`.
 ///
 /// The kernel takes a VLAN tag off before packet sockets of one EtherType see the frame. What it leaves behind, if no
 /// VLAN interface wanted the frame, is the packet type "for another host": so that is refused, whatever the MAC says.
-pub(super) fn program(ether_type: EtherType, own: MacAddr, group: Option<MacAddr>) -> Vec<sock_filter> {
-    let addresses: Vec<MacAddr> = std::iter::once(own).chain(group).collect();
+pub(super) fn program(ether_type: EtherType, own: MacAddr, groups: &[MacAddr]) -> Vec<sock_filter> {
+    let addresses: Vec<MacAddr> = std::iter::once(own).chain(groups.iter().copied()).collect();
     let mut code = Vec::new();
     code.push(load(BPF_H, ETHER_TYPE));
     code.extend(unless_equal_reject(ether_type.number().into()));

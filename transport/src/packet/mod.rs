@@ -56,3 +56,4 @@ pub use port::{Port, PortConfig};
 pub use served::PortServer;
 pub use shared::Shared;
 pub use sleep::{Sleeper, SocketEvents, Waker};
+pub use syscall::keep_little_memory;

@@ -34,6 +34,8 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// The multicast address to receive beside the interface's own.
         pub group: Option<MacAddr> = None,
+        /// One more multicast address to receive. Not by a socket that [a server](super::PortServer) hands over.
+        pub also: Option<MacAddr> = None,
         /// Memory of the receive ring; rounded, and never fewer than 64 frames.
         ///
         /// Default 8 MiB: 5 248 frames at MTU 1500, 63 ms of a 1 Gbit/s link; 120 frames at MTU 65535.
@@ -67,6 +69,8 @@ with_defaults! {
         ///
         /// Default 30 s: a switch that starts again, a virtual machine that moves.
         pub outage_limit: Duration = Duration::from_secs(30),
+        /// The number of a packet socket that was left to this process, in place of one of its own; for one port.
+        pub inherited: Option<i32> = None,
         /// Whether it hears anything; one that does not only sends, and its ring is as small as can be.
         pub hears: bool = true,
     }
@@ -122,7 +126,7 @@ impl Port {
     fn connect(interface: &Interface, config: &PortConfig) -> Result<(OwnedFd, Ring, Sender), OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::new(name, step, errno);
-        let socket = served::filtered_socket(interface, config.ether_type, config.group)?;
+        let socket = served::filtered_socket(interface, config)?;
         let fd = socket.as_fd();
         syscall::ignore_outgoing(fd).map_err(failed("leave out outgoing frames"))?;
         let sender = Sender::new(interface.mtu_bytes, config.send_buffer_bytes);
@@ -136,7 +140,7 @@ impl Port {
             SystemErrno::ENOMEM => OpenError::Memory { interface: name.to_owned(), ring_bytes: geometry.bytes() },
             errno => OpenError::new(name, "make a receive ring", errno),
         })?;
-        if let Some(group) = config.group.filter(|_| config.hears) {
+        for group in config.group.into_iter().chain(config.also).filter(|_| config.hears) {
             syscall::join_multicast(fd, interface.index, group).map_err(failed("join the group address"))?;
         }
         let heard = config.hears.then_some(config.ether_type);

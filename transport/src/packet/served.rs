@@ -3,7 +3,7 @@
 //! ask for none (packet(7)), and what it hears is frames of the server's EtherType for its own host and group.
 
 use super::error::{Errno, OpenError};
-use super::{Interface, filter, syscall};
+use super::{Interface, PortConfig, filter, syscall};
 use crate::MacAddr;
 use crate::wire::EtherType;
 use nix::errno::Errno as SystemErrno;
@@ -24,17 +24,23 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest reason of a refusal.
 const REASON_BYTES: usize = 200;
 
-/// A packet socket that hears nothing yet, and never anything but what `filter` lets in; the server's, if there is one
-/// and this process may not open its own.
-pub(super) fn filtered_socket(
-    interface: &Interface,
-    ether_type: EtherType,
-    group: Option<MacAddr>,
-) -> Result<OwnedFd, OpenError> {
+/// A packet socket that hears nothing yet, and never anything but what `filter` lets in; the one that was inherited, if
+/// there is one, or the server's, if there is one and this process may not open its own.
+pub(super) fn filtered_socket(interface: &Interface, config: &PortConfig) -> Result<OwnedFd, OpenError> {
+    let PortConfig { ether_type, group, also, inherited, .. } = *config;
     let name = interface.name.as_str();
     let failed = |step| move |errno| OpenError::new(name, step, errno);
+    if let Some(number) = inherited {
+        let interface_name = name.to_owned();
+        let socket = syscall::inherited_packet_socket(number).map_err(|errno| OpenError::Inherited {
+            number,
+            interface: interface_name,
+            errno: Errno::new(errno),
+        })?;
+        return lock(socket, interface, ether_type, (group, also)).map_err(|(step, errno)| failed(step)(errno));
+    }
     match syscall::packet_socket() {
-        Ok(socket) => lock(socket, interface, ether_type, group).map_err(|(step, errno)| failed(step)(errno)),
+        Ok(socket) => lock(socket, interface, ether_type, (group, also)).map_err(|(step, errno)| failed(step)(errno)),
         Err(errno) => match std::env::var_os(SERVER).filter(|_| errno == SystemErrno::EPERM) {
             Some(path) => ask(Path::new(&path), interface, ether_type, group).map_err(|error| OpenError::Served {
                 interface: name.to_owned(),
@@ -50,9 +56,10 @@ fn lock(
     socket: OwnedFd,
     interface: &Interface,
     ether_type: EtherType,
-    group: Option<MacAddr>,
+    (group, also): (Option<MacAddr>, Option<MacAddr>),
 ) -> Result<OwnedFd, (&'static str, SystemErrno)> {
-    let program = filter::program(ether_type, interface.mac, group);
+    let groups: Vec<MacAddr> = group.into_iter().chain(also).collect();
+    let program = filter::program(ether_type, interface.mac, &groups);
     syscall::attach_filter(socket.as_fd(), &program).map_err(|errno| ("attach the frame filter", errno))?;
     syscall::lock_filter(socket.as_fd()).map_err(|errno| ("lock the frame filter", errno))?;
     Ok(socket)
@@ -134,7 +141,7 @@ impl PortServer {
         }
         let interface = Interface::find(Some(name)).map_err(io::Error::other)?;
         let socket = syscall::packet_socket().map_err(io::Error::from)?;
-        let socket = lock(socket, &interface, self.ether_type, group)
+        let socket = lock(socket, &interface, self.ether_type, (group, None))
             .map_err(|(step, errno)| io::Error::other(format!("cannot {step}: {}", Errno::new(errno))))?;
         syscall::send_descriptor(stream.as_fd(), socket.as_fd())?;
         Ok(interface.name)

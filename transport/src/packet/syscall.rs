@@ -5,6 +5,7 @@ use crate::MacAddr;
 use crate::wire::EtherType;
 use libc::{c_int, c_void, socklen_t};
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, recvmsg, sendmsg,
     socket,
@@ -16,9 +17,46 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 /// Most frames one [`send_many`] takes.
 pub(super) const SEND_MANY_FRAMES: usize = 64;
 
+/// Has the C library give memory back to the system as soon as it is freed: for a process that stays. By itself it
+/// keeps more and more of what has once been taken, megabytes for each thread.
+pub fn keep_little_memory() {
+    #[cfg(target_env = "gnu")]
+    for (parameter, bytes) in [(libc::M_MMAP_THRESHOLD, 256 << 10), (libc::M_TRIM_THRESHOLD, 128 << 10)] {
+        // SAFETY: mallopt(3) changes how memory is taken from now on, and touches none that is.
+        unsafe { libc::mallopt(parameter, bytes) };
+    }
+}
+
 /// A packet socket of protocol 0: it receives nothing until it is bound.
 pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
     socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)
+}
+
+/// Another descriptor of a packet socket that this process was left, with `number` as its first.
+///
+/// # Errors
+/// EBADF if it is none; ENOTSOCK or EPROTOTYPE if it is something else.
+pub(super) fn inherited_packet_socket(number: RawFd) -> nix::Result<OwnedFd> {
+    // SAFETY: fcntl looks at the descriptor's number alone, and a new one is this function's.
+    let again = Errno::result(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
+    // SAFETY: `again` was made just now, and nobody else knows it.
+    let socket = unsafe { OwnedFd::from_raw_fd(again) };
+    let is = |option, value| socket_option(socket.as_fd(), option).map(|has| has == value);
+    if !is(libc::SO_DOMAIN, libc::AF_PACKET)? || !is(libc::SO_TYPE, libc::SOCK_RAW)? {
+        return Err(Errno::EPROTOTYPE);
+    }
+    fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok(socket)
+}
+
+/// A number that the kernel says of a socket.
+fn socket_option(fd: BorrowedFd, option: c_int) -> nix::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut length = size_of::<c_int>() as socklen_t;
+    // SAFETY: `value` is as long as `length` says, and both outlive the call.
+    let result =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, option, (&raw mut value).cast(), &raw mut length) };
+    Errno::result(result).map(|_| value)
 }
 
 /// Binds to the interface, and begins receiving frames of `ether_type`; without one, the socket goes on receiving

@@ -34,6 +34,7 @@ mod read_ahead;
 mod report;
 mod select_ahead;
 mod storage;
+mod usher;
 mod write_behind;
 mod writer;
 
@@ -48,11 +49,13 @@ pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, Reader, read_ahead};
 pub use report::{ReceiveReport, SendReport};
 pub use storage::{Offered, Output, Storage, StorageError, is_full};
+pub use usher::Usher;
 pub use write_behind::{WriteBehind, write_behind};
 pub use writer::Writer;
 
 use super::application::{Receiving, Sending, Sink, Source};
 use super::{Outcome, Receiver, Root, Standing, Station};
+use crate::census;
 use crate::membership::live::{Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Waker, drive};
@@ -66,6 +69,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::{self, Scope};
 use std::time::Duration;
+use usher::Ushered;
 
 /// An open port, on which sessions of one group are held one after the other.
 ///
@@ -163,6 +167,8 @@ impl Session {
         let mut port = PortConfig::new(options.ether_type);
         // As long as others wait for this host.
         port.outage_limit = options.timing.dead + options.timing.patience;
+        port.inherited = options.port_fd;
+        port.also = options.about.as_ref().map(|_| census::address());
         options.start.iter().for_each(|start| start.watch(&waker));
         let opening = Opening {
             interface: options.interface.as_deref(),
@@ -262,6 +268,7 @@ impl Session {
         let mut teller = Teller::new(options, form, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         let mut timed_out = false;
+        let mut ushered = Ushered::new(options.usher.as_ref());
         drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
             if options.cancel.is_cancelled() || timed_out {
@@ -272,6 +279,7 @@ impl Session {
                 receiving.handle_event(now, event);
                 watcher.tell(|| receiver.farewell(RECEIVER_ENDED));
             }
+            ushered.turn(receiver, now);
             receiving.turn(receiver, now);
             teller.receiver_moved(receiver, now);
             if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -1,7 +1,8 @@
 //! What a session is told.
 
-use super::{Cancel, Error, LastWords, Progress, Start};
+use super::{Cancel, Error, LastWords, Progress, Start, Usher};
 use crate::Preset;
+use crate::census::About;
 use crate::membership::live::host::processors;
 use crate::session::ledger::Form;
 use crate::session::{ContentKind, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
@@ -9,7 +10,7 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::packet::thread_time;
 use ethbcast_transport::wire::EtherType;
-use ethbcast_transport::{Tuning, with_defaults};
+use ethbcast_transport::{MacAddr, Tuning, with_defaults};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,8 @@ with_defaults! {
         pub host: Option<String> = None,
         /// The EtherType; all hosts of a group must use the same.
         pub ether_type: EtherType = EtherType::DEFAULT,
+        /// A packet socket that was opened for this process by one that may, by its number; without it, one is opened.
+        pub port_fd: Option<i32> = None,
         /// The MTU to send with, in bytes; without it, the interface's.
         pub mtu_bytes: Option<u32> = None,
         /// With so many receivers a sender starts at once.
@@ -43,6 +46,13 @@ with_defaults! {
         /// A receiver ends when the first sender turns it away, gives up or has started without it; if not, it waits
         /// for the next.
         pub once: bool = false,
+        /// What a receiver says of this host to those who ask who listens ([`census`](crate::census)); without it, it
+        /// does not answer them.
+        pub about: Option<About> = None,
+        /// Decides when a receiver may ask a sender; without it, whenever one invites.
+        pub usher: Option<Arc<dyn Usher>> = None,
+        /// Senders and sessions that a receiver has had, or will not have: their invitations say nothing to it.
+        pub had: Vec<(MacAddr, u32)> = Vec::new(),
         /// How long to wait for the others; without it, a sender waits a minute, a receiver as long as it takes.
         pub max_wait: Option<Duration> = None,
         /// How the bytes travel.
@@ -191,6 +201,9 @@ impl Options {
             patience: self.max_wait,
             once: self.once,
             processors: Some(processors(thread_time)),
+            by_leave: self.usher.is_some(),
+            had: self.had.clone(),
+            about: self.about.clone(),
             timing: self.timing,
             tuning: port.clone(),
             ..ReceiverConfig::new(station.clone(), nonce)
@@ -201,7 +214,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ethbcast_transport::{MacAddr, Policy};
+    use ethbcast_transport::Policy;
 
     #[test]
     fn a_protocol_leaves_the_buffer_as_large_as_the_ring() {

@@ -1,10 +1,11 @@
 //! What a receiver is told at its creation.
 
+use crate::census::About;
 use crate::measure::Processors;
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
 use crate::session::message::{HOLDS, Message};
-use ethbcast_transport::Tuning;
+use ethbcast_transport::{MacAddr, Tuning};
 use std::time::Duration;
 
 /// What a receiver is told at its creation; [`new`](ReceiverConfig::new) has an answer to all that need not be asked.
@@ -26,6 +27,12 @@ pub struct ReceiverConfig {
     pub patience: Option<Duration>,
     /// End when the first root says no, gives up or starts without this host; if not, another is waited for.
     pub once: bool,
+    /// A root is asked only when the user [admits](super::Receiver::admit) its session.
+    pub by_leave: bool,
+    /// Roots and sessions that this host has had: their invitations say nothing to it.
+    pub had: Vec<(MacAddr, u32)>,
+    /// What this host says of itself to those who ask who listens; without it, it does not answer them.
+    pub about: Option<About>,
     /// The engine's numbers; the root's view decides the policy.
     pub tuning: Tuning,
     /// The session's clockwork.
@@ -37,7 +44,22 @@ impl ReceiverConfig {
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
         let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
-        ReceiverConfig { station, nonce, free_bytes, form, holds, processors, patience, once, tuning, timing }
+        let (by_leave, had, about) = (false, Vec::new(), None);
+        ReceiverConfig {
+            station,
+            nonce,
+            free_bytes,
+            form,
+            holds,
+            processors,
+            patience,
+            once,
+            by_leave,
+            had,
+            about,
+            tuning,
+            timing,
+        }
     }
 
     /// What asks a root to take this host in.

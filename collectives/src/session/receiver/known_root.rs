@@ -27,6 +27,10 @@ impl KnownRoot {
         self.mac
     }
 
+    pub(super) fn session(&self) -> u32 {
+        self.session
+    }
+
     /// Whether a frame is of its session, from its own address.
     pub(super) fn sent(&self, frame: &Frame<'_>) -> bool {
         self.mac == frame.source && self.session == frame.header.session

@@ -3,33 +3,34 @@
 //! Here is what its user and its driver see. It is `waiting` for a session, `joining` one, and then `running` as a
 //! member; each phase has its own fields and timers.
 
+mod admission;
 mod config;
 mod event;
 mod fetching;
 mod givers;
 mod joining;
 mod known_root;
+mod machine;
 mod needing;
 mod roots;
 mod running;
 mod waiting;
 
+pub use admission::Admission;
 pub use config::ReceiverConfig;
 pub use event::{Arrival, End, ReceiverEvent};
 
 use super::ControlMemory;
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
-use super::is_of_stream;
 use super::message::{Done, Message, Needs, Outcome, Stage, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
-use crate::measure::kind::PROBE;
+use crate::census::Answerer;
 use crate::membership::ControlStats;
-use crate::membership::timers::Wait;
 use ethbcast_transport::stream::{Ending, StreamStats};
-use ethbcast_transport::wire::{self, Rank};
-use ethbcast_transport::{Deadline, Instant, Machine, Part};
+use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Instant, MacAddr};
 use known_root::KnownRoot;
 use running::Running;
 use std::ops::Range;
@@ -53,6 +54,9 @@ pub struct Receiver {
     /// The root that this host has asked.
     root: Option<KnownRoot>,
     other_builds: OtherBuilds,
+    began: Instant,
+    /// Who has asked who listens.
+    answerer: Answerer,
 }
 
 impl Receiver {
@@ -68,6 +72,8 @@ impl Receiver {
             phase: Phase::Waiting(Box::new(Waiting::new(now))),
             root: None,
             other_builds: OtherBuilds::default(),
+            began: now,
+            answerer: Answerer::default(),
         }
     }
 
@@ -111,6 +117,37 @@ impl Receiver {
             Phase::Ended(None) => 0,
         };
         ControlMemory { view_bytes, ..self.endpoint.memory() }
+    }
+
+    /// How it stands with the user's leave to ask a root, where [one is needed](ReceiverConfig::by_leave).
+    pub fn admission(&self) -> Admission {
+        match &self.phase {
+            Phase::Waiting(waiting) => waiting.admission(),
+            Phase::Running(_) => Admission::Given,
+            Phase::Ended(_) => Admission::None,
+        }
+    }
+
+    /// Gives the leave that is [wanted](Admission::Wanted).
+    pub fn admit(&mut self, now: Instant) {
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            waiting.admit(now);
+        }
+    }
+
+    /// Whether somebody is to be answered who asks who listens: the room there is should be known.
+    pub fn is_asked_who(&self) -> bool {
+        self.answerer.next().is_some()
+    }
+
+    /// There is room for so many bytes by now.
+    pub fn set_free_bytes(&mut self, free_bytes: u64) {
+        self.endpoint.config_mut().free_bytes = free_bytes;
+    }
+
+    /// The address and session of the root that this host has asked.
+    pub fn asked(&self) -> Option<(MacAddr, u32)> {
+        self.root.as_ref().map(|root| (root.mac(), root.session()))
     }
 
     /// This host's rank, once it is a member.
@@ -276,96 +313,5 @@ impl Receiver {
                 self.phase = Phase::Running(Box::new(running));
             }
         }
-    }
-}
-
-impl Machine for Receiver {
-    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        let frame = match wire::parse(frame) {
-            Ok(frame) => frame,
-            Err(why) => {
-                self.endpoint.count_malformed();
-                let other = self.other_builds.hear(frame, why);
-                other.into_iter().for_each(|other| self.endpoint.tell(ReceiverEvent::OtherVersion(other)));
-                return;
-            }
-        };
-        if let Phase::Waiting(waiting) = &mut self.phase {
-            let step = waiting.handle_frame(now, &frame, &mut self.root, &mut self.endpoint);
-            self.go_on(now, step);
-            return;
-        }
-        let of_stream = is_of_stream(&frame);
-        let named = || self.view().is_some_and(|view| view.names(frame.header.rank, frame.source));
-        let from_member = of_stream && named();
-        let session = self.endpoint.identity().session;
-        let Some(root) = self.root.as_mut().filter(|_| session == frame.header.session) else {
-            self.endpoint.count_stranger();
-            return;
-        };
-        if frame.source == root.mac() {
-            root.hear(now);
-        } else if !from_member {
-            self.endpoint.count_stranger();
-            return;
-        }
-        match &mut self.phase {
-            Phase::Running(running) if of_stream => {
-                running.on_stream_frame(now, &frame, root.mac(), &mut self.endpoint);
-            }
-            Phase::Running(running) if frame.header.kind == PROBE => running.on_probe(now, &frame),
-            _ if of_stream => {}
-            _ => {
-                if let Some(message) = self.endpoint.read(&frame) {
-                    self.on_control(now, message);
-                }
-            }
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        let timing = self.endpoint.config().timing;
-        let end = match (&mut self.phase, &mut self.root) {
-            (Phase::Waiting(waiting), root) => waiting.handle_timeout(now, root, &mut self.endpoint),
-            (Phase::Running(running), Some(root)) => {
-                let end = running.handle_timeout(now, (root.mac(), root.silence(now)), &mut self.endpoint);
-                let limit = timing.dead + timing.patience;
-                root.watch(now, limit, &mut self.endpoint);
-                let silent = root.silence(now) >= limit;
-                if silent {
-                    // Nobody hears what is still to be said, and it may be that it cannot be sent.
-                    self.endpoint.silence();
-                }
-                if silent { Some(running.end(End::RootSilent)) } else { end }
-            }
-            _ => None,
-        };
-        end.into_iter().for_each(|end| self.end(end));
-    }
-
-    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
-            Phase::Waiting(waiting) => waiting.poll_transmit(now, buffer),
-            Phase::Running(running) => running.poll_transmit(now, buffer, &mut self.endpoint),
-            Phase::Ended(_) => None,
-        })
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let config = self.endpoint.config();
-        let limit = config.timing.dead + config.timing.patience;
-        match &self.phase {
-            Phase::Waiting(waiting) => waiting.poll_timeout(config),
-            Phase::Running(running) => {
-                let silence =
-                    self.root.as_ref().map(|root| Wait::Silence.at(root.silent_at(limit).min(root.missed_at())));
-                running.poll_timeout(now).into_iter().chain(silence).min()
-            }
-            Phase::Ended(_) => None,
-        }
-    }
-
-    fn is_urgent(&self) -> bool {
-        self.streams().is_some_and(Part::is_urgent)
     }
 }

@@ -3,7 +3,7 @@
 use super::joining::Joining;
 use super::known_root::KnownRoot;
 use super::roots::{Heard, Roots};
-use super::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
+use super::{Admission, End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::measure::kind::PROBE;
 use crate::membership::Timing;
 use crate::membership::timers::Wait;
@@ -27,6 +27,7 @@ pub(super) struct Waiting {
     /// Until then others are waited for, once there is a root that may be asked.
     decide_at: Option<Instant>,
     joining: Option<Box<Joining>>,
+    admission: Admission,
     /// The address and session that were asked last.
     asked: Option<(MacAddr, u32)>,
     /// Why the last root that was asked did not take this host.
@@ -47,7 +48,19 @@ impl Waiting {
     /// Waits from `now` on.
     pub(super) fn new(now: Instant) -> Waiting {
         let (roots, decide_at, joining, asked, left_out) = (Roots::default(), None, None, None, None);
-        Waiting { began: now, roots, decide_at, joining, asked, left_out }
+        Waiting { began: now, roots, decide_at, joining, admission: Admission::None, asked, left_out }
+    }
+
+    /// How it stands with the user's leave to ask a root.
+    pub(super) fn admission(&self) -> Admission {
+        self.admission
+    }
+
+    /// The root that invites may be asked.
+    pub(super) fn admit(&mut self, now: Instant) {
+        if self.admission == Admission::Wanted {
+            (self.admission, self.decide_at) = (Admission::Given, Some(now));
+        }
     }
 
     /// Bytes of the parts of views that are here.
@@ -114,7 +127,8 @@ impl Waiting {
     ) -> Option<End> {
         let message = endpoint.read(frame)?;
         let Message::Announce { group, host, .. } = &message else { return None };
-        if *group != endpoint.station().group {
+        let had = (frame.source, frame.header.session);
+        if *group != endpoint.station().group || endpoint.config().had.contains(&had) {
             return None;
         }
         let heard = self.roots.hear(now, (frame.source, frame.header.session), &message, bound);
@@ -142,7 +156,10 @@ impl Waiting {
     /// Asks the root whose turn it is.
     fn ask(&mut self, now: Instant, known: &mut Option<KnownRoot>, endpoint: &mut ReceiverEndpoint) {
         (self.decide_at, self.joining, *known) = (None, None, None);
-        let Some(root) = self.roots.choose(now, endpoint.config().timing.forgotten) else { return };
+        let Some(root) = self.roots.choose(now, endpoint.config().timing.forgotten) else {
+            self.admission = Admission::None;
+            return;
+        };
         log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
         endpoint.enter(root.session);
         *known = Some(KnownRoot::new(now, root.mac, root.session));
@@ -171,7 +188,7 @@ impl Waiting {
             _ => ASK_LATER,
         };
         self.roots.close(joining.root().mac, now + again);
-        (self.decide_at, *known) = (None, None);
+        (self.decide_at, self.admission, *known) = (None, Admission::None, None);
         self.stay_out(joining.root().host.clone(), why, endpoint)
     }
 
@@ -212,7 +229,12 @@ impl Waiting {
                 joining.handle_timeout(now, root.mac(), endpoint);
             }
         } else if self.decide_at.is_some_and(|at| at <= now) {
-            self.ask(now, known, endpoint);
+            if endpoint.config().by_leave && self.admission != Admission::Given {
+                // Whether a root still invites by then is looked at when leave is given.
+                (self.decide_at, self.admission) = (None, Admission::Wanted);
+            } else {
+                self.ask(now, known, endpoint);
+            }
         }
         self.is_out_of_patience(now, endpoint.config()).then(|| self.left_out.take().unwrap_or(End::NobodyThere))
     }

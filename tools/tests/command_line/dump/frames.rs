@@ -1,5 +1,6 @@
 //! Frames of every kind, and captures of them.
 
+use ethbcast_collectives::census::{About, Answer, Busy, LastSession, Question, kind};
 use ethbcast_collectives::session::{
     ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Piece, Refusal, Stage, Standing,
     Status, Trailer, Verdict, View, ViewMember,
@@ -10,6 +11,7 @@ use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{
     AckBody, EtherType, Flags, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId,
 };
+use std::time::Duration;
 
 const ROOT: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 1);
 const MEMBER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 2);
@@ -156,6 +158,30 @@ pub fn every_message() -> Vec<OnWire> {
         )
     };
     frames.extend(messages(digest).into_iter().map(control));
+    frames.extend(census());
+    frames
+}
+
+/// Who listens, and two answers: all that can be said, and as little.
+fn census() -> Vec<OnWire> {
+    let question = Question { nonce: 7, spread: Duration::from_millis(150), group: "ethbcast".to_owned() };
+    let last = LastSession { is_delivered: true, source: "größe.iso".to_owned(), seconds_ago: 77 };
+    let about = About { version: "ethbcast 0.1.0".to_owned(), megabits_per_second: Some(10_000), last: Some(last) };
+    let full = Answer {
+        nonce: 7,
+        group: "ethbcast".to_owned(),
+        host: "n1".to_owned(),
+        mtu_bytes: 1500,
+        free_bytes: Some(1 << 40),
+        busy: Busy::Receiving,
+        bytes: 9,
+        size: Some(70_000),
+        about,
+    };
+    let bare =
+        Answer { free_bytes: None, size: None, busy: Busy::Waiting, about: About::default(), bytes: 0, ..full.clone() };
+    let mut frames = vec![frame(kind::WHO, |header| header.rank = Rank::NONE, &question.encode())];
+    frames.extend([full, bare].map(|answer| frame(kind::HERE, |header| header.rank = Rank::NONE, &answer.encode())));
     frames
 }
 

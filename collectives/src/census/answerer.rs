@@ -1,0 +1,74 @@
+//! The end that answers.
+
+use super::Question;
+use super::kind::WHO;
+use crate::membership::Station;
+use crate::membership::timers::Wait;
+use crate::membership::timing::jitter;
+use ethbcast_transport::wire::Frame;
+use ethbcast_transport::{Deadline, Instant, MacAddr};
+use std::time::Duration;
+
+/// Who asks may be anybody: so many are answered at a time, and others not.
+const MOST_ASKERS: usize = 16;
+/// Between two answers of one receiver, whoever asks.
+const BETWEEN: Duration = Duration::from_millis(10);
+
+/// Answers that are due.
+#[derive(Clone, Debug, Default)]
+pub struct Answerer {
+    due: Vec<Due>,
+    /// Not before this moment.
+    next: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    at: Instant,
+    to: MacAddr,
+    nonce: u64,
+}
+
+impl Answerer {
+    /// Takes a WHO that may be meant for this host; false if it is malformed.
+    pub fn hear(&mut self, now: Instant, frame: &Frame<'_>, station: &Station) -> bool {
+        if frame.header.kind != WHO {
+            return false;
+        }
+        let Some(question) = Question::decode(frame.payload) else { return false };
+        let is_meant = question.group.is_empty() || question.group == station.group;
+        if !is_meant || frame.source.is_multicast() {
+            return true;
+        }
+        let own = station.mac.octets().into_iter().fold(0_u64, |seed, octet| seed << 8 | u64::from(octet));
+        let of_group = station.group_mac.octets()[5];
+        let at = now + jitter(question.spread, question.nonce ^ own ^ u64::from(of_group) << 48);
+        let due = Due { at, to: frame.source, nonce: question.nonce };
+        let has_room = self.due.len() < MOST_ASKERS;
+        match self.due.iter_mut().find(|due| due.to == frame.source) {
+            // Who asks again before the answer has gone gets it when it was due.
+            Some(waiting) => *waiting = Due { at: waiting.at.min(at), ..due },
+            None if has_room => self.due.push(due),
+            None => {}
+        }
+        true
+    }
+
+    /// Whom to answer now, and which question.
+    pub fn poll(&mut self, now: Instant) -> Option<(MacAddr, u64)> {
+        if self.next.is_some_and(|next| now < next) {
+            return None;
+        }
+        let first = self.due.iter().enumerate().min_by_key(|(_, due)| due.at);
+        let (at, _) = first.filter(|(_, due)| due.at <= now)?;
+        let Due { to, nonce, .. } = self.due.swap_remove(at);
+        self.next = Some(now + BETWEEN);
+        Some((to, nonce))
+    }
+
+    /// When the next answer is due.
+    pub fn next(&self) -> Option<Deadline> {
+        let at = self.due.iter().map(|due| due.at).min()?;
+        Some(Wait::Announce.at(self.next.map_or(at, |next| at.max(next))))
+    }
+}

@@ -1,0 +1,135 @@
+//! The end that asks.
+
+use super::kind::{HERE, WHO};
+use super::{Answer, Question, address};
+use crate::membership::timers::Wait;
+use ethbcast_transport::wire::{self, Identity};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// More than so many are not kept: whoever invents receivers by the thousand takes no more memory.
+const MOST: usize = 65_536;
+/// Between two questions of one round.
+const ASK_EVERY: Duration = Duration::from_millis(300);
+/// Answers are spread over so long at least; and so much longer for each receiver that is known.
+const LEAST_SPREAD: Duration = Duration::from_millis(50);
+const SPREAD_EACH: Duration = Duration::from_micros(200);
+/// A receiver that has not answered for so many rounds is not there any more.
+const FORGOTTEN_AFTER: u32 = 2;
+
+/// A receiver that has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// Its address.
+    pub mac: MacAddr,
+    /// What it says of itself.
+    pub answer: Answer,
+    /// The round of its last answer.
+    round: u32,
+}
+
+/// Asks in rounds who listens.
+#[derive(Debug)]
+pub struct Asker {
+    identity: Identity,
+    group: String,
+    /// How long a round lasts.
+    wait: Duration,
+    nonce: u64,
+    round: u32,
+    round_began: Instant,
+    /// When to ask next.
+    ask_at: Instant,
+    asks: bool,
+    found: BTreeMap<(MacAddr, String), Present>,
+    /// Answers for which there was no room.
+    lost: u64,
+}
+
+impl Asker {
+    /// Asks from `now` on; each round takes so long. `nonce` is drawn at random. An empty group is all groups.
+    pub fn new(now: Instant, identity: Identity, group: &str, wait: Duration, nonce: u64) -> Asker {
+        Asker {
+            identity,
+            group: group.to_owned(),
+            wait,
+            nonce,
+            round: 0,
+            round_began: now,
+            ask_at: now,
+            asks: false,
+            found: BTreeMap::new(),
+            lost: 0,
+        }
+    }
+
+    /// How many rounds are over.
+    pub fn rounds(&self) -> u32 {
+        self.round
+    }
+
+    /// Who is there, by address and group.
+    pub fn present(&self) -> impl Iterator<Item = &Present> {
+        self.found.values()
+    }
+
+    /// Answers for which there was no room.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    fn spread(&self) -> Duration {
+        LEAST_SPREAD + SPREAD_EACH * self.found.len().min(MOST) as u32
+    }
+
+    /// The question's number in this round: an answer that is late belongs to none.
+    fn number(&self) -> u64 {
+        self.nonce.wrapping_add(u64::from(self.round))
+    }
+}
+
+impl Machine for Asker {
+    fn handle_frame(&mut self, _now: Instant, frame: &[u8]) {
+        let Ok(frame) = wire::parse(frame) else { return };
+        if frame.header.kind != HERE || frame.source.is_multicast() {
+            return;
+        }
+        let Some(answer) = Answer::decode(frame.payload).filter(|answer| answer.nonce == self.number()) else { return };
+        let (key, round) = ((frame.source, answer.group.clone()), self.round);
+        if self.found.len() >= MOST && !self.found.contains_key(&key) {
+            self.lost += 1;
+            return;
+        }
+        self.found.insert(key, Present { mac: frame.source, answer, round });
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if now.since(self.round_began) >= self.wait {
+            self.round += 1;
+            (self.round_began, self.ask_at) = (now, now);
+            let round = self.round;
+            self.found.retain(|_, present| round - present.round <= FORGOTTEN_AFTER);
+        }
+        if self.ask_at <= now {
+            self.asks = true;
+            self.ask_at = now + ASK_EVERY.max(self.spread());
+        }
+    }
+
+    fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        if !std::mem::take(&mut self.asks) {
+            return None;
+        }
+        let question = Question { nonce: self.number(), spread: self.spread(), group: self.group.clone() };
+        Some(self.identity.write(buffer, address(), &self.identity.header(WHO), &question.encode()))
+    }
+
+    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+        Some(Wait::Announce.at(self.ask_at.min(self.round_began + self.wait)))
+    }
+
+    fn is_urgent(&self) -> bool {
+        false
+    }
+}

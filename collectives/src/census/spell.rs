@@ -1,0 +1,38 @@
+//! What the question and the answer say, for those who look at frames.
+
+use super::kind::{HERE, WHO};
+use super::{Answer, Question};
+use ethbcast_transport::wire::{Fields, Frame, Spelled};
+
+/// What a WHO or HERE says; `None` if it is of another kind.
+pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
+    let (kind, fields) = match frame.header.kind {
+        WHO => ("WHO", Question::decode(frame.payload).map(question)),
+        HERE => ("HERE", Answer::decode(frame.payload).map(answer)),
+        _ => return None,
+    };
+    Some(Spelled { kind, fields })
+}
+
+fn question(question: Question) -> Fields {
+    let Question { nonce, spread, group } = question;
+    Fields::default()
+        .text("nonce", format!("{nonce:016x}"))
+        .number("spread_ms", spread.as_millis() as u64)
+        .text("group", group)
+}
+
+fn answer(answer: Answer) -> Fields {
+    let Answer { nonce, group, host, mtu_bytes, free_bytes, busy, bytes, size, about } = answer;
+    let fields = Fields::default().text("nonce", format!("{nonce:016x}")).text("busy", busy.word());
+    let fields = fields.number("mtu", mtu_bytes).perhaps("megabits", about.megabits_per_second);
+    let fields = fields.perhaps("free_bytes", free_bytes).number("came_bytes", bytes).perhaps("size", size);
+    let fields = fields.text("group", group).text("host", host).text("build", about.version);
+    match about.last {
+        None => fields,
+        Some(last) => {
+            let word = if last.is_delivered { "delivered" } else { "failed" };
+            fields.text("last", word).number("seconds_ago", last.seconds_ago).text("source", last.source)
+        }
+    }
+}

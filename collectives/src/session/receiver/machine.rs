@@ -1,0 +1,193 @@
+//! The receiver as its driver sees it.
+
+use super::{End, Phase, Receiver, ReceiverEvent};
+use crate::census::kind::{HERE, WHO};
+use crate::census::{Answer, Busy};
+use crate::measure::kind::PROBE;
+use crate::membership::timers::Wait;
+use crate::session::is_of_stream;
+use ethbcast_transport::{Deadline, Instant, Machine, Part, wire};
+
+impl Machine for Receiver {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        let frame = match wire::parse(frame) {
+            Ok(frame) => frame,
+            Err(why) => {
+                self.endpoint.count_malformed();
+                let other = self.other_builds.hear(frame, why);
+                other.into_iter().for_each(|other| self.endpoint.tell(ReceiverEvent::OtherVersion(other)));
+                return;
+            }
+        };
+        if frame.header.kind == WHO && self.endpoint.config().about.is_some() {
+            if !self.answerer.hear(now, &frame, self.endpoint.station()) {
+                self.endpoint.count_malformed();
+            }
+            return;
+        }
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            let step = waiting.handle_frame(now, &frame, &mut self.root, &mut self.endpoint);
+            self.go_on(now, step);
+            return;
+        }
+        let of_stream = is_of_stream(&frame);
+        let named = || self.view().is_some_and(|view| view.names(frame.header.rank, frame.source));
+        let from_member = of_stream && named();
+        let session = self.endpoint.identity().session;
+        let Some(root) = self.root.as_mut().filter(|_| session == frame.header.session) else {
+            self.endpoint.count_stranger();
+            return;
+        };
+        if frame.source == root.mac() {
+            root.hear(now);
+        } else if !from_member {
+            self.endpoint.count_stranger();
+            return;
+        }
+        match &mut self.phase {
+            Phase::Running(running) if of_stream => {
+                running.on_stream_frame(now, &frame, root.mac(), &mut self.endpoint);
+            }
+            Phase::Running(running) if frame.header.kind == PROBE => running.on_probe(now, &frame),
+            _ if of_stream => {}
+            _ => {
+                if let Some(message) = self.endpoint.read(&frame) {
+                    self.on_control(now, message);
+                }
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        let timing = self.endpoint.config().timing;
+        let end = match (&mut self.phase, &mut self.root) {
+            (Phase::Waiting(waiting), root) => waiting.handle_timeout(now, root, &mut self.endpoint),
+            (Phase::Running(running), Some(root)) => {
+                let end = running.handle_timeout(now, (root.mac(), root.silence(now)), &mut self.endpoint);
+                let limit = timing.dead + timing.patience;
+                root.watch(now, limit, &mut self.endpoint);
+                let silent = root.silence(now) >= limit;
+                if silent {
+                    // Nobody hears what is still to be said, and it may be that it cannot be sent.
+                    self.endpoint.silence();
+                }
+                if silent { Some(running.end(End::RootSilent)) } else { end }
+            }
+            _ => None,
+        };
+        end.into_iter().for_each(|end| self.end(end));
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let first = self.endpoint.poll_transmit(now, buffer).or_else(|| self.answer(now, buffer));
+        first.or_else(|| match &mut self.phase {
+            Phase::Waiting(waiting) => waiting.poll_transmit(now, buffer),
+            Phase::Running(running) => running.poll_transmit(now, buffer, &mut self.endpoint),
+            Phase::Ended(_) => None,
+        })
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let config = self.endpoint.config();
+        let limit = config.timing.dead + config.timing.patience;
+        let own = match &self.phase {
+            Phase::Waiting(waiting) => waiting.poll_timeout(config),
+            Phase::Running(running) => {
+                let silence =
+                    self.root.as_ref().map(|root| Wait::Silence.at(root.silent_at(limit).min(root.missed_at())));
+                running.poll_timeout(now).into_iter().chain(silence).min()
+            }
+            // Who has left answers nobody.
+            Phase::Ended(_) => return None,
+        };
+        own.into_iter().chain(self.answerer.next()).min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.streams().is_some_and(Part::is_urgent)
+    }
+}
+
+impl Receiver {
+    /// Answers who asks who listens.
+    fn answer(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let (to, nonce) = self.answerer.poll(now)?;
+        let body = self.describe(now, nonce)?.encode();
+        let identity = self.endpoint.identity();
+        Some(identity.write(buffer, to, &identity.header(HERE), &body))
+    }
+
+    /// What this host says of itself.
+    fn describe(&self, now: Instant, nonce: u64) -> Option<Answer> {
+        let config = self.endpoint.config();
+        let mut about = config.about.clone()?;
+        if let Some(last) = &mut about.last {
+            let since = u32::try_from(now.since(self.began).as_secs()).unwrap_or(u32::MAX);
+            last.seconds_ago = last.seconds_ago.saturating_add(since);
+        }
+        let busy = match (&self.phase, &self.root) {
+            (Phase::Running(_), _) => Busy::Receiving,
+            (_, Some(_)) => Busy::Joining,
+            _ => Busy::Waiting,
+        };
+        let size = self.view().and_then(|view| view.size);
+        let came = |streams: &super::Blocks| streams.frames() * streams.payload_bytes() as u64;
+        let came = self.streams().map_or(0, came).min(size.unwrap_or(u64::MAX));
+        let station = self.endpoint.station();
+        Some(Answer {
+            nonce,
+            group: station.group.clone(),
+            host: station.host.clone(),
+            mtu_bytes: station.mtu_bytes,
+            free_bytes: Some(config.free_bytes).filter(|&bytes| bytes != u64::MAX),
+            busy,
+            bytes: config.form.content_bytes(came),
+            size: size.map(|bytes| config.form.content_bytes(bytes)),
+            about,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::census::{About, LastSession, Question, address};
+    use crate::membership::Station;
+    use crate::session::ReceiverConfig;
+    use ethbcast_transport::MacAddr;
+    use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
+    use std::time::Duration;
+
+    const ASKER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 9);
+
+    /// What a receiver answers that is asked after so many seconds.
+    fn asked(about: Option<About>, seconds: u64) -> Option<Answer> {
+        let station = Station::new("g", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let config = ReceiverConfig { about, free_bytes: 77, ..ReceiverConfig::new(station.clone(), 1) };
+        let mut receiver = Receiver::new(Instant::START, config);
+        let now = Instant::START + Duration::from_secs(seconds);
+        let identity = Station { mac: ASKER, ..station }.identity(0, Rank::NONE);
+        let question = Question { nonce: 5, spread: Duration::from_millis(50), group: String::new() }.encode();
+        let mut frame = vec![0; OVERHEAD_BYTES + question.len()];
+        let length = identity.write(&mut frame, address(), &identity.header(WHO), &question);
+        receiver.handle_frame(now, &frame[..length]);
+        let due = receiver.poll_timeout(now).filter(|_| receiver.is_asked_who())?;
+        assert!(due.at <= now + Duration::from_millis(50), "within the spread");
+        let mut buffer = [0; 1514];
+        let length = receiver.poll_transmit(due.at, &mut buffer)?;
+        let answer = wire::parse(&buffer[..length]).expect("a frame");
+        assert_eq!((answer.header.kind, &buffer[..6]), (HERE, &ASKER.octets()[..]));
+        assert_eq!(receiver.poll_transmit(due.at, &mut [0; 1514]), None, "once");
+        Answer::decode(answer.payload)
+    }
+
+    #[test]
+    fn a_receiver_that_has_something_to_say_of_itself_answers_and_another_does_not() {
+        let last = LastSession { is_delivered: true, source: "file".to_owned(), seconds_ago: 10 };
+        let about = About { last: Some(last), ..About::default() };
+        let answer = asked(Some(about), 100).expect("it answers");
+        assert_eq!((answer.nonce, answer.busy, answer.free_bytes, answer.size), (5, Busy::Waiting, Some(77), None));
+        assert_eq!(answer.about.last.map(|last| last.seconds_ago), Some(110), "it has waited since");
+        assert_eq!(asked(None, 1), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! The arguments of `ethbcast cp`.
+
+use super::{WireArgs, seconds};
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// `ethbcast cp`.
+#[derive(Debug, Args)]
+pub struct CpArgs {
+    /// What all commands on the wire share.
+    #[command(flatten)]
+    pub wire: WireArgs,
+    /// To these hosts, such as n[1-31], rack[1-4]n[0-9] or @group (as ClusterShell's `nodeset` knows it). Without it
+    /// and without HOSTS:, those of the Slurm job (SLURM_JOB_NODELIST).
+    #[arg(short = 'w', long, value_name = "NODESET")]
+    pub nodes: Option<String>,
+    /// How long to look for the hosts that serve, and to wait for those to join.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
+    pub max_wait: f64,
+    /// How the bytes travel: auto, or a way as `send` knows it.
+    #[arg(long, value_name = "VIA", default_value = "auto")]
+    pub via: String,
+    /// The cluster's switches and hosts; without it all hosts are taken to be on one switch.
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+    /// For sbcast's and cp's sake: modes and times are kept anyway.
+    #[arg(short = 'p', long)]
+    pub preserve: bool,
+    /// For sbcast's and cp's sake: what is replaced is decided by the hosts (`recv --serve --force`).
+    #[arg(short = 'f', long)]
+    pub force: bool,
+    /// For sbcast's and clush's sake: how many are sent to is decided by the way that the bytes take.
+    #[arg(short = 'F', long, value_name = "N")]
+    pub fanout: Option<u32>,
+    /// A file or directory, and the hosts with the name that it gets there: `n[1-31]:`, `n[1-31]:NAME`, with -w or in a
+    /// job also NAME, or nothing.
+    #[arg(required = true, num_args = 1..=2, value_names = ["SOURCE", "HOSTS:NAME"])]
+    pub paths: Vec<OsString>,
+}

@@ -1,0 +1,160 @@
+//! Which options there are, and which of them a command line leaves to the environment and the file.
+
+use super::file::{File, Setting};
+use crate::args::{Cli, WireArgs};
+use crate::exit::{Code, fail};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+/// Options that say something only beside another: without that, they are left out.
+const ONLY_WITH: [(&str, &str); 6] = [
+    ("allow-group", "serve"),
+    ("max-sessions", "serve"),
+    ("delete", "in-place"),
+    ("min-receivers", "max-wait"),
+    ("resume", "report"),
+    ("only-missing", "report"),
+];
+/// What all commands on the wire share, and `--exec` does not set for its command with another meaning.
+const SHORT_VARIABLES: [&str; 3] = ["interface", "host", "ether-type"];
+
+/// An option that was given elsewhere than on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    name: String,
+    value: Option<String>,
+    from: String,
+}
+
+impl Given {
+    /// As the command line has it.
+    pub fn argument(&self) -> OsString {
+        match &self.value {
+            Some(value) => format!("--{}={value}", self.name).into(),
+            None => format!("--{}", self.name).into(),
+        }
+    }
+
+    /// What it is and where it comes from.
+    pub fn says(&self) -> String {
+        format!("{} ({})", self.argument().display(), self.from)
+    }
+}
+
+/// The description of all commands, ready to be asked.
+pub fn program() -> Command {
+    let mut program = Cli::command();
+    program.build();
+    program
+}
+
+/// The commands that can be configured: those that are no groups of others.
+pub fn commands(program: &Command) -> impl Iterator<Item = &Command> {
+    program.get_subcommands().filter(|command| {
+        let exempt = ["help", "config", "man", "completions"].contains(&command.get_name());
+        !exempt && !command.is_hide_set() && !command.has_subcommands()
+    })
+}
+
+/// A command's options.
+pub fn options(command: &Command) -> impl Iterator<Item = (&str, &Arg)> {
+    let named = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
+    named.filter(|(name, arg)| !arg.is_hide_set() && !["help", "version"].contains(name))
+}
+
+/// The names of the options that all commands on the wire share.
+pub fn shared() -> BTreeSet<String> {
+    let command = WireArgs::augment_args(Command::new("wire"));
+    options(&command).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The command that a command line is about, if it can be configured.
+pub fn command_of(own: &[OsString]) -> Option<String> {
+    let name = own.get(1)?.to_str()?;
+    commands(&program()).any(|command| command.get_name() == name).then(|| name.to_owned())
+}
+
+/// What the environment and the file add to a command line of this command.
+///
+/// # Errors
+/// A failure with code 2 if one is set to what it cannot be.
+pub fn added(own: &[OsString], name: &str, file: &File) -> anyhow::Result<Vec<Given>> {
+    let program = program();
+    // Whoever asks for help, or makes a mistake, is answered by the command line's reader.
+    let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(own) else { return Ok(Vec::new()) };
+    let Some((_, matches)) = matches.subcommand().filter(|(given, _)| *given == name) else { return Ok(Vec::new()) };
+    let Some(command) = program.find_subcommand(name) else { return Ok(Vec::new()) };
+    let (shared, is_given) = (shared(), |arg: &Arg| is_given(matches, arg));
+    let mut added = Vec::new();
+    for (option, arg) in options(command).filter(|(_, arg)| !is_given(arg)) {
+        let excludes = |one: &Arg, other: &Arg| {
+            command.get_arg_conflicts_with(one).into_iter().any(|excluded| excluded.get_id() == other.get_id())
+        };
+        let mut others = command.get_arguments().filter(|other| is_given(other));
+        if others.any(|other| excludes(arg, other) || excludes(other, arg)) {
+            continue;
+        }
+        if let Some((setting, from)) = setting(name, option, arg, file, shared.contains(option))? {
+            added.extend(given(option, arg, setting, &from)?);
+        }
+    }
+    let is_there = |option: &str| {
+        added.iter().any(|given: &Given| given.name == option)
+            || options(command).any(|(name, arg)| name == option && is_given(arg))
+    };
+    let lacks = |given: &Given| ONLY_WITH.iter().any(|(option, other)| given.name == *option && !is_there(other));
+    let lacking: Vec<String> = added.iter().filter(|given| lacks(given)).map(|given| given.name.clone()).collect();
+    added.retain(|given| !lacking.contains(&given.name));
+    Ok(added)
+}
+
+fn is_given(matches: &ArgMatches, arg: &Arg) -> bool {
+    matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+}
+
+/// What an option is set to, and where: by the environment first.
+fn setting(
+    command: &str,
+    option: &str,
+    arg: &Arg,
+    file: &File,
+    is_shared: bool,
+) -> anyhow::Result<Option<(Setting, String)>> {
+    let spelt = |words: &[&str]| format!("ETHBCAST_{}", words.join("_").to_uppercase().replace('-', "_"));
+    let short = SHORT_VARIABLES.contains(&option).then(|| spelt(&[option]));
+    for variable in [Some(spelt(&[command, option])), short].into_iter().flatten() {
+        let Some(value) = std::env::var_os(&variable) else { continue };
+        let Some(value) = value.to_str() else {
+            return fail(Code::Usage, format!("${variable} is no text in UTF-8: set it to one, or unset it"));
+        };
+        let setting = match value.to_lowercase().as_str() {
+            _ if takes_value(arg) => Setting::Values(vec![value.to_owned()]),
+            "1" | "true" | "yes" | "on" => Setting::Switch(true),
+            "" | "0" | "false" | "no" | "off" => Setting::Switch(false),
+            _ => return fail(Code::Usage, format!("${variable} is {value:?}: set it to 1 or 0")),
+        };
+        return Ok(Some((setting, format!("${variable}"))));
+    }
+    Ok(file.setting(command, option, is_shared).map(|(setting, place)| (setting.clone(), place)))
+}
+
+/// Whether an option has a value, or is there or not.
+pub fn takes_value(arg: &Arg) -> bool {
+    !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse | ArgAction::Count)
+}
+
+/// An option as it is to stand on the command line.
+///
+/// # Errors
+/// A failure with code 2 if it is set to what it cannot be.
+pub fn given(option: &str, arg: &Arg, setting: Setting, from: &str) -> anyhow::Result<Vec<Given>> {
+    let one = |value| Given { name: option.to_owned(), value, from: from.to_owned() };
+    match (setting, takes_value(arg)) {
+        (Setting::Switch(is_on), false) => Ok(is_on.then(|| one(None)).into_iter().collect()),
+        (Setting::Values(values), true) => Ok(values.into_iter().map(|value| one(Some(value))).collect()),
+        (_, false) => fail(Code::Usage, format!("{from}: {option} is on or off: set it to true or false")),
+        (_, true) => fail(Code::Usage, format!("{from}: {option} needs a value: a text, a number, or a list of them")),
+    }
+}

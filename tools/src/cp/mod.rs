@@ -1,0 +1,96 @@
+//! `ethbcast cp`: to hosts that serve, by name; those that do not are named, and the others have it.
+
+mod target;
+
+use crate::args::{Cli, Command, CpArgs, SendArgs};
+use crate::exit::{Code, Failure, fail, say};
+use crate::hosts::{Census, Search};
+use crate::send;
+use clap::Parser;
+use ethbcast_planning::topology::nodeset;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::time::Duration;
+use target::Target;
+
+/// Runs the command.
+///
+/// # Errors
+/// A [`Failure`] with code 1 if some hosts do not serve, or have not got it; 3 if none serves.
+pub fn run(args: &CpArgs) -> anyhow::Result<()> {
+    let Target { source, nodes, name } = Target::of(args)?;
+    if args.force {
+        word(args, "-f does nothing here: what is there is replaced where `recv --serve --force` runs");
+    }
+    if args.fanout.is_some() {
+        word(args, "--fanout does nothing here: everything is sent to all at once");
+    }
+    let own = crate::session::host_name(&args.wire);
+    let (here, wanted): (Vec<String>, Vec<String>) = nodes.into_iter().partition(|host| *host == own);
+    if !here.is_empty() {
+        word(args, &format!("{own} is this host: it is left out"));
+    }
+    if wanted.is_empty() {
+        return fail(Code::Usage, "there is no other host to copy to: name some, `ethbcast cp SOURCE n[1-31]:`");
+    }
+    let (serving, missing) = find(args, &wanted)?;
+    if serving.is_empty() {
+        let text = format!("none of {} serves group {}: {HELP}", nodeset::fold(&wanted), args.wire.group);
+        return Err(Failure::new(Code::Nobody, text).found(crate::doctor::Fault::Nobody).into());
+    }
+    if !missing.is_empty() {
+        say(format_args!("ethbcast: not serving: {}; {HELP}", nodeset::fold(&missing)));
+    }
+    send::run(send_args(args, source, &serving, name)?)?;
+    match missing.len() {
+        0 => Ok(()),
+        count => {
+            let text = format!("{count} of {} hosts do not serve: {}", wanted.len(), nodeset::fold(&missing));
+            fail(Code::SomeFailed, format!("{text}; the others have it"))
+        }
+    }
+}
+
+/// What helps where nobody serves.
+const HELP: &str = "start `ethbcast recv --serve DIR` there, or `systemctl start ethbcast-recv@INTERFACE`";
+
+fn word(args: &CpArgs, text: &str) {
+    if !args.wire.quiet {
+        say(format_args!("ethbcast: {text}"));
+    }
+}
+
+/// Which of the hosts listen in the group, and which do not.
+fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+    let search = Search {
+        interface: args.wire.interface.as_deref(),
+        group: Some(&args.wire.group),
+        ether_type: args.wire.ether_type,
+        wait: Duration::from_secs_f64(args.max_wait),
+        enough: Some(wanted),
+    };
+    let present: BTreeSet<String> =
+        Census::open(&search)?.round()?.into_iter().map(|present| present.answer.host).collect();
+    Ok(wanted.iter().cloned().partition(|host| present.contains(host)))
+}
+
+/// The `send` that does it.
+fn send_args(args: &CpArgs, source: OsString, hosts: &[String], name: Option<String>) -> anyhow::Result<SendArgs> {
+    let mut line: Vec<OsString> = ["ethbcast", "send", "--hosts"].map(OsString::from).into();
+    line.push(nodeset::fold(hosts).into());
+    // Who serves and does not join is given up after a while, and the others have it.
+    let wait = args.max_wait.max(1.0);
+    line.extend(["--min-receivers", "1", "--max-wait", &wait.to_string(), "--via", &args.via].map(OsString::from));
+    if let Some(topology) = &args.topology {
+        line.extend([OsString::from("--topology"), topology.into()]);
+    }
+    if let Some(name) = name {
+        line.extend([OsString::from("--as"), name.into()]);
+    }
+    line.push("--".into());
+    line.push(source);
+    let parsed = Cli::try_parse_from(line).map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?;
+    let Command::Send(mut send) = parsed.command else { unreachable!("the line says so") };
+    send.wire = args.wire.clone();
+    Ok(*send)
+}

@@ -1,0 +1,130 @@
+//! What is copied to whom, under which name.
+
+use crate::args::CpArgs;
+use crate::doctor::text_of;
+use crate::exit::{Code, Failure, fail};
+use ethbcast_planning::topology::nodeset;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// Where Slurm says which hosts a job has.
+const JOB: &str = "SLURM_JOB_NODELIST";
+
+/// What is copied to whom, under which name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Target {
+    /// What.
+    pub source: OsString,
+    /// To whom, each host once.
+    pub nodes: Vec<String>,
+    /// Under this name in the directory that is served; without it, its own.
+    pub name: Option<String>,
+}
+
+impl Target {
+    /// As the arguments say: `SOURCE HOSTS:[NAME]`, or with -w or in a job `SOURCE [[:]NAME]`.
+    ///
+    /// # Errors
+    /// A failure with code 2.
+    pub fn of(args: &CpArgs) -> anyhow::Result<Target> {
+        let job = std::env::var(JOB).ok();
+        let (source, dest) = args.paths.split_first().expect("one at least is required");
+        let (nodes, name) = split(dest.first().map(OsString::as_os_str), args.nodes.as_deref(), job.as_deref())?;
+        let name = name_of(&name, Path::new(source))?;
+        Ok(Target { nodes: expand(&nodes)?, source: source.clone(), name })
+    }
+}
+
+/// The hosts, and the name behind the colon.
+fn split(dest: Option<&OsStr>, given: Option<&str>, job: Option<&str>) -> anyhow::Result<(String, String)> {
+    let text = dest.map(|dest| {
+        dest.to_str().ok_or_else(|| Failure::new(Code::Usage, "DEST is no text in UTF-8: choose another name"))
+    });
+    let (hosts, name) = match text.transpose()? {
+        None => ("", ""),
+        Some(text) => text.split_once(':').unwrap_or(("", text)),
+    };
+    match (hosts, given) {
+        ("", _) => match given.or(job) {
+            Some(nodes) => Ok((nodes.to_owned(), name.to_owned())),
+            None => {
+                fail(Code::Usage, "to which hosts? `ethbcast cp SOURCE n[1-31]:`, or -w n[1-31], or in a Slurm job")
+            }
+        },
+        (hosts, Some(_)) => fail(Code::Usage, format!("hosts twice, -w and {hosts}: leave one out")),
+        (hosts, None) => Ok((hosts.to_owned(), name.to_owned())),
+    }
+}
+
+/// The name that DEST gives; the hosts decide in which directory.
+fn name_of(dest: &str, source: &Path) -> anyhow::Result<Option<String>> {
+    // A directory that is meant to be there already is where everything goes anyway.
+    if dest.is_empty() || dest == "." || dest == "./" || source.file_name() == Some(OsStr::new(dest)) {
+        return Ok(None);
+    }
+    let help = "hosts that serve put everything into the directory that they serve: give a name alone, or none";
+    if dest.contains('/') || dest == ".." {
+        return fail(Code::Usage, format!("DEST {dest} is a path: {help}"));
+    }
+    if source.is_dir() {
+        return fail(Code::Usage, format!("DEST {dest} is a name for one file: directories keep theirs, leave it out"));
+    }
+    Ok(Some(dest.to_owned()))
+}
+
+/// The hosts of a node set, each once; groups are ClusterShell's to know.
+fn expand(nodes: &str) -> anyhow::Result<Vec<String>> {
+    let expanded = if nodes.contains('@') {
+        text_of("nodeset", &["-e", "-S", "\n", nodes]).map_err(|why| {
+            let text = format!("{nodes} has a group, which ClusterShell's `nodeset` knows: {why}; name the hosts");
+            Failure::new(Code::Usage, text)
+        })?
+    } else {
+        nodes.to_owned()
+    };
+    let sets = expanded
+        .split_whitespace()
+        .map(|set| nodeset::expand(set).map_err(|error| Failure::new(Code::Usage, format!("{set}: {error}"))));
+    let names: Vec<Vec<String>> = sets.collect::<Result<_, _>>()?;
+    let mut known = BTreeSet::new();
+    Ok(names.into_iter().flatten().filter(|name| known.insert(name.clone())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_stand_before_a_colon_behind_w_or_in_the_job() {
+        let split =
+            |dest: Option<&str>, given, job| split(dest.map(OsStr::new), given, job).map_err(|error| error.to_string());
+        let says = |nodes: &str, name: &str| Ok((nodes.to_owned(), name.to_owned()));
+        assert_eq!(split(Some("n[1-3]:"), None, None), says("n[1-3]", ""));
+        assert_eq!(split(Some("n1:x"), None, Some("n9")), says("n1", "x"));
+        assert_eq!(split(Some(":x"), Some("n1"), None), says("n1", "x"));
+        assert_eq!(split(Some("x"), Some("n1"), Some("n9")), says("n1", "x"));
+        assert_eq!(split(None, None, Some("n9")), says("n9", ""));
+        for (dest, given) in [(None, None), (Some("b"), None), (Some(":x"), None), (Some("n2:"), Some("n1"))] {
+            assert!(split(dest, given, None).is_err(), "{dest:?} {given:?}");
+        }
+    }
+
+    #[test]
+    fn dest_is_a_name_for_one_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = Path::new("/etc/hostname");
+        let name = |dest: &str, source: &Path| name_of(dest, source).map_err(|error| error.to_string());
+        assert_eq!((name("", file), name("hostname", file)), (Ok(None), Ok(None)));
+        assert_eq!((name("x", file), name(".", directory.path())), (Ok(Some("x".to_owned())), Ok(None)));
+        for (dest, source) in [("/tmp/x", file), ("a/b", file), ("..", file), ("x", directory.path())] {
+            assert!(name(dest, source).is_err(), "{dest} {source:?}");
+        }
+    }
+
+    #[test]
+    fn each_host_counts_once() {
+        assert_eq!(expand("n[1-2],n2 x").expect("names"), ["n1", "n2", "x"]);
+        assert!(expand("n[1-").is_err());
+    }
+}

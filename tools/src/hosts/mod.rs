@@ -1,0 +1,194 @@
+//! `ethbcast hosts`: who listens.
+
+mod table;
+
+use crate::args::HostsArgs;
+use crate::doctor;
+use crate::exit::{Code, Failure, WithCode, fail, report};
+use crate::session::station_failure;
+use crate::signals::Interrupt;
+use crate::topology_file::read_topology;
+use ethbcast_collectives::census::{About, Asker, Present};
+use ethbcast_collectives::membership::live::{Opening, RingRoom, check_group};
+use ethbcast_planning::natural_order;
+use ethbcast_planning::topology::{Topology, nodeset};
+use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
+use ethbcast_transport::wire::{EtherType, Identity, Rank};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// The least time for a list: an answer has to come back.
+const LEAST_WAIT: Duration = Duration::from_millis(100);
+/// Answers that may come at once.
+const MOST_ANSWERS: u64 = 4096;
+/// Clears a terminal, and begins at its top.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+
+/// What a receiver on this interface says of its host.
+pub fn about(interface: &Interface) -> About {
+    let megabits = doctor::megabits_per_second(interface).and_then(|mbit| u32::try_from(mbit).ok());
+    let version = concat!("ethbcast ", env!("CARGO_PKG_VERSION")).to_owned();
+    About { version, megabits_per_second: megabits, last: None }
+}
+
+/// Whom to look for.
+pub struct Search<'a> {
+    /// The interface, if it is given.
+    pub interface: Option<&'a str>,
+    /// Receivers of this group; without it, of all.
+    pub group: Option<&'a str>,
+    /// EtherType of the frames.
+    pub ether_type: EtherType,
+    /// How long a round lasts.
+    pub wait: Duration,
+    /// With these hosts a round is over at once.
+    pub enough: Option<&'a [String]>,
+}
+
+/// Asks who listens, round after round.
+pub struct Census<'a> {
+    search: &'a Search<'a>,
+    port: Port,
+    asker: Asker,
+    waker: Waker,
+    clock: Clock,
+    /// Without it a signal ends the process, and whoever comes next hears it.
+    interrupt: Option<Interrupt>,
+}
+
+impl<'a> Census<'a> {
+    /// Opens a port.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 2 (group) or 4 (interface, permission).
+    pub fn open(search: &'a Search<'a>) -> anyhow::Result<Census<'a>> {
+        if let Some(group) = search.group {
+            check_group(group).map_err(|error| station_failure(&error))?;
+        }
+        let (port, identity) = open(search)?;
+        let (waker, clock) = (Waker::new().code(Code::System)?, Clock::start());
+        let nonce = getrandom::u64().map_err(std::io::Error::other).code(Code::System)?;
+        let wait = search.wait.max(LEAST_WAIT);
+        let asker = Asker::new(clock.now(), identity, search.group.unwrap_or_default(), wait, nonce);
+        Ok(Census { search, port, asker, waker, clock, interrupt: None })
+    }
+
+    /// The same, until a signal: that ends the round, and no more.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 4 if the kernel refuses the signal mask.
+    pub fn until_interrupted(mut self) -> anyhow::Result<Census<'a>> {
+        let interrupt = Interrupt::wake(&self.waker).code(Code::System)?;
+        interrupt.heed();
+        self.interrupt = Some(interrupt);
+        Ok(self)
+    }
+
+    /// Who is there by the end of the next round: by host, as people count them, and group.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 4 if the socket fails.
+    pub fn round(&mut self) -> anyhow::Result<Vec<Present>> {
+        let (round, enough, interrupt) = (self.asker.rounds(), self.search.enough, &self.interrupt);
+        drive(&mut self.port, &mut self.asker, &self.waker, &self.clock, |asker, _| {
+            let has_all = |hosts: &[String]| missing(hosts, asker.present()).is_empty();
+            let is_over = asker.rounds() > round || is_heard(interrupt.as_ref()) || enough.is_some_and(has_all);
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .code(Code::System)?;
+        Ok(sorted(&self.asker))
+    }
+
+    /// Whether the user wants no other round.
+    pub fn is_interrupted(&self) -> bool {
+        is_heard(self.interrupt.as_ref())
+    }
+}
+
+fn is_heard(interrupt: Option<&Interrupt>) -> bool {
+    interrupt.is_some_and(|interrupt| interrupt.signal().is_some())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A [`Failure`] with code 3 if nobody listens, 1 if somebody who should does not.
+pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
+    let topology = args.topology.as_deref().map(read_topology).transpose()?;
+    let expected = args.expect.as_deref().map_or(Ok(Vec::new()), nodeset::expand);
+    let expected = expected.map_err(|error| Failure::new(Code::Usage, format!("--expect: {error}")))?;
+    let search = Search {
+        interface: args.interface.as_deref(),
+        group: args.group.as_deref(),
+        ether_type: args.ether_type,
+        wait: Duration::from_secs_f64(args.wait),
+        enough: None,
+    };
+    let mut census = Census::open(&search)?.until_interrupted()?;
+    loop {
+        let present = census.round()?;
+        let missing = missing(&expected, present.iter());
+        show(args, &present, &missing, topology.as_ref())?;
+        if !args.watch || census.is_interrupted() {
+            return verdict(args, &present, &missing);
+        }
+    }
+}
+
+/// A port that hears what is for this host alone.
+fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
+    let opening = Opening { interface: search.interface, ..Opening::new("census", PortConfig::new(search.ether_type)) };
+    let room = |_| RingRoom { margin_frames: MOST_ANSWERS, ..RingRoom::for_session(0) };
+    let (port, station) = opening.open(room).map_err(|error| station_failure(&error))?;
+    Ok((port, station.identity(0, Rank::NONE)))
+}
+
+/// By host, as people count them, and group.
+fn sorted(asker: &Asker) -> Vec<Present> {
+    let mut present: Vec<Present> = asker.present().cloned().collect();
+    present.sort_by(|a, b| {
+        let (one, other) = (&a.answer, &b.answer);
+        let hosts = natural_order(&one.host, &other.host);
+        hosts.then_with(|| natural_order(&one.group, &other.group)).then_with(|| a.mac.cmp(&b.mac))
+    });
+    present
+}
+
+fn missing<'a>(expected: &[String], present: impl Iterator<Item = &'a Present>) -> Vec<String> {
+    let there: BTreeSet<&str> = present.map(|present| present.answer.host.as_str()).collect();
+    expected.iter().filter(|host| !there.contains(host.as_str())).cloned().collect()
+}
+
+fn show(args: &HostsArgs, present: &[Present], missing: &[String], topology: Option<&Topology>) -> anyhow::Result<()> {
+    if args.json {
+        let hosts: Vec<_> = present.iter().map(|present| table::to_json(present, topology)).collect();
+        return report(&json!({ "schema": 1, "hosts": hosts, "missing": missing }).to_string());
+    }
+    let clears = args.watch && std::io::stdout().is_terminal();
+    let text = table::text(present, topology);
+    if clears {
+        report(&format!("{CLEAR}{text}"))
+    } else if text.is_empty() {
+        Ok(())
+    } else {
+        report(&text)
+    }
+}
+
+fn verdict(args: &HostsArgs, present: &[Present], missing: &[String]) -> anyhow::Result<()> {
+    if !missing.is_empty() {
+        let text =
+            format!("not there: {}; see `ethbcast recv --serve` and `ethbcast doctor` there", nodeset::fold(missing));
+        return fail(Code::SomeFailed, text);
+    }
+    if present.is_empty() && !args.watch {
+        let of = args.group.as_ref().map_or(String::new(), |group| format!(" to group {group}"));
+        let text =
+            format!("nobody listens{of}: start `ethbcast recv --serve DIR` on the hosts, or wait longer with --wait");
+        return Err(Failure::new(Code::Nobody, text).found(doctor::Fault::Nobody).into());
+    }
+    Ok(())
+}

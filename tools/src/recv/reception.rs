@@ -1,0 +1,168 @@
+//! One session of a receiver, into DEST.
+
+use crate::args::{RecvArgs, Verify};
+use crate::exit::{Code, Failure, WithCode, fail};
+use crate::session::failure;
+use crate::signals::Interrupt;
+use crate::units;
+use ethbcast_collectives::session::application::Receiving;
+use ethbcast_collectives::session::live::{WriteBehind, write_behind};
+use ethbcast_collectives::session::{Options, ReceiveReport, Session};
+use ethbcast_content::command::Signal as Ending;
+use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
+use ethbcast_content::holdings::Held;
+use ethbcast_content::storage::Target;
+use ethbcast_transport::MacAddr;
+use nix::sys::signal::Signal;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the disk thread may take to end.
+const CLOSE_LIMIT: Duration = Duration::from_millis(500);
+/// The same while it puts the file in its place, as what is said of DEST has to be true, or removes half a directory.
+const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
+
+/// A session that is to come, with the thread that will write what it brings.
+pub struct Reception {
+    receiving: Receiving<WriteBehind>,
+    landed: Landed,
+}
+
+/// A session that is over.
+pub struct Received {
+    /// What it came to.
+    pub report: ReceiveReport,
+    /// What became of DEST.
+    pub landed: Landed,
+    /// The sender that was asked last, and its session.
+    pub asked: Option<(MacAddr, u32)>,
+    /// Whether the command that DEST is still ran, and was ended.
+    was_ended: bool,
+}
+
+impl Reception {
+    /// Starts the thread that will write to DEST.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 4 if a basis cannot be read, or there is no thread left.
+    pub fn prepare(session: &Session, dest: Arc<Dest>, args: &RecvArgs) -> anyhow::Result<Reception> {
+        let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);
+        let target = Target {
+            dest: args.dest.clone().unwrap_or_default().into(),
+            replace: args.force,
+            in_place: args.in_place,
+            delete: args.delete,
+            stays: args.serve.serve,
+        };
+        let at_dest = target.dest.clone();
+        let held = Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
+        let looks = !args.basis.is_empty() || dest.may_have_some(args.force || args.in_place);
+        let (arrival, landed) = Arrival::new(dest, target, Handling { read_back, sparse: args.sparse });
+        let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
+        // Who has nothing is sent all, and nobody asks which chunks he lacks.
+        let (writer, sink) = if looks { (writer.holding(held), sink.holding()) } else { (writer, sink) };
+        // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
+        std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
+        Ok(Reception { receiving: Receiving::new(sink), landed })
+    }
+
+    /// Takes part in a session, to its end.
+    ///
+    /// # Errors
+    /// A [`Failure`] if the socket fails, or the disk does not answer.
+    pub fn run(self, session: &mut Session, options: &Options) -> anyhow::Result<Received> {
+        let Reception { mut receiving, landed } = self;
+        let receiver = session.run_receiver(options, &mut receiving).map_err(failure)?;
+        let was_ended = close(&mut receiving, &landed)?;
+        if !was_ended {
+            // What was decided in the very last moment.
+            receiving.ask_verdict(session.now());
+        }
+        let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
+        Ok(Received { report, landed, asked: receiver.asked(), was_ended })
+    }
+}
+
+impl Received {
+    /// Fails unless all is at DEST; `left` is what a failure leaves there.
+    ///
+    /// # Errors
+    /// A [`Failure`] whose code is the exit code.
+    pub fn check(&self, args: &RecvArgs, signal: Option<Signal>, left: &str) -> anyhow::Result<()> {
+        verdict(&self.report, signal, left).map_err(|failed| of_command(failed, args, &self.landed, self.was_ended))?;
+        whole(&self.landed)
+    }
+
+    /// What a command that runs afterwards should know.
+    pub fn environment(&self, group: &str) -> [(&'static str, OsString); 5] {
+        let digest = self.report.verdict.as_ref().map(|own| units::hex(&own.digest)).unwrap_or_default();
+        [
+            ("ETHBCAST_PATH", self.landed.path().map(OsString::from).unwrap_or_default()),
+            ("ETHBCAST_GROUP", group.into()),
+            ("ETHBCAST_SOURCE", self.report.source.clone().into()),
+            ("ETHBCAST_BYTES", self.report.bytes().to_string().into()),
+            ("ETHBCAST_BLAKE3", digest.into()),
+        ]
+    }
+}
+
+/// A failure, with what the command has to do with it.
+fn of_command(failed: anyhow::Error, args: &RecvArgs, landed: &Landed, was_ended: bool) -> anyhow::Error {
+    let failure = failed.downcast_ref::<Failure>();
+    let (code, fault) = (failure.map_or(Code::System, Failure::code), failure.and_then(Failure::fault));
+    match (&args.pipe, landed.command().failed_with()) {
+        (Some(_), Some(own)) => Failure::new(Code::Command(own), failed).into(),
+        (Some(command), None) if was_ended && !matches!(code, Code::Interrupted | Code::Terminated) => {
+            Failure::new(code, format!("{failed}; `{command}` had not taken all, and was ended")).found(fault).into()
+        }
+        _ => failed,
+    }
+}
+
+/// Ends the disk thread, and the command that it feeds if there is one; whether this was still running: what it says
+/// of its end is none of the transfer's.
+fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Result<bool> {
+    let is_long = receiving.sink().is_publishing() || landed.is_building();
+    let limit = if is_long { PUBLISH_LIMIT } else { CLOSE_LIMIT };
+    // Whatever still runs has not got all of it: it must not see the end of the process as that of its input.
+    let is_fed = landed.command().end(Ending::TERM);
+    if receiving.sink_mut().close(limit) || is_fed && landed.command().end(Ending::KILL) {
+        return Ok(is_fed);
+    }
+    log::warn!("the disk thread is stuck: what it was writing is given up");
+    if receiving.sink().is_publishing() {
+        let text = "the disk does not answer: DEST may be in place or not; look at it, and receive again";
+        return fail(Code::System, text);
+    }
+    Ok(is_fed)
+}
+
+/// Fails if files of a directory were left out.
+fn whole(landed: &Landed) -> anyhow::Result<()> {
+    let lines = landed.left_out();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let noun = if lines.len() == 1 { "file was" } else { "files were" };
+    fail(Code::SomeFailed, format!("{} {noun} left out, all else is at DEST: {}", lines.len(), lines.join("; ")))
+}
+
+/// What the run comes to; `left` is what it leaves where it fails.
+fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str) -> anyhow::Result<()> {
+    if let Some(signal) = signal.filter(|_| report.cancelled) {
+        let text = if report.is_delivered() {
+            "interrupted, but all was delivered and is at DEST".to_owned()
+        } else {
+            format!("interrupted; {left}")
+        };
+        return Err(Interrupt::failure(signal, &text).into());
+    }
+    report.check().map_err(failure)?;
+    if !report.is_confirmed() {
+        crate::exit::say(format_args!(
+            "ethbcast: verified and in place, but the sender has not confirmed it: its report may say otherwise"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! `ethbcast recv --serve`: a receiver that stays.
+//!
+//! Each group has a thread and a port of its own (`seat`); what they share is who is in (`hall`). The server's own
+//! thread hears signals, tells the system's supervisor how it goes, and reads the configuration again.
+
+mod groups;
+mod hall;
+mod seat;
+mod supervisor;
+mod words;
+
+use crate::args::RecvArgs;
+use crate::config;
+use crate::exit::{Code, WithCode, fail};
+use crate::recv;
+use crate::signals;
+use ethbcast_transport::packet::keep_little_memory;
+use hall::Hall;
+use nix::sys::signal::Signal;
+use nix::time::{ClockId, clock_gettime};
+use seat::Seat;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use supervisor::{Rounds, Supervisor};
+use words::{Say, Word, Words};
+
+/// How long the groups' threads may take to end: a disk that syncs, a command that runs.
+const END_LIMIT: Duration = Duration::from_secs(20);
+/// The longest wait for a word.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// A receiver of several groups.
+struct Server {
+    args: Arc<RecvArgs>,
+    /// Those that are to be served.
+    groups: Vec<String>,
+    hall: Arc<Hall>,
+    seats: BTreeMap<String, Arc<Seat>>,
+    words: Words,
+    heard: Receiver<Word>,
+    supervisor: Supervisor,
+    rounds: Rounds,
+    /// Groups whose ports are not open, and whether they are waited for.
+    unopened: BTreeMap<String, bool>,
+    is_ready: bool,
+    delivered: u64,
+    failed: u64,
+}
+
+/// Runs until SIGTERM or SIGINT.
+///
+/// # Errors
+/// A [`Failure`](crate::exit::Failure) whose code is the exit code: 1 if the end has cut a session off.
+pub fn run(args: RecvArgs) -> anyhow::Result<()> {
+    let groups = check(&args)?;
+    keep_little_memory();
+    let (words, heard) = Words::channel();
+    let ear = words.clone();
+    let signals = [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT];
+    signals::listen(&signals, move |signal| ear.send(Word::Signal(signal))).code(Code::System)?;
+    let supervisor = Supervisor::of_environment().code(Code::System)?;
+    let mut server = Server {
+        hall: Arc::new(Hall::new(args.serve.max_sessions.into())),
+        args: Arc::new(args),
+        groups,
+        seats: BTreeMap::new(),
+        words,
+        heard,
+        supervisor,
+        rounds: Rounds::default(),
+        unopened: BTreeMap::new(),
+        is_ready: false,
+        delivered: 0,
+        failed: 0,
+    };
+    server.seat_all()?;
+    server.work()
+}
+
+/// What cannot be meant; the groups.
+fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
+    let groups = groups::served(&args.wire.group, &args.serve.allow_group)?;
+    let dest = args.dest.clone().unwrap_or_default();
+    if args.pipe.is_none() && !Path::new(&dest).is_dir() {
+        let text = "--serve takes what comes into a directory, and {} is none: make it with `mkdir -p {}`";
+        return fail(Code::System, text.replace("{}", &dest.display().to_string()));
+    }
+    if args.pipe.is_some() && args.verify.is_some() {
+        recv::dest(args)?;
+    }
+    let sockets = args.port_fd.len();
+    if sockets > 0 && sockets != groups.len() {
+        let text = format!("{sockets} packet sockets for {} groups: give --port-fd once for each", groups.len());
+        return fail(Code::Usage, text);
+    }
+    Ok(groups)
+}
+
+impl Server {
+    /// Serves all that are to be and are not yet.
+    fn seat_all(&mut self) -> anyhow::Result<()> {
+        for (number, group) in self.groups.iter().enumerate() {
+            if self.seats.contains_key(group) {
+                continue;
+            }
+            let port_fd = self.args.port_fd.get(number).copied();
+            let (hall, args) = (Arc::clone(&self.hall), Arc::clone(&self.args));
+            let seat = Arc::new(Seat::new(group, hall, args, port_fd, self.words.clone()));
+            self.seats.insert(group.clone(), Arc::clone(&seat));
+            self.unopened.insert(group.clone(), false);
+            let (group, words) = (group.clone(), self.words.clone());
+            let thread = std::thread::Builder::new().name("group".to_owned());
+            thread.spawn(move || words.send(Word::Ended(group, seat.run()))).code(Code::System)?;
+        }
+        Ok(())
+    }
+
+    fn work(mut self) -> anyhow::Result<()> {
+        let every = self.supervisor.ticks_every();
+        let mut tick = Instant::now();
+        loop {
+            let wait = every.map_or(LONG, |every| (tick + every).saturating_duration_since(Instant::now()));
+            match self.heard.recv_timeout(wait) {
+                Ok(Word::Signal(Signal::SIGHUP)) => self.reload(),
+                Ok(Word::Signal(signal)) => return self.end(signal),
+                Ok(Word::Ended(group, Err(error))) => return Err(self.give_up(&group, &error)),
+                Ok(word) => self.hear(word),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => unreachable!("this server tells itself things, too"),
+            }
+            if every.is_some_and(|every| tick.elapsed() >= every) {
+                self.look();
+                tick = Instant::now();
+            }
+        }
+    }
+
+    /// A group says something.
+    fn hear(&mut self, word: Word) {
+        match word {
+            Word::Open(group) => drop(self.unopened.remove(&group)),
+            Word::Waits(group) => drop(self.unopened.insert(group, true)),
+            Word::Over { is_delivered } => *(if is_delivered { &mut self.delivered } else { &mut self.failed }) += 1,
+            Word::Ended(group, _) => {
+                self.seats.remove(&group);
+                self.unopened.remove(&group);
+                if !self.groups.contains(&group) {
+                    self.say(&format!("group {group} is not served any more"));
+                } else if let Err(error) = self.seat_all() {
+                    // It was to end, and is wanted again.
+                    Say::Error.say(&format!("{error:#}"));
+                }
+            }
+            Word::Signal(_) => {}
+        }
+        // A group whose interface is not there yet does not keep the system from starting.
+        if !self.is_ready && self.unopened.values().all(|&waits| waits) {
+            self.is_ready = true;
+            self.say(&format!("{} to {}", self.status(), self.place()));
+            self.supervisor.tell(&format!("READY=1\nSTATUS={}", self.status()));
+        } else {
+            self.supervisor.tell(&format!("STATUS={}", self.status()));
+        }
+    }
+
+    /// Says a line, unless nothing but errors is to be said.
+    fn say(&self, text: &str) {
+        if !self.args.wire.quiet {
+            Say::Info.say(text);
+        }
+    }
+
+    fn place(&self) -> String {
+        let dest = self.args.dest.as_ref().map(|dest| dest.display().to_string());
+        dest.or_else(|| self.args.pipe.clone()).unwrap_or_default()
+    }
+
+    fn status(&self) -> String {
+        let groups = self.seats.keys().cloned().collect::<Vec<_>>();
+        let (delivered, failed, running) = (self.delivered, self.failed, self.hall.running().len());
+        let waits = self.unopened.values().filter(|&&waits| waits).count();
+        let waits = if waits > 0 { format!(", {waits} wait for their interface") } else { String::new() };
+        let groups = groups::shown(&groups);
+        format!("serving {groups}{waits}; sessions: {running} running, {delivered} received, {failed} failed")
+    }
+
+    /// Says that all is well, if all loops have come round since the last time.
+    fn look(&mut self) {
+        let loops = self.seats.iter().filter_map(|(group, seat)| Some((group.as_str(), seat.turns()?)));
+        let stuck = self.rounds.look(loops);
+        if stuck.is_empty() {
+            self.supervisor.tell("WATCHDOG=1");
+        } else {
+            Say::Error.say(&format!("stuck: {}", groups::shown(&stuck)));
+        }
+        self.hall.wake();
+    }
+
+    /// Reads the configuration again; what runs goes on as it began.
+    fn reload(&mut self) {
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
+        self.supervisor.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
+        match self.read_again() {
+            Ok(()) => self.say(&format!("read the configuration again: {}", self.status())),
+            Err(error) => Say::Error.say(&format!("{error:#}; it goes on as before")),
+        }
+        self.supervisor.tell(&format!("READY=1\nSTATUS={}", self.status()));
+    }
+
+    fn read_again(&mut self) -> anyhow::Result<()> {
+        let args = config::receiver_again()?;
+        let wire = |args: &RecvArgs| (args.wire.interface.clone(), args.wire.host.clone(), args.wire.ether_type);
+        if !args.serve.serve || wire(&args) != wire(&self.args) || args.port_fd != self.args.port_fd {
+            return fail(Code::Usage, "another interface, host name, EtherType or --port-fd takes a restart");
+        }
+        let groups = check(&args)?;
+        if !args.port_fd.is_empty() && groups.iter().any(|group| !self.seats.contains_key(group)) {
+            return fail(Code::Usage, "other groups than those that --port-fd is for take a restart");
+        }
+        self.hall.set_most(args.serve.max_sessions.into());
+        self.args = Arc::new(args);
+        self.seats.values().for_each(|seat| seat.set_args(Arc::clone(&self.args)));
+        let gone = self.seats.iter().filter(|(group, _)| !groups.contains(group));
+        gone.for_each(|(_, seat)| seat.end_after_session());
+        self.groups = groups;
+        self.seat_all()
+    }
+
+    /// Ends, after saying what is lost.
+    fn end(mut self, signal: Signal) -> anyhow::Result<()> {
+        self.supervisor.tell("STOPPING=1");
+        while let Ok(word) = self.heard.try_recv() {
+            self.hear(word);
+        }
+        let running = self.hall.running();
+        let count = running.len();
+        let noun = if count == 1 { "session is" } else { "sessions are" };
+        self.say(&format!("{signal}: it ends; {count} {noun} cut off"));
+        for (group, running) in &running {
+            let text = format!("group {group}: cut off: {}; what came is kept for the next time", running.says());
+            Say::Warning.say(&text);
+        }
+        let failed_before = self.failed;
+        self.end_seats();
+        // What was all there in the last moment is not lost.
+        match self.failed - failed_before {
+            0 => Ok(()),
+            lost => fail(Code::SomeFailed, format!("{lost} of {count} sessions were cut off; have them sent again")),
+        }
+    }
+
+    /// A group cannot be served at all: the others are not, either, so that somebody looks.
+    fn give_up(&mut self, group: &str, error: &anyhow::Error) -> anyhow::Error {
+        self.supervisor.tell("STOPPING=1");
+        self.seats.remove(group);
+        self.end_seats();
+        seat::lost(group, error).into()
+    }
+
+    fn end_seats(&mut self) {
+        self.seats.values().for_each(|seat| seat.end());
+        let until = Instant::now() + END_LIMIT;
+        while !self.seats.is_empty() {
+            match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Word::Ended(group, _)) => drop(self.seats.remove(&group)),
+                Ok(Word::Over { is_delivered: false }) => self.failed += 1,
+                Ok(Word::Signal(Signal::SIGHUP) | Word::Open(_) | Word::Waits(_) | Word::Over { .. }) => {}
+                Ok(Word::Signal(_)) => break,
+                Err(_) => break,
+            }
+        }
+        if !self.seats.is_empty() {
+            let groups = self.seats.keys().cloned().collect::<Vec<_>>();
+            let text = format!("not ended, as a disk or a command of --exec keeps it: {}", groups::shown(&groups));
+            Say::Warning.say(&text);
+        }
+        ethbcast_content::unfinished::Unfinished::remove_all();
+    }
+}

@@ -1,0 +1,107 @@
+//! What the system's supervisor (systemd's `sd_notify(3)`) is told: datagrams to the socket that it names. Without one,
+//! nobody is told anything.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// Where a supervisor hears of this process, and how often it wants to.
+#[derive(Debug)]
+pub struct Supervisor {
+    socket: Option<(UnixDatagram, SocketAddr)>,
+    /// After so long without a sign of life this process is taken for stuck.
+    patience: Option<Duration>,
+}
+
+impl Supervisor {
+    /// As the environment says (`NOTIFY_SOCKET`, `WATCHDOG_USEC`, `WATCHDOG_PID`).
+    ///
+    /// # Errors
+    /// If the socket's name can be none.
+    pub fn of_environment() -> io::Result<Supervisor> {
+        let socket = std::env::var_os("NOTIFY_SOCKET").map(connect).transpose()?;
+        let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+        let is_meant = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        let micros = number("WATCHDOG_USEC").filter(|&micros| micros > 0 && is_meant && socket.is_some());
+        Ok(Supervisor { socket, patience: micros.map(Duration::from_micros) })
+    }
+
+    /// Tells it these lines; who does not listen has nothing to do with the sessions.
+    pub fn tell(&self, lines: &str) {
+        let Some((socket, address)) = &self.socket else { return };
+        if let Err(error) = socket.send_to_addr(lines.as_bytes(), address) {
+            log::warn!("the supervisor is not told \"{}\": {error}", lines.escape_default());
+        }
+    }
+
+    /// How often it is to be told that all is well, if it wants to hear that.
+    pub fn ticks_every(&self) -> Option<Duration> {
+        self.patience.map(|patience| patience / 4)
+    }
+}
+
+fn connect(name: OsString) -> io::Result<(UnixDatagram, SocketAddr)> {
+    let address = match name.as_bytes().split_first() {
+        Some((b'@', name)) => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(&name)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    Ok((socket, address))
+}
+
+/// Whether loops come round: each is woken at one look and must have come round by the next.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    seen: BTreeMap<String, u64>,
+}
+
+impl Rounds {
+    /// Takes how often each loop has come round, of those that are running; those that have not since the last look.
+    pub fn look<'a>(&mut self, loops: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<String> {
+        let now: BTreeMap<String, u64> = loops.into_iter().map(|(name, turns)| (name.to_owned(), turns)).collect();
+        let stuck = now.iter().filter(|(name, turns)| self.seen.get(*name) == Some(turns));
+        let stuck = stuck.map(|(name, _)| name.clone()).collect();
+        self.seen = now;
+        stuck
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_has_not_come_round_since_the_last_look_is_stuck_and_a_new_one_is_not() {
+        let mut rounds = Rounds::default();
+        assert_eq!(rounds.look([("a", 0), ("b", 5)]), [""; 0]);
+        assert_eq!(rounds.look([("a", 1), ("b", 5), ("c", 0)]), ["b"]);
+        assert_eq!(rounds.look([("a", 2), ("b", 6)]), [""; 0], "it has come round after all, and one has ended");
+        assert_eq!(rounds.look([("c", 0)]), [""; 0], "it was away in between");
+    }
+
+    #[test]
+    fn a_supervisor_hears_at_a_path_and_at_an_abstract_name() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("notify");
+        let abstract_name = format!("ethbcast-test-{}", std::process::id());
+        let names: [(OsString, UnixDatagram); 2] = [
+            (path.clone().into(), UnixDatagram::bind(&path).expect("bound")),
+            (
+                format!("@{abstract_name}").into(),
+                UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(abstract_name).expect("short")).expect("bound"),
+            ),
+        ];
+        for (name, ear) in names {
+            let supervisor = Supervisor { socket: Some(connect(name).expect("a name")), patience: None };
+            supervisor.tell("READY=1\nSTATUS=well");
+            let mut heard = [0; 64];
+            let bytes = ear.recv(&mut heard).expect("heard");
+            assert_eq!(&heard[..bytes], b"READY=1\nSTATUS=well");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! SIGTERM, and what is lost by it.
+
+use crate::{ethbcast, send, serve, wait_for_file};
+use ethbcast_tests::lab::{LIMIT, Run, Site, content, one_switch, shown_in};
+use nix::sys::signal::Signal;
+
+#[test]
+fn the_end_says_what_it_cuts_off_and_what_came_is_gone_on_with() {
+    let site = Site::beside("cut", one_switch(2));
+    let dir = site.directory("dest");
+    let server = serve(&site, "n1", &[], &dir);
+    let bytes = content(5, 8_000_000);
+    let file = site.file("image", &bytes);
+    let reader = format!("head -c 5M {0}; sleep 15; tail -c +5242881 {0}", file.display());
+    let root = send(&site, "ethbcast", "1", &["--size", "8000000", "--pipe", &reader], "--quiet");
+    server.wait_for_line("offers");
+    let came = || server.open_bytes(&dir).filter(|&bytes| bytes > 1_000_000);
+    ethbcast_tests::lab::within(LIMIT, came).expect("most of what is there comes");
+    server.signal(Signal::SIGTERM);
+    let ended = server.end(LIMIT);
+    ended.assert_code(1);
+    assert!(ended.stderr.contains("SIGTERM: it ends; 1 session is cut off"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("group ethbcast: cut off: stdout of n0, "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("of 7.63 MiB"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("1 of 1 sessions were cut off; have them sent again"), "{}", ended.stderr);
+    root.signal(Signal::SIGTERM);
+    assert_ne!(root.end(LIMIT).code(), 0);
+    assert_eq!(shown_in(&dir), [""; 0]);
+}
+
+#[test]
+fn an_end_in_a_quiet_moment_takes_no_time_and_loses_nothing() {
+    let site = Site::beside("quiet", one_switch(2));
+    let dir = site.directory("dest");
+    let server = serve(&site, "n1", &["--allow-group", "g[1-20]"], &dir);
+    let began = std::time::Instant::now();
+    server.signal(Signal::SIGTERM);
+    server.end(LIMIT).assert_code(0);
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+}
+
+#[test]
+fn who_is_started_again_is_there_for_the_next_session() {
+    let site = Site::beside("again", one_switch(2));
+    let dir = site.directory("dest");
+    let file = site.file("file", "bytes");
+    for _ in 0..2 {
+        let server = serve(&site, "n1", &["--force"], &dir);
+        send(&site, "ethbcast", "1", &[], &file).end(LIMIT).assert_code(0);
+        wait_for_file(&dir.join("file"), b"bytes");
+        server.signal(Signal::SIGTERM);
+        server.end(LIMIT).assert_code(0);
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_at_once() {
+    let site = Site::beside("refused", one_switch(2));
+    let dir = site.directory("dest");
+    let path = dir.to_str().expect("UTF-8");
+    for (arguments, code, parts) in [
+        (&["--serve", "-i", "eth0", "/no/such"][..], 4, &["--serve", "mkdir -p /no/such"][..]),
+        (&["--serve", "-i", "eth0", "-"], 4, &["--serve", "is none"]),
+        (&["--serve", "-i", "lo", path], 4, &["group ethbcast", "lo is not an Ethernet interface"]),
+        (&["--serve", "-i", "eth0", "--once", path], 2, &["--once"]),
+        (&["--serve", "-i", "eth0", "--timeout", "5", path], 2, &["--timeout"]),
+        (&["--allow-group", "a", path], 2, &["--serve"]),
+        (
+            &["--serve", "-i", "eth0", "--allow-group", "a,b", "--port-fd", "0", path],
+            2,
+            &["1 packet sockets for 2 groups"],
+        ),
+        (&["-i", "eth0", "--port-fd", "0", path], 4, &["descriptor 0 is no packet socket"]),
+        (&["-i", "eth0", "--port-fd", "99", path], 4, &["descriptor 99 is no packet socket"]),
+    ] {
+        let command = ethbcast(&site, "n1", &[&["recv"], arguments].concat());
+        let ended = Run::start("n1", command).end(LIMIT);
+        ended.assert_code(code);
+        parts.iter().for_each(|part| assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr));
+    }
+}
