@@ -163,7 +163,9 @@ impl<D: Directory> PartialFile<D> {
             Hidden::Fleeting(names, _) | Hidden::Kept(names) => names.part.clone(),
             Hidden::Nameless => match self.holder.name(&self.file, name) {
                 Err(error) if replace && error.kind() == ErrorKind::AlreadyExists => {
-                    // Only a name can take the place of another.
+                    // Only a name can take the place of another; locked first, or a receiver that begins takes it for
+                    // that of a dead one.
+                    self.file.try_lock();
                     let names = HiddenNames::fleeting();
                     self.holder.name(&self.file, &names.part)?;
                     self.hidden = Hidden::fleeting(names.clone(), &self.holder_path);

@@ -91,6 +91,28 @@ fn a_journal_of_a_newer_build_is_named_and_stays() {
 }
 
 #[test]
+fn a_file_that_takes_the_place_of_another_is_not_removed_by_a_receiver_that_begins_meanwhile() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("dest");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                remove_stale(&*holder(&directory));
+            }
+        });
+        let replaced = (0..2000).try_for_each(|_| {
+            let mut file = begin(&directory, &Resume::Not)?;
+            file.write_all(b"whole")?;
+            file.name(&path, true)
+        });
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        replaced.expect("nobody takes it away");
+    });
+    assert_eq!(fs::read_to_string(&path).expect("there"), "whole");
+}
+
+#[test]
 fn of_a_session_that_brought_nothing_nothing_is_left() {
     let directory = tempfile::tempdir().expect("a directory");
     drop(begin(&directory, &kept(1)).expect("room"));
