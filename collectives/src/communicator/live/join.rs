@@ -4,9 +4,9 @@ use super::waits::wait;
 use super::{Communicator, Error, Options};
 use crate::Route;
 use crate::communicator::{CommunicatorError, Config, Member};
+use crate::measure::Processors;
 use crate::membership::Station;
-use crate::membership::live::host::processors;
-use crate::membership::live::{Opening, RingRoom, StationError};
+use crate::membership::live::{Opening, RingRoom, StationError, host};
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{
@@ -59,7 +59,10 @@ impl Communicator {
             casts: options.casts,
             probe: options.probe,
             // Who looks for frames between yields spends time that no frame costs.
-            processors: options.spin.is_zero().then(|| processors(processor_time)),
+            processors: options
+                .spin
+                .is_zero()
+                .then(|| Processors::new(processor_time, host::computer(), host::cores())),
             join_by: Some(now + options.join_within),
             ..Config::new(station.clone(), size, nonce)
         };

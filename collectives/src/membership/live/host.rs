@@ -1,8 +1,6 @@
 //! What this host is called, and what it computes with.
 
-use crate::measure::Processors;
 use nix::sys::stat::stat;
-use std::time::Duration;
 
 /// The name given, or `$ETHBCAST_HOST`, or the name of the network namespace this process runs in (so that hosts that
 /// share one machine differ), or the hostname.
@@ -15,14 +13,13 @@ pub fn name(given: Option<&str>) -> String {
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// This computer's processors; `time` tells what a process or thread has had of them.
-pub fn processors(time: fn() -> Duration) -> Processors {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
-    Processors::new(time, computer(), cores)
+/// How many processors this computer has for this process.
+pub fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
 }
 
 /// What tells this computer from others, whatever namespace this is: the kernel's boot id; 0 if it does not tell.
-fn computer() -> u64 {
+pub fn computer() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     u64::from_str_radix(&digits, 16).unwrap_or(0)

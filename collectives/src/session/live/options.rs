@@ -1,9 +1,8 @@
 //! What a session is told.
 
-use super::{Cancel, Error, LastWords, Progress, Start, Usher};
+use super::{Cancel, Error, LastWords, Progress, Start, Usher, processors};
 use crate::Preset;
 use crate::census::About;
-use crate::membership::live::host::processors;
 use crate::session::ledger::Form;
 use crate::session::{ContentKind, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
