@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, bail};
-use ethbcast_lab::LabGuard;
+use ethbcast_lab::{LabConfig, LabGuard};
 use ethbcast_planning::model::{Calibration, Situation, price};
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
@@ -87,6 +87,11 @@ impl Bed {
         // Sessions give ranks by the names of hosts, in the same natural order as the lab; the first is the root.
         let members = lab.hosts().iter().filter_map(|host| topology.host_named(host)).collect();
         Ok(Self { name, lab, topology, members })
+    }
+
+    /// What the token bucket of a cable of this rate lets pass at once, in bytes.
+    pub fn burst_bytes(&self, rate_bits_per_second: u64) -> u64 {
+        LabConfig::new(self.topology.clone()).burst_bytes(rate_bits_per_second)
     }
 
     /// What its hosts are called, the root first.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// The whole drawing, in SVG user units.
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 840.0;
 const HEIGHT: f64 = 440.0;
 /// The rectangle of the axes: left, top, right, bottom.
 const FRAME: [f64; 4] = [64.0, 44.0, 580.0, 384.0];

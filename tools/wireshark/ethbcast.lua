@@ -582,6 +582,7 @@ function bodies.REPORT(from)
     from:number("late_ns", 8)
     local last = from:number("last_ns", 8)
     from:number("worked_ns", 8)
+    if from.left >= 8 then from:number("computer", 8) end
     fail(late <= arrived and first <= last)
 end
 

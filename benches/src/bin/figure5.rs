@@ -332,9 +332,14 @@ fn svg(rows: &[Row]) -> String {
     };
     let measured =
         CASES.iter().enumerate().map(|(index, case)| line(case.name, &move |row| row.averages[index].height));
-    let series: Vec<Series> = measured.chain([line("complete binary tree", &|row| f64::from(row.complete))]).collect();
+    // The search has something to find where switches are joined at random.
+    let searched = CASES.iter().enumerate().filter(|(_, case)| case.links == Links::Joining && case.root == Root::Any);
+    let best = searched
+        .map(|(index, case)| line(&format!("{}, binary-best", case.name), &move |row| row.averages[index].best));
+    let complete = line("complete binary tree", &|row| f64::from(row.complete));
+    let series: Vec<Series> = measured.chain(best).chain([complete]).collect();
     line_chart(
-        "Height of contention-free binary trees (Algorithm 2)",
+        "Height of contention-free binary trees (Algorithm 2, and the lowest found)",
         "machines",
         "average tree height",
         &series,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use ethbcast_benches::figures::{Drawn, Figure, Runs, Said, actual, patarasuk, processors};
+use ethbcast_benches::figures::{Drawn, Figure, Panel, Runs, Said, actual, patarasuk, processors};
 use ethbcast_benches::interrupt::Interrupt;
 use ethbcast_benches::program::Program;
 use ethbcast_benches::results;
@@ -73,8 +73,11 @@ fn report(arguments: &Arguments, figure: &Figure, drawn: &[Drawn]) -> anyhow::Re
         text += &actual(drawn)?.aligned();
     }
     let said = (figure.said)(drawn)?;
-    text += "\nWhat the paper says, and what came out here:\n";
-    text += &said.iter().map(|said| format!("{said}\n")).collect::<String>();
+    let computed = figure.panels.iter().map(Panel::by_equations).collect::<anyhow::Result<Vec<_>>>()?;
+    let computed = (figure.said)(&computed)?;
+    text += "\nWhat the paper says, what came out here, and what the paper's equations make of its Table 2:\n";
+    let line = |(said, computed): (&Said, &Said)| format!("{said}; by the equations {:.2}\n", computed.ours);
+    text += &said.iter().zip(&computed).map(line).collect::<String>();
     results::publish(&arguments.out, figure.name, &text, &csv, files)?;
     Ok(said.iter().all(Said::holds))
 }

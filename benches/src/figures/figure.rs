@@ -53,9 +53,21 @@ impl Panel {
     /// # Errors
     /// If a simulation fails, or the user interrupts.
     pub fn draw(&self, runs: &mut Runs) -> anyhow::Result<Drawn> {
+        self.with(|run| runs.seconds(run))
+    }
+
+    /// The same by the paper's equations from its Table 2.
+    ///
+    /// # Errors
+    /// If a plan cannot be made.
+    pub fn by_equations(&self) -> anyhow::Result<Drawn> {
+        self.with(Run::by_equations)
+    }
+
+    fn with(&self, mut seconds: impl FnMut(&Run) -> anyhow::Result<f64>) -> anyhow::Result<Drawn> {
         let mut lines = Vec::new();
         for (name, run) in &self.lines {
-            let seconds = self.points.iter().map(|&point| runs.seconds(&run(point))).collect::<anyhow::Result<_>>()?;
+            let seconds = self.points.iter().map(|&point| seconds(&run(point))).collect::<anyhow::Result<_>>()?;
             lines.push((name.clone(), seconds));
         }
         let Self { letter, title, axis, points, .. } = self;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use ethbcast_planning::model::{Job, Shape, predict};
+use ethbcast_planning::model::{Job, Shape, best_segment, predict};
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::plan::{self, Costs, Plan, Via};
 use ethbcast_planning::topology::Topology;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::interrupt::Interrupt;
-use crate::papers::Cluster;
+use crate::papers::{Cluster, SEGMENTS_BYTES};
 use crate::payload::scratch;
 use crate::program::Program;
 use crate::running::Running;
@@ -82,6 +82,29 @@ impl Run {
         Ok(predict(&shape, &job, &self.network.hosts()))
     }
 
+    /// What the paper's equations make of its Table 2, in seconds: of processors, what L(m) and g(m) have of them,
+    /// and, where the run does not say which, the best of its eight segments.
+    ///
+    /// # Errors
+    /// If there is no such plan.
+    pub fn by_equations(&self) -> anyhow::Result<f64> {
+        let topology = self.site.topology()?;
+        let (plan, members) = self.plan(&topology)?;
+        let (shape, calibration) = (Shape::of(&plan, &topology, &members), self.network.calibration());
+        let price = |segment_bytes| {
+            let job = Job { size_bytes: self.bytes, segment_bytes, frame_payload_bytes: SEGMENTS_BYTES[0] };
+            predict(&shape, &job, &calibration)
+        };
+        Ok(match self.segment_bytes {
+            Some(segment_bytes) => price(segment_bytes),
+            None if !self.via.is_atomic() && !self.via.is_in_blocks() => {
+                let all = SEGMENTS_BYTES.into_iter().filter(|&segment| segment <= self.bytes);
+                all.map(price).fold(price(self.bytes), f64::min)
+            }
+            None => best_segment(&shape, self.bytes, SEGMENTS_BYTES[0], &calibration).1,
+        })
+    }
+
     /// The same in segments of this length.
     pub fn in_segments(&self, segment_bytes: u64) -> Self {
         Self { segment_bytes: Some(segment_bytes), ..self.clone() }
@@ -124,7 +147,8 @@ impl<'a> Runs<'a> {
         }
         let mut command = self.program.here("simulate");
         command.args(["--json", "--rate", &run.network.rate().to_string(), "--size", &run.bytes.to_string()]);
-        command.arg("--calibration").arg(self.calibration(run.network));
+        // How long a host of theirs takes to notice a frame is in the calibration; they did not sleep through any.
+        command.arg("--no-naps").arg("--calibration").arg(self.calibration(run.network));
         match &run.site {
             Site::Bed(name) => command.args(["--topology", name]),
             Site::Switch(hosts) => command.args(["--hosts", &hosts.to_string()]),

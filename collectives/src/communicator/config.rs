@@ -1,6 +1,7 @@
 //! What a member is told before it looks for the others, and how often it speaks.
 
 use super::error::CommunicatorError;
+use crate::measure::Processors;
 use crate::membership::{LEAST_MTU_BYTES, MAX_GROUP_BYTES, Station};
 use crate::{Preset, Route};
 use ethbcast_planning::model::Calibration;
@@ -49,6 +50,8 @@ pub struct Config {
     pub casts: bool,
     /// Whether rank 0 measures what the network costs once all are there, unless there is a calibration.
     pub probe: bool,
+    /// This host's processors: then it is also measured what frames take them and another's.
+    pub processors: Option<Processors>,
     /// When to give up waiting for the others.
     pub join_by: Option<Instant>,
     /// What the feeds of the streams of all ranks may take together, in bytes, for each way that broadcasts take; each
@@ -64,7 +67,7 @@ impl Config {
     pub fn new(station: Station, size: u16, nonce: u64) -> Config {
         let (preset, feed_bytes) = (Preset::Default, Config::FEED_BYTES);
         let (topology, calibration, route, contention) = (None, None, Route::Auto, Contention::Refused);
-        let (casts, probe, join_by) = (true, false, None);
+        let (casts, probe, processors, join_by) = (true, false, None, None);
         Config {
             station,
             size,
@@ -76,6 +79,7 @@ impl Config {
             contention,
             casts,
             probe,
+            processors,
             join_by,
             feed_bytes,
         }

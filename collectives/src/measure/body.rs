@@ -84,6 +84,8 @@ pub(super) struct ReportBody {
     pub last_nanos: u64,
     /// Processor time that the responder has had; 0 if it does not tell.
     pub worked_nanos: u64,
+    /// What tells the responder's computer from others, if it does.
+    pub computer: Option<u64>,
 }
 
 impl ReportBody {
@@ -91,6 +93,9 @@ impl ReportBody {
         let mut out = BodyWriter::default();
         out.u64(self.arrived).u64(self.arrived_late).u64(self.first_nanos).u64(self.late_nanos).u64(self.last_nanos);
         out.u64(self.worked_nanos);
+        if let Some(computer) = self.computer {
+            out.u64(computer);
+        }
         out.into_bytes()
     }
 
@@ -99,8 +104,8 @@ impl ReportBody {
         let mut from = BodyReader::new(payload);
         let (arrived, arrived_late) = (from.u64()?, from.u64()?);
         let (first_nanos, late_nanos, last_nanos) = (from.u64()?, from.u64()?, from.u64()?);
-        let worked_nanos = from.u64()?;
-        let body = ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos, worked_nanos };
+        let (worked_nanos, computer) = (from.u64()?, from.u64());
+        let body = ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos, worked_nanos, computer };
         (arrived_late <= arrived && first_nanos <= last_nanos).then_some(body)
     }
 }
@@ -130,6 +135,7 @@ mod tests {
         fn a_report_is_read_as_it_was_written(
             (arrived, late) in (0..9_u64, 0..9_u64),
             (first, last) in (0..9_u64, 0..9_u64),
+            computer: Option<u64>,
         ) {
             let body = ReportBody {
                 arrived,
@@ -138,6 +144,7 @@ mod tests {
                 late_nanos: 5,
                 last_nanos: last,
                 worked_nanos: 9,
+                computer,
             };
             let sane = late <= arrived && first <= last;
             prop_assert_eq!(ReportBody::decode(&body.encode()), sane.then_some(body));

@@ -35,7 +35,8 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
     let least = result.points.first()?;
     let cable_nanos = result.rate_bits_per_second.map_or(0, |rate| (least.bytes as u64 * 8_000_000_000) / rate.max(1));
     let wake_up_ns = (least.round_trip_nanos / 2).saturating_sub(send_frame_ns + receive_frame_ns + 2 * cable_nanos);
-    Some(Processing { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, wake_up_ns, shared_cores: 0 })
+    let shared_cores = result.shared_cores;
+    Some(Processing { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, wake_up_ns, shared_cores })
 }
 
 /// What a model takes from what was found out about broadcast.
@@ -88,6 +89,7 @@ mod tests {
             silent: Vec::new(),
             targets: Vec::new(),
             work: Vec::new(),
+            shared_cores: 0,
         }
     }
 

@@ -21,8 +21,6 @@ pub struct Answerer {
     pub mac: MacAddr,
     /// Its interface's MTU.
     pub mtu_bytes: usize,
-    /// What tells its machine from others; 0 if it does not say.
-    pub machine: u64,
 }
 
 /// Whom to look for, and how long.
@@ -102,9 +100,8 @@ impl Part for Finder {
             return;
         };
         let Some(host) = rest.text() else { return };
-        let machine = rest.u64().unwrap_or(0);
         if self.found.iter().all(|found| found.mac != frame.source) {
-            self.found.push(Answerer { host, mac: frame.source, mtu_bytes: number as usize, machine });
+            self.found.push(Answerer { host, mac: frame.source, mtu_bytes: number as usize });
             self.settled_at = (!self.wants_somebody()).then_some(now + SETTLED_AFTER);
         }
         self.handle_timeout(now);

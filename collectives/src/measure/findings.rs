@@ -1,7 +1,7 @@
 //! What has been measured so far.
 
 use super::parcel::Parcel;
-use super::processor::ProcessorTime;
+use super::processor::Processors;
 use super::settings::Unicast;
 use ethbcast_transport::wire::Peer;
 use std::collections::BTreeMap;
@@ -43,6 +43,8 @@ pub(super) struct Target {
     /// What a message takes the processors: to send, to receive.
     pub sending: Samples,
     pub receiving: Samples,
+    /// What tells its computer from others, if it has told.
+    pub computer: Option<u64>,
     /// Frames of its trains, and those that were lost.
     pub sent: u64,
     pub lost: u64,
@@ -56,8 +58,8 @@ pub(super) struct Findings {
     /// The longest payload that passes to all targets, as far as is known.
     pub payload_bytes: usize,
     pub cast: CastFinding,
-    /// This end's processor time, if it is known.
-    pub processor_time: Option<ProcessorTime>,
+    /// This end's processors, if it is known what time they spend.
+    pub processors: Option<Processors>,
 }
 
 impl Target {
@@ -70,6 +72,7 @@ impl Target {
             gaps: Samples::new(),
             sending: Samples::new(),
             receiving: Samples::new(),
+            computer: None,
             sent: 0,
             lost: 0,
             mute: 0,
@@ -113,6 +116,16 @@ impl Findings {
     /// How many targets answer.
     pub(super) fn present(&self) -> usize {
         self.targets.iter().filter(|target| target.present).count()
+    }
+
+    /// The cores that this end shares with all who answer; 0 if some are on a computer of their own, or do not say.
+    pub(super) fn shared_cores(&self) -> u32 {
+        let shares = |here: u64| {
+            let mut present = self.targets.iter().filter(|target| target.present).peekable();
+            present.peek().is_some() && present.all(|target| target.computer == Some(here))
+        };
+        let shared = self.processors.filter(|processors| processors.computer().is_some_and(shares));
+        shared.map_or(0, Processors::cores)
     }
 
     /// A message of this size.

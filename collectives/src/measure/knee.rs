@@ -69,6 +69,7 @@ mod tests {
             late_nanos: half_nanos,
             last_nanos: half_nanos * 2,
             worked_nanos: 0,
+            computer: None,
         }
     }
 

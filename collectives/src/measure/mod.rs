@@ -9,8 +9,7 @@
 //! frames that says little. Here a train of messages is sent with a bounded number of frames in flight, and the
 //! *responder* says when frames arrived, by its own clock: the slope over the last three quarters of the train is the
 //! gap, whatever the first frames found empty on their way (buffers, a shaper's bucket), and however many frames or
-//! reports are lost. If both ends are lent their [`ProcessorTime`], it is also measured what the train takes their
-//! processors.
+//! reports are lost. If both ends are lent their [`Processors`], it is also measured what the train takes them.
 
 mod body;
 mod calibrate;
@@ -36,7 +35,7 @@ pub use finder::{Answerer, Finder, Search};
 pub use findings::CastFinding;
 pub(crate) use probe::{FIRST_PING, carries, write_ping};
 pub use prober::Prober;
-pub use processor::{ProcessorTime, WorkPoint};
+pub use processor::{Processors, WorkPoint};
 pub use responder::{HostInfo, Responder};
 pub use result::{Point, ProbeResult, TargetResult};
 pub use settings::{ProbeSettings, Unicast};

@@ -4,7 +4,7 @@ use super::body::ReportBody;
 use super::findings::{CastFinding, Findings, Target};
 use super::kind;
 use super::probe::ProbeWriter;
-use super::processor::ProcessorTime;
+use super::processor::Processors;
 use super::result::ProbeResult;
 use super::settings::{ProbeSettings, full_payload};
 use super::step::{CastStep, EchoFrame, Largest, Ping, Report, RollCall, Step, Train};
@@ -64,7 +64,7 @@ impl Prober {
                 targets: targets.into_iter().map(target).collect(),
                 payload_bytes,
                 cast: CastFinding::NotMeasured,
-                processor_time: None,
+                processors: None,
             },
             agenda: VecDeque::from(if settings.unicast.is_some() { vec![Item::Cast] } else { all }),
             settings,
@@ -74,9 +74,9 @@ impl Prober {
         prober
     }
 
-    /// Also measures what trains take the processors of both ends; `tell` has this one's.
-    pub fn with_processor_time(mut self, tell: ProcessorTime) -> Prober {
-        self.findings.processor_time = Some(tell);
+    /// Also measures what trains take the processors of both ends, if this one's are lent.
+    pub fn with_processors(mut self, processors: Option<Processors>) -> Prober {
+        self.findings.processors = processors;
         self
     }
 

@@ -4,25 +4,41 @@ use super::parcel::Parcel;
 use std::fmt;
 use std::time::Duration;
 
-/// How much processor time this process has had: lent by whoever runs a machine, which has no clock of its own.
+/// The processors this process runs on, and how much of their time it has had: lent by whoever runs a machine of
+/// states, which has no clock of its own.
 #[derive(Clone, Copy)]
-pub struct ProcessorTime(fn() -> Duration);
+pub struct Processors {
+    time: fn() -> Duration,
+    computer: u64,
+    cores: u32,
+}
 
-impl ProcessorTime {
-    /// As this function tells it.
-    pub fn new(tell: fn() -> Duration) -> Self {
-        ProcessorTime(tell)
+impl Processors {
+    /// `time` tells what this process has had; `computer` tells the computer from others, whatever namespace a process
+    /// is in, as the kernel's boot id does (0 if nothing does); it has so many `cores`.
+    pub fn new(time: fn() -> Duration, computer: u64, cores: u32) -> Self {
+        Processors { time, computer, cores }
     }
 
-    /// In nanoseconds, at this moment.
+    /// The time this process has had, in nanoseconds, at this moment.
     pub(super) fn nanos(self) -> u64 {
-        u64::try_from((self.0)().as_nanos()).unwrap_or(u64::MAX)
+        u64::try_from((self.time)().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// What tells the computer from others; `None` if nothing does.
+    pub(super) fn computer(self) -> Option<u64> {
+        (self.computer != 0).then_some(self.computer)
+    }
+
+    /// How many cores they have.
+    pub(super) fn cores(self) -> u32 {
+        self.cores
     }
 }
 
-impl fmt::Debug for ProcessorTime {
+impl fmt::Debug for Processors {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("ProcessorTime")
+        write!(formatter, "Processors({})", self.cores)
     }
 }
 

@@ -4,7 +4,7 @@ use super::body::{ProbeBody, ReportBody, Task};
 use super::kind;
 use super::parcel::Parcel;
 use super::probe::header;
-use super::processor::ProcessorTime;
+use super::processor::Processors;
 use ethbcast_transport::wire::{Flags, Frame, HEADER_BYTES, Identity, OVERHEAD_BYTES};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::VecDeque;
@@ -24,8 +24,6 @@ pub struct HostInfo {
     pub group: String,
     /// Its host name.
     pub host: String,
-    /// What tells its machine from others, as the kernel's boot id does; 0 if nothing does.
-    pub machine: u64,
 }
 
 /// Answers PROBE frames: echoes, counts, reports.
@@ -40,7 +38,7 @@ pub struct Responder {
     answers: VecDeque<Reply>,
     tallies: Vec<TrainTally>,
     frames_sent: u64,
-    processor_time: Option<ProcessorTime>,
+    processors: Option<Processors>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,12 +73,12 @@ impl Responder {
     /// Of the identity's session nothing is used: an answer carries the session of its PROBE.
     pub fn new(identity: Identity, mtu_bytes: usize, info: Option<HostInfo>) -> Responder {
         let (answers, tallies) = (VecDeque::new(), Vec::new());
-        Responder { identity, mtu_bytes, info, answers, tallies, frames_sent: 0, processor_time: None }
+        Responder { identity, mtu_bytes, info, answers, tallies, frames_sent: 0, processors: None }
     }
 
-    /// Also tells what processor time it has had.
-    pub fn with_processor_time(self, tell: ProcessorTime) -> Responder {
-        Responder { processor_time: Some(tell), ..self }
+    /// Also tells what time of these it has had, and on which computer, if they are lent.
+    pub fn with_processors(self, processors: Option<Processors>) -> Responder {
+        Responder { processors, ..self }
     }
 
     /// Frames it has sent.
@@ -146,7 +144,8 @@ impl Responder {
         let counted =
             self.tallies.iter().find(|tally| tally.prober == prober && tally.session == session && tally.test == test);
         let (seen, counts) = counted.map_or((0, ReportBody::default()), |tally| (tally.seen, tally.counts));
-        let body = ReportBody { worked_nanos: self.processor_time.map_or(0, ProcessorTime::nanos), ..counts };
+        let worked_nanos = self.processors.map_or(0, Processors::nanos);
+        let body = ReportBody { worked_nanos, computer: self.processors.and_then(Processors::computer), ..counts };
         self.answer(frame, What::Report { seen, body, asked });
     }
 
@@ -185,9 +184,8 @@ impl Part for Responder {
         let (length, over) = match &mut answer.what {
             What::Info => {
                 let number = u32::try_from(self.mtu_bytes).unwrap_or(u32::MAX);
-                let (host, machine) = self.info.as_ref().map_or(("", 0), |info| (info.host.as_str(), info.machine));
-                let mut body = ProbeBody { task: Task::Invite, payload_bytes: 0, number }.named(host);
-                body.extend(machine.to_be_bytes());
+                let host = self.info.as_ref().map_or("", |info| info.host.as_str());
+                let body = ProbeBody { task: Task::Invite, payload_bytes: 0, number }.named(host);
                 let header = header(&identity, kind::ECHO, answer.test, 0, Flags::LAST);
                 (identity.write(buffer, answer.to, &header, &body), true)
             }

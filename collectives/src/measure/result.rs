@@ -52,6 +52,9 @@ pub struct ProbeResult {
     pub targets: Vec<TargetResult>,
     /// What messages take the processors of both ends, by size; empty if they do not tell.
     pub work: Vec<WorkPoint>,
+    /// The cores that this host shares with all who answered, as in namespaces of one computer; 0 if each has its own,
+    /// or one does not say.
+    pub shared_cores: u32,
 }
 
 impl ProbeResult {
@@ -67,6 +70,7 @@ impl ProbeResult {
             cast: findings.cast,
             silent: findings.targets.iter().filter(|it| !it.present).map(|it| it.peer.rank).collect(),
             work: work(findings),
+            shared_cores: findings.shared_cores(),
             targets,
             points,
         }

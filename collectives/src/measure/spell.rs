@@ -29,9 +29,13 @@ fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
 }
 
 fn report(payload: &[u8]) -> Option<Fields> {
-    let ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos, worked_nanos } =
+    let ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos, worked_nanos, computer } =
         ReportBody::decode(payload)?;
     let fields = Fields::default().number("arrived", arrived).number("arrived_late", arrived_late);
     let fields = fields.number("first_ns", first_nanos).number("late_ns", late_nanos).number("last_ns", last_nanos);
-    Some(fields.number("worked_ns", worked_nanos))
+    let fields = fields.number("worked_ns", worked_nanos);
+    Some(match computer {
+        Some(computer) => fields.number("computer", computer),
+        None => fields,
+    })
 }

@@ -110,7 +110,7 @@ impl LabConfig {
 
     /// The token bucket of a cable shaped to `rate_bits_per_second`: two frames at least, because tbf drops every frame
     /// larger than its bucket and must hold one while it pays for the next.
-    pub(crate) fn burst_bytes(&self, rate_bits_per_second: u64) -> u64 {
+    pub fn burst_bytes(&self, rate_bits_per_second: u64) -> u64 {
         let two_frames = 2 * u64::from(self.mtu_bytes + HEADER_BYTES);
         let late_wake_up = rate_bits_per_second / 8 * (BURST_NANOSECONDS / 1_000) / 1_000_000;
         two_frames.max(late_wake_up)

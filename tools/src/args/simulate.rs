@@ -48,6 +48,10 @@ pub struct SimulateArgs {
     /// simulated. If it says what hosts' processors take, the simulated ones take that.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
+    /// Hosts take notice of each frame as soon as they do of a single one. Without it they sleep through dense
+    /// arrivals for up to a millisecond, as the driver does to spare wake-ups.
+    #[arg(long)]
+    pub no_naps: bool,
     /// Put the model's prediction beside the simulation.
     #[arg(long)]
     pub compare: bool,

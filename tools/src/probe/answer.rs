@@ -3,8 +3,8 @@
 use super::Station;
 use crate::args::ProbeArgs;
 use crate::exit::report;
-use ethbcast_collectives::measure::{HostInfo, ProcessorTime, Responder};
-use ethbcast_collectives::session::live::log_counters;
+use ethbcast_collectives::measure::{HostInfo, Responder};
+use ethbcast_collectives::session::live::{log_counters, processors};
 use ethbcast_transport::packet::processor_time;
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Alone, Deadline, Instant, Part, Timer};
@@ -19,9 +19,9 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let (host, group) = (station.wire.station.host.clone(), station.wire.station.group.clone());
     // The session of every probe is its prober's; this host has none of its own.
     let identity = station.identity(0, Rank::NONE);
-    let info = HostInfo { group: group.clone(), host: host.clone(), machine: super::machine() };
+    let info = HostInfo { group: group.clone(), host: host.clone() };
     let responder = Responder::new(identity, usize::from(station.wire.station.mtu_bytes), Some(info))
-        .with_processor_time(ProcessorTime::new(processor_time));
+        .with_processors(Some(processors(processor_time)));
     let end = args.max_wait.map(|seconds| station.clock.now() + Duration::from_secs_f64(seconds));
     let mut answering = Alone::new(Answering { responder, end });
     if !args.wire.quiet {

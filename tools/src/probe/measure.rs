@@ -7,10 +7,10 @@ use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode};
 use crate::route::read_calibration;
 use ethbcast_collectives::measure::{
-    Answerer, Finder, ProbeResult, ProbeSettings, Prober, ProcessorTime, Search, calibrate, host_costs,
+    Answerer, Finder, ProbeResult, ProbeSettings, Prober, Search, calibrate, host_costs,
 };
-use ethbcast_collectives::session::live::log_counters;
-use ethbcast_planning::model::{Calibration, Processing};
+use ethbcast_collectives::session::live::{log_counters, processors};
+use ethbcast_planning::model::Calibration;
 use ethbcast_transport::Alone;
 use ethbcast_transport::packet::processor_time;
 use ethbcast_transport::wire::{Peer, Rank};
@@ -104,7 +104,7 @@ pub fn measure(
     let targets = (OWN_RANK.0 + 1..).zip(hosts).map(|(rank, host)| Peer { rank: Rank(rank), mac: host.mac }).collect();
     let settings = settings.with_cast(station.wire.station.group_mac);
     let prober = Prober::new(station.clock.now(), station.identity(session, OWN_RANK), targets, settings)
-        .with_processor_time(ProcessorTime::new(processor_time));
+        .with_processors(Some(processors(processor_time)));
     let mut prober = Alone::new(prober);
     station.drive(&mut prober, |prober, _| prober.part.is_done(), INTERRUPTED)?;
     Ok(prober.part.result())
@@ -120,28 +120,11 @@ fn measured(
     let name = |rank| host_of(hosts, rank).host.clone();
     let now =
         calibrate(result).and_then(|table| table.with_hosts(&station.wire.station.host, host_costs(result, name)));
-    let now = match now.code(Code::Nobody)? {
-        now if is_one_machine(hosts) => on_one_machine(now),
-        now => now,
-    };
+    let now = now.code(Code::Nobody)?;
     match before {
         Some(before) => before.updated_by(now).code(Code::Usage),
         None => Ok(now),
     }
-}
-
-/// Whether all hosts are on this machine, in namespaces or the like.
-fn is_one_machine(hosts: &[Answerer]) -> bool {
-    let here = super::machine();
-    here != 0 && hosts.iter().all(|host| host.machine == here)
-}
-
-/// The same where all hosts share this machine's processors.
-fn on_one_machine(calibration: Calibration) -> Calibration {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
-    let Some(&processing) = calibration.processing() else { return calibration };
-    let shared = Processing { shared_cores: cores, ..processing };
-    calibration.with_processing(shared).expect("it has been accepted with its other numbers")
 }
 
 fn write_calibration(calibration: &Calibration, path: &Path) -> anyhow::Result<()> {

@@ -25,13 +25,6 @@ pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
     if args.answer { answer::run(&args, station) } else { measure::run(&args, station) }
 }
 
-/// What tells this machine from others, whatever namespace this is: the kernel's boot id; 0 if it does not tell.
-fn machine() -> u64 {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
-    u64::from_str_radix(&digits, 16).unwrap_or(0)
-}
-
 /// The open port with all that it takes to run machines on it, one after the other.
 pub struct Station {
     /// The port, and who this host is on it.

@@ -62,6 +62,7 @@ mod tests {
             lab,
             seed: 1,
             processing: None,
+            naps: true,
         }
     }
 

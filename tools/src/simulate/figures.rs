@@ -112,6 +112,9 @@ impl Conditions {
     /// How late the driver finds a frame because it sleeps through arrivals: it falls asleep half a frame before one,
     /// on average.
     fn nap(&self, transfer: Duration) -> Duration {
+        if !self.naps || self.is_never_idle() {
+            return Duration::ZERO;
+        }
         let frames_per_second = 1.0 / self.frame_time().as_secs_f64();
         let (short, long) = NAP;
         if transfer < NAP_AFTER.max(self.frame_time() * NAP_AFTER_FRAMES)
@@ -124,6 +127,14 @@ impl Conditions {
             false => short,
         };
         nap - self.frame_time() / 2
+    }
+
+    /// Whether what a relay takes for a frame is more than what a cable does: then it never waits for one.
+    fn is_never_idle(&self) -> bool {
+        let (frames, bytes) = (1.0, self.payload_bytes());
+        let work =
+            |processing: Processing| processing.sending_ns(frames, bytes) + processing.receiving_ns(frames, bytes);
+        self.processing.is_some_and(|processing| work(processing) > self.frame_time().as_nanos() as f64)
     }
 
     /// From the last frame to a receiver's verdict, if so many conclude at once.

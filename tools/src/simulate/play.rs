@@ -176,6 +176,7 @@ mod tests {
             lab: false,
             seed: 1,
             processing: None,
+            naps: true,
         };
         let copy = OneCopy::new(bytes, &conditions);
         Settings {

@@ -39,6 +39,8 @@ pub struct Conditions {
     pub seed: u64,
     /// What a host's processor takes, if a calibration says so.
     pub processing: Option<Processing>,
+    /// Whether hosts sleep through dense arrivals, as the driver does.
+    pub naps: bool,
 }
 
 /// What one copy of the message is on a cable.
@@ -174,6 +176,7 @@ fn conditions(args: &SimulateArgs, fastest_host_rate: Option<u64>) -> anyhow::Re
         lab: args.lab,
         seed: args.seed,
         processing: None,
+        naps: !args.no_naps,
     })
 }
 

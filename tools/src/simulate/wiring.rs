@@ -60,6 +60,7 @@ mod tests {
             lab: false,
             seed: 1,
             processing: None,
+            naps: true,
         };
         let wiring = Wiring::new(&topology, &conditions, Duration::ZERO, group_mac("test"));
         assert_eq!((wiring.network.hosts(), wiring.ends.len()), (32, 32 + 3));

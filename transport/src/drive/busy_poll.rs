@@ -4,9 +4,18 @@
 //! half of it. So a loop that somebody waits for goes on looking for a while. Between two looks it gives its CPU away
 //! (`sched_yield(2)`) instead of pausing: on a host with more processes than CPUs the frame it looks for often comes
 //! from one that has yet to run, and with a CPU to itself a yield returns in a few tenths of a microsecond.
+//!
+//! Where others compute, a yield returns when they have had their share, and some kernels (Linux 6.18) take the rest of
+//! the yielder's share, too: milliseconds later than a process that sleeps and is woken. A pause between two looks that
+//! took longer than all looking was to take says so; then the loop sleeps at once for a while, each time it happens
+//! again for twice as long.
 
 use crate::{Instant, TimeSource};
 use std::time::Duration;
+
+/// How long a loop sleeps at once whose pauses have taken too long, and how often that doubles at most (1.3 s).
+const BARRED: Duration = Duration::from_millis(10);
+const MAX_DOUBLINGS: u32 = 7;
 
 /// The busy polling of one loop.
 #[derive(Debug)]
@@ -14,12 +23,14 @@ pub(crate) struct BusyPoll {
     longest: Duration,
     /// When a frame last came or left.
     moved_at: Instant,
+    barred_until: Instant,
+    doublings: u32,
 }
 
 impl BusyPoll {
     /// For up to `longest` after a frame has come or left; not at all, if that is zero.
     pub(crate) fn new(longest: Duration) -> Self {
-        BusyPoll { longest, moved_at: Instant::START }
+        BusyPoll { longest, moved_at: Instant::START, barred_until: Instant::START, doublings: 0 }
     }
 
     /// A frame has come or left.
@@ -31,15 +42,35 @@ impl BusyPoll {
     pub(crate) fn until(&self, now: Instant, limit: Option<Duration>) -> Option<Instant> {
         let end = self.moved_at + self.longest;
         let end = limit.map_or(end, |limit| end.min(now + limit));
-        (end > now).then_some(end)
+        (end > now && now >= self.barred_until).then_some(end)
+    }
+
+    /// It has looked, and of the pauses in between the longest took so long.
+    pub(crate) fn looked(&mut self, now: Instant, longest_pause: Duration) {
+        if longest_pause <= self.longest {
+            self.doublings = self.doublings.saturating_sub(1);
+        } else {
+            self.barred_until = now + BARRED * (1 << self.doublings);
+            self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
+        }
     }
 }
 
-/// Looks until `ready` or `end`, with a `pause` between two looks.
-pub(super) fn poll_until(end: Instant, clock: &impl TimeSource, pause: impl Fn(), mut ready: impl FnMut() -> bool) {
-    while !ready() && clock.now() < end {
+/// Looks until `ready` or `end`, with a `pause` between two looks; when it ended, and how long the longest pause was.
+pub(super) fn poll_until(
+    end: Instant,
+    clock: &impl TimeSource,
+    pause: impl Fn(),
+    mut ready: impl FnMut() -> bool,
+) -> (Instant, Duration) {
+    let (mut now, mut longest) = (clock.now(), Duration::ZERO);
+    while !ready() && now < end {
         pause();
+        let after = clock.now();
+        longest = longest.max(after.since(now));
+        now = after;
     }
+    (now, longest)
 }
 
 #[cfg(test)]
@@ -86,6 +117,26 @@ mod tests {
     }
 
     #[test]
+    fn where_others_compute_it_sleeps_at_once_for_a_while_and_longer_each_time() {
+        let mut busy_poll = BusyPoll::new(LONGEST);
+        let polls_at = |busy_poll: &mut BusyPoll, at: u64| {
+            busy_poll.moved(micros(at));
+            busy_poll.until(micros(at), None).is_some()
+        };
+        busy_poll.looked(micros(1000), LONGEST);
+        assert!(polls_at(&mut busy_poll, 1000), "it came back in time");
+        busy_poll.looked(micros(2000), LONGEST * 2);
+        assert!(!polls_at(&mut busy_poll, 11_999) && polls_at(&mut busy_poll, 12_000), "10 ms");
+        busy_poll.looked(micros(20_000), LONGEST * 2);
+        assert!(!polls_at(&mut busy_poll, 39_999) && polls_at(&mut busy_poll, 40_000), "20 ms");
+        (0..2).for_each(|_| busy_poll.looked(micros(50_000), LONGEST));
+        busy_poll.looked(micros(60_000), LONGEST * 2);
+        assert!(polls_at(&mut busy_poll, 70_000), "looks in time are remembered, too");
+        (0..100).for_each(|_| busy_poll.looked(micros(100_000), LONGEST * 2));
+        assert!(polls_at(&mut busy_poll, 100_000 + 1_280_000), "at most 1.28 s");
+    }
+
+    #[test]
     fn looking_ends_with_what_was_looked_for_or_with_the_time() {
         let clock = Ticking::default();
         let mut looks = 0;
@@ -100,8 +151,15 @@ mod tests {
         );
         assert_eq!(looks, 5);
         let end = clock.now() + Duration::from_millis(2);
-        poll_until(end, &clock, || (), || false);
-        assert!(clock.now() >= end);
+        let (ended, longest) = poll_until(
+            end,
+            &clock,
+            || {
+                let _now = clock.now();
+            },
+            || false,
+        );
+        assert!(ended >= end && longest == Duration::from_micros(2), "{longest:?}");
         poll_until(
             end,
             &clock,

@@ -46,7 +46,9 @@ pub fn drive<L: Link, M: Machine, T>(
         match rounds.rest(link, machine, clock, machine.is_urgent()) {
             Rest::None => {}
             Rest::BusyPoll(end) => {
-                poll_until(end, clock, || waiter.yield_now(), || link.has_arrival() || waiter.take_wake());
+                let ready = || link.has_arrival() || waiter.take_wake();
+                let (ended, longest_pause) = poll_until(end, clock, || waiter.yield_now(), ready);
+                rounds.looked(ended, longest_pause);
             }
             Rest::Wait(now, wanted) => link.waited(waiter.wait(now, wanted))?,
         }

@@ -104,6 +104,11 @@ impl Rounds {
         }
     }
 
+    /// A busy poll has ended; the longest pause between two of its looks took so long.
+    pub(crate) fn looked(&mut self, now: Instant, longest_pause: Duration) {
+        self.busy_poll.looked(now, longest_pause);
+    }
+
     /// How long to rest: until the machine's or the link's moment, whichever is first; `None` if there is none.
     pub(crate) fn limit<L: Link, M: Machine>(&self, link: &L, machine: &M, now: Instant) -> Option<Duration> {
         let handled = |deadline| self.due == Some(deadline);

@@ -28,6 +28,12 @@ pub fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
+/// How much processor time the calling thread has had, the kernel's work for it included; zero if the system does not
+/// tell.
+pub fn thread_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+}
+
 impl TimeSource for Clock {
     fn now(&self) -> Instant {
         Clock::now(self)

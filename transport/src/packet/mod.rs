@@ -45,7 +45,7 @@ mod staging;
 mod syscall;
 
 pub use capture::Capture;
-pub use clock::{Clock, processor_time};
+pub use clock::{Clock, processor_time, thread_time};
 pub use counters::Counters;
 pub use drive::drive;
 pub use error::{DriveError, Errno, OpenError};

@@ -80,6 +80,8 @@ pub(super) struct Host {
     busy_until: u64,
     /// A `Process` event is scheduled.
     busy: bool,
+    /// It stands for the moment at which the process has woken up, and not for the end of its work on a frame.
+    waking: bool,
     /// A `Room` event is scheduled.
     wants_room: bool,
     /// A frame that the kernel has no room for or the process is not done with, and until when.
@@ -106,6 +108,7 @@ impl Host {
             busy_until: 0,
             wake_up_nanos: settings.wake_up.as_nanos() as u64,
             busy: false,
+            waking: false,
             wants_room: false,
             refused: None,
             timer_slack_nanos: settings.timer_slack.as_nanos() as u64,
@@ -189,6 +192,12 @@ impl Host {
     /// The process has finished the first frame of the receive ring.
     pub(super) fn process_first<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         self.busy = false;
+        if std::mem::take(&mut self.waking) {
+            if self.condition == Condition::Running {
+                self.begin_processing(0, call.fabric);
+            }
+            return;
+        }
         if self.condition == Condition::Running
             && let Some(frame) = self.ring.pop_front()
         {
@@ -198,12 +207,24 @@ impl Host {
     }
 
     /// Makes the process work on its receive ring, if it does not yet, after waking up for so long.
+    ///
+    /// A process that is sending is awake: it looks at the ring when it is done. One that sleeps through arrivals has
+    /// its processor free for what it has to send meanwhile.
     fn begin_processing(&mut self, wake_up_nanos: u64, fabric: &mut Fabric) {
         if let (false, Some(frame)) = (self.busy, self.ring.front()) {
             self.busy = true;
-            let cost = self.receiving.of(frame);
-            let done = self.work(fabric.now().saturating_add(wake_up_nanos), cost);
-            fabric.schedule(done, Event::Process(self.number));
+            let (now, cost) = (fabric.now(), self.receiving.of(frame));
+            let (awake, sends_take_time) = (self.busy_until > now, !self.sending.is_nothing());
+            let next = match wake_up_nanos {
+                0 => self.work(now, cost),
+                _ if awake => self.work(now, cost),
+                _ if sends_take_time => {
+                    self.waking = true;
+                    now.saturating_add(wake_up_nanos)
+                }
+                _ => self.work(now.saturating_add(wake_up_nanos), cost),
+            };
+            fabric.schedule(next, Event::Process(self.number));
         }
     }
 

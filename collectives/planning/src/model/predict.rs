@@ -103,13 +103,13 @@ impl Pricing<'_> {
         bytes.div_ceil(self.frame.min(self.segment)).max(1) as f64
     }
 
-    /// What the whole message takes of processors that all hosts share; each of them but the root gets it once.
+    /// What the whole message takes of processors that all hosts share; each of them but the root gets it once. There
+    /// the switches are programs, too: a cast costs as much as what it saves its root, for they make its copies.
     fn shared(&self) -> f64 {
         let cores = self.calibration.processing().map_or(0, |processing| processing.shared_cores);
         let (sending, receiving) = self.processing(self.size);
-        let received = (self.shape.ranks - 1) as f64;
-        let sent = if self.shape.via == Via::Cast { 1.0 } else { received };
-        if cores == 0 { 0.0 } else { (sent * sending + received * receiving) / f64::from(cores) }
+        let copies = (self.shape.ranks - 1) as f64;
+        if cores == 0 { 0.0 } else { copies * (sending + receiving) / f64::from(cores) }
     }
 
     /// How much longer than on the usual cable what every cable carries takes on the slowest of them.

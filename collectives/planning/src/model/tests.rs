@@ -73,7 +73,8 @@ fn a_relay_takes_no_less_than_its_processor() {
     }
     // On one core for all there is time for the 3 sends and 3 receptions of 10 frames, one after the other.
     assert_eq!(microseconds(&chain, 1000, 100, &slow(1)), 60.0 + 5.0);
-    assert_eq!(microseconds(&shape(Via::Cast, &one_switch(4)), 1000, 100, &slow(1)), 10.0 + 30.0 + 5.0);
+    // Nor does a cast take less of it: the copies are made by what stands for the switch.
+    assert_eq!(microseconds(&shape(Via::Cast, &one_switch(4)), 1000, 100, &slow(1)), 60.0 + 5.0);
 }
 
 #[test]

@@ -4,11 +4,14 @@ use super::waits::wait;
 use super::{Communicator, Error, Options};
 use crate::Route;
 use crate::communicator::{CommunicatorError, Config, Member};
+use crate::measure::Processors;
 use crate::membership::Station;
-use crate::membership::live::{Opening, RingRoom, StationError};
+use crate::membership::live::{Opening, RingRoom, StationError, host};
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::packet::{Clock, Interface, NodeConfig, NodeError, NodePort, PortConfig, Shared, Waker};
+use ethbcast_transport::packet::{
+    Clock, Interface, NodeConfig, NodeError, NodePort, PortConfig, Shared, Waker, processor_time,
+};
 use ethbcast_transport::wire::group_mac;
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
@@ -55,6 +58,11 @@ impl Communicator {
             contention: options.contention,
             casts: options.casts,
             probe: options.probe,
+            // Who looks for frames between yields spends time that no frame costs.
+            processors: options
+                .spin
+                .is_zero()
+                .then(|| Processors::new(processor_time, host::computer(), host::cores())),
             join_by: Some(now + options.join_within),
             ..Config::new(station.clone(), size, nonce)
         };

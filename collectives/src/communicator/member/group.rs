@@ -45,7 +45,8 @@ impl Group {
         let payload_bytes = usize::from(roster.mtu_bytes()) - HEADER_BYTES;
         let mailbox = Mailbox::new(identity, &peers, payload_bytes, config.settings());
         let group = network.bets_on_casts().then_some(station.group_mac);
-        let probe = || Probing::new(now, identity, &peers, group, roster.mtu_bytes(), config.join_by);
+        let processors = config.processors;
+        let probe = || Probing::new(now, identity, &peers, group, (roster.mtu_bytes(), processors), config.join_by);
         let probing = network.is_to_be_measured().then(probe);
         let neighbours = Neighbours::new(identity, station.group_mac, peers, network, payload_bytes, config.tuning());
         Group {

@@ -2,7 +2,7 @@
 
 use super::messages::{FIRST_RESERVED_TAG, Handover, Messages};
 use crate::communicator::network::{read_costs, write_costs};
-use crate::measure::{ProbeSettings, Prober, Responder, Unicast, broadcast, calibrate, kind};
+use crate::measure::{ProbeSettings, Prober, Processors, Responder, Unicast, broadcast, calibrate, kind};
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::messages::{RecvId, RecvOutcome};
 use ethbcast_transport::wire::{Frame, HEADER_BYTES, Identity, Peer, Rank};
@@ -52,7 +52,7 @@ impl Probing {
         identity: Identity,
         peers: &[Peer],
         group: Option<MacAddr>,
-        mtu_bytes: u16,
+        (mtu_bytes, processors): (u16, Option<Processors>),
         told_by: Option<Instant>,
     ) -> Probing {
         let mtu_bytes = usize::from(mtu_bytes);
@@ -60,13 +60,14 @@ impl Probing {
         let elsewhere = |peer: &&Peer| !peer.mac.shares_interface_with(peers[0].mac);
         let stage = match peers.iter().find(elsewhere) {
             Some(next) if identity.rank == Rank::ROOT => {
-                Stage::Measuring(Box::new(Prober::new(now, identity, vec![*next], ProbeSettings::short(mtu_bytes))))
+                let prober = Prober::new(now, identity, vec![*next], ProbeSettings::short(mtu_bytes));
+                Stage::Measuring(Box::new(prober.with_processors(processors)))
             }
             Some(_) => Stage::Awaiting(None),
             None => Stage::Done,
         };
         let others = peers.iter().filter(elsewhere).copied().collect();
-        let responder = Responder::new(identity, mtu_bytes, None);
+        let responder = Responder::new(identity, mtu_bytes, None).with_processors(processors);
         Probing { identity, others, group, mtu_bytes, responder, stage, told_by }
     }
 
@@ -194,7 +195,7 @@ mod tests {
         let (mac, ether_type) = (peers[2].mac, EtherType::DEFAULT);
         let identity = Identity { session: 1, stream: StreamId(0), rank: Rank(2), mac, ether_type };
         let by = Instant::START + Duration::from_secs(60);
-        let mut probing = Probing::new(Instant::START, identity, &peers, None, 1500, Some(by));
+        let mut probing = Probing::new(Instant::START, identity, &peers, None, (1500, None), Some(by));
         assert_eq!(probing.poll_timeout(Instant::START).map(|deadline| deadline.at), Some(by));
         probing.handle_timeout(Instant::START);
         assert!(!probing.is_untold() && !probing.is_done());

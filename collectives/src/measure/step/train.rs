@@ -5,7 +5,7 @@ use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::parcel::Parcel;
 use crate::measure::probe::{Probe, ProbeWriter};
-use crate::measure::processor::{ProcessorTime, Work, between};
+use crate::measure::processor::{Processors, Work, between};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
@@ -56,7 +56,7 @@ pub(in crate::measure) struct Train {
     stalled: bool,
     /// What both ends' processors had done by then, if they tell.
     work: Vec<Work>,
-    processor_time: Option<ProcessorTime>,
+    processors: Option<Processors>,
     latest: Option<(u64, ReportBody)>,
     /// The report that ends the train has come.
     closed: bool,
@@ -75,7 +75,7 @@ impl Train {
             least_messages: settings.train_messages,
             patience: settings.patience,
             window_frames: WINDOW_START_FRAMES,
-            processor_time: findings.processor_time,
+            processors: findings.processors,
             ..Train::default()
         }
     }
@@ -124,8 +124,8 @@ impl Train {
     }
 
     fn note_work(&mut self, report: &Report) {
-        if let Some(processor_time) = self.processor_time {
-            let (sending_nanos, receiving_nanos) = (processor_time.nanos(), report.body.worked_nanos);
+        if let Some(processors) = self.processors {
+            let (sending_nanos, receiving_nanos) = (processors.nanos(), report.body.worked_nanos);
             self.work.push(Work { seen: report.seen, sent: self.next, receiving_nanos, sending_nanos });
         }
     }
@@ -241,6 +241,7 @@ impl Step for Train {
             target.receiving.entry(self.parcel.bytes).or_default().push(receiving);
         }
         if let Some((seen, body)) = self.latest {
+            target.computer = body.computer.or(target.computer);
             // What came after the last one that arrived is lost, too, once the end is known.
             let sent = if self.closed { self.next } else { seen };
             target.sent += sent;

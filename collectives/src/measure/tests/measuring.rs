@@ -25,6 +25,30 @@ fn what_is_measured_is_what_the_cables_do() {
     }
 }
 
+/// Processor time that grows by a microsecond whenever somebody asks.
+fn ticking() -> Duration {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static ASKED: AtomicU64 = AtomicU64::new(1);
+    Duration::from_micros(ASKED.fetch_add(1, Ordering::Relaxed))
+}
+
+#[test]
+fn hosts_of_one_computer_share_its_cores_and_all_others_have_their_own() {
+    let shared = |computers: [u64; 3]| {
+        let lent = |host: usize| Some(Processors::new(ticking, computers[host], 2));
+        let settings = ProbeSettings { rounds: 1, ..ProbeSettings::full(MTU_BYTES) };
+        let (result, _) = measure_lending(&star(3, 100_000_000), settings, &[], NoFaults, lent);
+        assert!(result.work.len() > 1 && result.work.iter().all(|point| point.frames > 0), "{:?}", result.work);
+        let processing = crate::measure::calibrate(&result).expect("enough").processing().copied();
+        (result.shared_cores, processing.expect("told").shared_cores)
+    };
+    assert_eq!(shared([7, 7, 7]), (2, 2));
+    assert_eq!(shared([7, 7, 8]), (0, 0), "one has its own");
+    assert_eq!(shared([0, 0, 0]), (0, 0), "nobody says where it is");
+    let (untold, _) = measure(&star(3, 100_000_000), ProbeSettings::short(MTU_BYTES), &[], NoFaults);
+    assert_eq!((untold.shared_cores, untold.work.len()), (0, 0));
+}
+
 #[test]
 fn loss_is_counted_and_spoils_nothing() {
     let rate = 100_000_000;

@@ -5,7 +5,7 @@ mod finding;
 mod hostile;
 mod measuring;
 
-use super::{Finder, HostInfo, ProbeResult, ProbeSettings, Prober, Responder};
+use super::{Finder, HostInfo, ProbeResult, ProbeSettings, Prober, Processors, Responder};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, SwitchSettings, host_mac};
 use ethbcast_transport::wire::{EtherType, Frame, Identity, Peer, Rank, StreamId, group_mac};
 use ethbcast_transport::{Alone, Deadline, Instant, MacAddr, Part};
@@ -72,7 +72,7 @@ fn identity(host: usize) -> Identity {
 }
 
 fn responder(host: usize) -> Responder {
-    let info = HostInfo { group: "test".to_owned(), host: format!("n{host}"), machine: 5 };
+    let info = HostInfo { group: "test".to_owned(), host: format!("n{host}") };
     Responder::new(identity(host), MTU_BYTES, Some(info))
 }
 
@@ -86,10 +86,21 @@ const DELAY: Duration = Duration::from_micros(5);
 
 /// Host 0 measures to all others, of which `deaf` do not answer; also says how long that took.
 fn measure(network: &Network, settings: ProbeSettings, deaf: &[usize], faults: impl Faults) -> (ProbeResult, Duration) {
+    measure_lending(network, settings, deaf, faults, |_| None)
+}
+
+/// The same where each host is lent its processors.
+fn measure_lending(
+    network: &Network,
+    settings: ProbeSettings,
+    deaf: &[usize],
+    faults: impl Faults,
+    processors: impl Fn(usize) -> Option<Processors>,
+) -> (ProbeResult, Duration) {
     let targets = (1..network.hosts()).map(|host| Peer { rank: Rank(host as u16), mac: host_mac(host) }).collect();
-    let prober = Prober::new(Instant::START, identity(0), targets, settings);
-    let others = (1..network.hosts())
-        .map(|host| if deaf.contains(&host) { Host::Deaf } else { Host::Responder(responder(host)) });
+    let prober = Prober::new(Instant::START, identity(0), targets, settings).with_processors(processors(0));
+    let answering = |host| Host::Responder(responder(host).with_processors(processors(host)));
+    let others = (1..network.hosts()).map(|host| if deaf.contains(&host) { Host::Deaf } else { answering(host) });
     let machines = std::iter::once(Host::Prober(Box::new(prober))).chain(others).map(Alone::new).collect();
     let mut simulation = Simulation::new(network, machines, faults);
     let mut ended = None;

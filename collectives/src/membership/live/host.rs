@@ -1,4 +1,4 @@
-//! What this host is called.
+//! What this host is called, and what it computes with.
 
 use nix::sys::stat::stat;
 
@@ -11,6 +11,18 @@ pub fn name(given: Option<&str>) -> String {
         .or_else(namespace)
         .or_else(hostname)
         .unwrap_or_else(|| "localhost".to_owned())
+}
+
+/// How many processors this computer has for this process.
+pub fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
+}
+
+/// What tells this computer from others, whatever namespace this is: the kernel's boot id; 0 if it does not tell.
+pub fn computer() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0)
 }
 
 fn hostname() -> Option<String> {

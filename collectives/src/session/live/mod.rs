@@ -55,7 +55,8 @@ pub use writer::Writer;
 use super::application::{Receiving, Sending, Sink, Source};
 use super::{Outcome, Receiver, Root, Standing, Station};
 use crate::census;
-use crate::membership::live::{Opening, RingRoom};
+use crate::measure::Processors;
+use crate::membership::live::{Opening, RingRoom, host};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Waker, drive};
 use ethbcast_transport::{Instant, Tuning};
@@ -335,6 +336,11 @@ impl Session {
     pub fn clock(&self) -> Clock {
         self.clock
     }
+}
+
+/// This computer's processors, for those who measure; `time` tells what a process or thread has had of them.
+pub fn processors(time: fn() -> Duration) -> Processors {
+    Processors::new(time, host::computer(), host::cores())
 }
 
 /// Writes what a socket has done to the log.

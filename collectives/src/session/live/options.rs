@@ -1,12 +1,13 @@
 //! What a session is told.
 
-use super::{Cancel, Error, LastWords, Progress, Start, Usher};
+use super::{Cancel, Error, LastWords, Progress, Start, Usher, processors};
 use crate::Preset;
 use crate::census::About;
 use crate::session::ledger::Form;
 use crate::session::{ContentKind, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
+use ethbcast_transport::packet::thread_time;
 use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::{MacAddr, Tuning, with_defaults};
 use std::fmt;
@@ -157,6 +158,8 @@ impl Options {
             route: self.route.clone(),
             calibration: self.calibration.clone(),
             probe: self.probe,
+            // The loop's thread alone: others read ahead and compute digests meanwhile.
+            processors: Some(processors(thread_time)),
             dry_run: self.dry_run,
             topology: self.topology.clone(),
             late: self.late,
@@ -196,6 +199,7 @@ impl Options {
             holds,
             patience: self.max_wait,
             once: self.once,
+            processors: Some(processors(thread_time)),
             by_leave: self.usher.is_some(),
             had: self.had.clone(),
             about: self.about.clone(),

@@ -1,6 +1,7 @@
 //! What a receiver is told at its creation.
 
 use crate::census::About;
+use crate::measure::Processors;
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
 use crate::session::message::{HOLDS, Message};
@@ -20,6 +21,8 @@ pub struct ReceiverConfig {
     pub form: Form,
     /// Whether this host may have some of what is sent already.
     pub holds: bool,
+    /// This host's processors: then it tells a root that measures what frames take them.
+    pub processors: Option<Processors>,
     /// How long to wait for a root; `None` for as long as it takes.
     pub patience: Option<Duration>,
     /// End when the first root says no, gives up or starts without this host; if not, another is waited for.
@@ -40,9 +43,23 @@ impl ReceiverConfig {
     /// A receiver that has room for everything and waits for a root as long as it takes. `nonce` is drawn at random.
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
-        let (free_bytes, holds, patience, once) = (u64::MAX, false, None, false);
+        let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
         let (by_leave, had, about) = (false, Vec::new(), None);
-        ReceiverConfig { station, nonce, free_bytes, form, holds, patience, once, by_leave, had, about, tuning, timing }
+        ReceiverConfig {
+            station,
+            nonce,
+            free_bytes,
+            form,
+            holds,
+            processors,
+            patience,
+            once,
+            by_leave,
+            had,
+            about,
+            tuning,
+            timing,
+        }
     }
 
     /// What asks a root to take this host in.

@@ -30,7 +30,8 @@ pub(super) struct Joining {
 impl Joining {
     pub(super) fn new(now: Instant, root: HeardRoot, endpoint: &ReceiverEndpoint) -> Joining {
         let station = endpoint.station();
-        let responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None);
+        let responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None)
+            .with_processors(endpoint.config().processors);
         let mut timers = TimerTable::default();
         timers.set(Wait::Join, now);
         Joining { root, assembler: Assembler::default(), responder, answered_at: now, answered: false, timers }

@@ -1,6 +1,7 @@
 //! What a root is told at its creation.
 
 use crate::Route;
+use crate::measure::Processors;
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
@@ -102,6 +103,8 @@ pub struct RootConfig {
     /// Whether to measure for up to 50 ms before the start if there is no calibration, and to try broadcast before it
     /// is chosen for something long, if the calibration does not say whether it arrives.
     pub probe: bool,
+    /// This host's processors: then the measurement also finds out what frames take them and a receiver's.
+    pub processors: Option<Processors>,
     /// Decide how to send and end there: nobody is told, so that receivers wait on for a sender.
     pub dry_run: bool,
     /// The cluster; without one all hosts are taken to be on one switch.
@@ -133,6 +136,7 @@ impl RootConfig {
             route: Route::default(),
             calibration: None,
             probe: true,
+            processors: None,
             dry_run: false,
             topology: None,
             late: false,

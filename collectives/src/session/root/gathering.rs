@@ -310,7 +310,7 @@ impl Gathering {
         let config = endpoint.config();
         let Some((targets, settings)) = self.measurement(config) else { return GatheringStep::Start };
         let identity = config.station.identity(config.session, Rank::NONE);
-        self.prober = Some(Prober::new(now, identity, targets, settings));
+        self.prober = Some(Prober::new(now, identity, targets, settings).with_processors(config.processors));
         GatheringStep::Wait
     }
 

@@ -245,9 +245,14 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         let news = driven.news;
         let wanted = Interest { arrivals: true, room: false, until: Some(end) };
         driven.watches[Who::Caller as usize] = Some(Watch { asleep: false, wanted });
-        while !driven.link.has_arrival() && driven.news == news && self.clock.now() < end {
+        let (mut now, mut longest_pause) = (self.clock.now(), Duration::ZERO);
+        while !driven.link.has_arrival() && driven.news == news && now < end {
             MutexGuard::unlocked(driven, std::thread::yield_now);
+            let after = self.clock.now();
+            longest_pause = longest_pause.max(after.since(now));
+            now = after;
         }
+        driven.rounds.looked(now, longest_pause);
         driven.watches[Who::Caller as usize] = None;
     }
 

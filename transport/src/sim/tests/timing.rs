@@ -124,6 +124,35 @@ fn an_idle_process_wakes_up_late_and_finds_what_has_come_meanwhile() {
 }
 
 #[test]
+fn a_process_that_sends_is_awake_and_one_that_sleeps_through_arrivals_still_sends() {
+    let network = |count| {
+        let mut network = star(2);
+        let host = network.host_mut(1);
+        (host.wake_up, host.per_frame_cost) = (Duration::from_millis(1), Duration::from_micros(1));
+        host.per_sent_frame_cost = Duration::from_micros(20);
+        let both =
+            [Postbox::sending(full_frames(0, host_mac(1), 1)), Postbox::sending(full_frames(1, host_mac(0), count))];
+        let mut simulation = Simulation::new(&network, postboxes(2, both), NoFaults);
+        settle(&mut simulation);
+        simulation
+    };
+    let arrives = 2 * (FULL_FRAME_NANOS + 500);
+    // The first is being sent when the frame comes, and the process looks when it is done.
+    assert_eq!(network(2).machines()[1].arrivals(), [40_000 + 1_000]);
+    // It has nothing to send any more and sleeps: the frame is noticed late, and nothing else is.
+    let mut simulation = network(1);
+    assert_eq!(simulation.machines()[1].arrivals(), [arrives + 1_000_000 + 1_000]);
+    let again = simulation.now() + Duration::from_millis(5);
+    simulation.machine_mut(0).outbox.extend(full_frames(0, host_mac(1), 1));
+    simulation.wake(0, again);
+    simulation.machine_mut(1).outbox.extend(full_frames(1, host_mac(0), 1));
+    simulation.wake(1, again + Duration::from_micros(100));
+    settle(&mut simulation);
+    let sent_at = (again + Duration::from_micros(100)).as_nanos() + 20_000;
+    assert_eq!(simulation.machines()[0].arrivals().last(), Some(&(sent_at + arrives)), "sent while it sleeps");
+}
+
+#[test]
 fn a_token_bucket_lets_a_burst_pass_and_then_keeps_the_rate() {
     let cable = Cable::new(8_000_000_000, Duration::ZERO).with_burst_bytes(3_000);
     let network = Network::star(2, cable, &member()).with_overhead_bytes(0);
