@@ -19,7 +19,7 @@ fn inside_a_namespace_its_own_interface_is_found_by_name_and_alone() {
 #[test]
 fn each_refusal_says_what_to_do_instead() {
     let cable = Cable::lay(1500);
-    assert_eq!(refusal(&cable, Some("eth7")).to_string(), "there is no interface eth7: choose one of eth0, lo with -i");
+    assert_eq!(refusal(&cable, Some("eth7")).to_string(), "there is no interface eth7: choose one of eth0 with -i");
     assert!(matches!(refusal(&cable, Some("a-name-no-interface-can-have")), InterfaceError::Unknown { .. }));
     assert_eq!(
         refusal(&cable, Some("lo")).to_string(),

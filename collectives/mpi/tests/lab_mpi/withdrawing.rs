@@ -22,7 +22,7 @@ fn lab_one_rank_that_lacks_something_keeps_all_from_the_wire_and_nobody_waits() 
             ("export ETHBCAST_MPI=off", "rank 2 runs without the drop-in"),
             (
                 "export ETHBCAST_MPI_INTERFACE=eth9",
-                "there is no interface eth9: choose one of eth0, lo with ETHBCAST_MPI_INTERFACE",
+                "there is no interface eth9: choose one of eth0 with ETHBCAST_MPI_INTERFACE",
             ),
             ("export ETHBCAST_MPI_MIN_BYTES=7", "was told other settings than this one"),
         ] {
