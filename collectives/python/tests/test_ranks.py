@@ -10,6 +10,9 @@ import ethbcast
 import numpy as np
 import pytest
 
+# Whoever is started in the background by a shell inherits that Ctrl-C is ignored, and Python leaves it so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SIZE = int(os.environ["ETHBCAST_TEST_HOSTS"])
 
 
