@@ -12,7 +12,11 @@ use std::ops::Range;
 /// still soon, and with it all behind it.
 const MAIN_FRAMES: u32 = 4;
 
-/// Questions and answers. What they take is bounded by the number of those who may ask, and 128 KiB.
+/// So many bytes at a time are answered; with the rest whoever asks stands at the end again. Many who ask at once all
+/// hear something soon, which is what tells them, and whoever waits for them, that it goes on.
+const PORTION_BYTES: u64 = 16 << 10;
+
+/// Questions and answers. What they take is bounded by the number of those who may ask, and a portion.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Answering {
     /// The newest question of each who asks, in the order in which they came.
@@ -30,19 +34,22 @@ impl Answering {
     /// If it is for more than may be asked for at a time.
     pub(in crate::session) fn ask(&mut self, question: &Fetch) {
         assert!(question.is_bounded(), "questions are checked before they are taken");
-        if self.is_coming(question) {
+        let Range { start, end } = question.bytes;
+        let first = self.coming_to(question).map_or(start, |coming| coming.max(start));
+        if first >= end {
             return;
         }
-        match self.questions.iter_mut().find(|other| other.rank == question.rank) {
-            Some(other) => *other = question.clone(),
-            None => self.questions.push_back(question.clone()),
+        let rest = Fetch { bytes: first..end, ..question.clone() };
+        match self.questions.iter_mut().find(|other| other.rank == rest.rank) {
+            Some(other) => *other = rest,
+            None => self.questions.push_back(rest),
         }
     }
 
-    /// Whether all of the answer waits to be sent.
-    fn is_coming(&self, question: &Fetch) -> bool {
+    /// Where what waits to be sent of the answer ends, if its beginning does.
+    fn coming_to(&self, question: &Fetch) -> Option<u64> {
         let mut pieces = self.ready.iter().filter(|(rank, _)| *rank == question.rank).map(|(_, piece)| piece);
-        pieces.next().is_some_and(|piece| piece.from <= question.bytes.start && question.bytes.end <= piece.end)
+        pieces.next().filter(|piece| piece.from <= question.bytes.start).map(|piece| piece.end)
     }
 
     /// The question that is to be answered next, once the answer to the last one has gone.
@@ -50,14 +57,21 @@ impl Answering {
         self.questions.front().filter(|_| self.ready.is_empty())
     }
 
-    /// Takes the bytes that are the answer to the next question, and sends so many at a time. If that is another by
-    /// now, or its bytes begin elsewhere, they are nothing.
+    /// For whom bytes are needed next, and which.
+    pub(in crate::session) fn wanted(&self) -> Option<(Rank, Range<u64>)> {
+        let Fetch { rank, bytes: Range { start, end }, .. } = self.next()?;
+        Some((*rank, *start..start + PORTION_BYTES.min(end - start)))
+    }
+
+    /// Takes the bytes that are [`wanted`](Answering::wanted), and sends so many at a time. If the next question is
+    /// another by now, or its bytes begin elsewhere, they are nothing.
     pub(in crate::session) fn supply(&mut self, rank: Rank, from: u64, bytes: &[u8], piece_bytes: usize) {
         debug_assert!(bytes.len() as u64 <= MOST_FETCH_BYTES, "no more was asked for");
-        if self.take(rank, from).is_none() {
-            return;
-        }
+        let Some(question) = self.take(rank, from) else { return };
         let end = from + bytes.len() as u64;
+        if end < question.bytes.end && !bytes.is_empty() {
+            self.questions.push_back(Fetch { bytes: end..question.bytes.end, ..question });
+        }
         let pieces = (from..).step_by(piece_bytes).zip(bytes.chunks(piece_bytes));
         self.ready.extend(pieces.map(|(from, bytes)| (rank, Piece { from, end, bytes: bytes.to_vec() })));
     }
@@ -74,9 +88,9 @@ impl Answering {
         self.take(rank, from);
     }
 
-    fn take(&mut self, rank: Rank, from: u64) -> Option<Range<u64>> {
+    fn take(&mut self, rank: Rank, from: u64) -> Option<Fetch> {
         self.next().filter(|next| next.rank == rank && next.bytes.start == from)?;
-        self.questions.pop_front().map(|question| question.bytes)
+        self.questions.pop_front()
     }
 
     /// Forgets the questions of all but those of whom this holds.
@@ -147,10 +161,40 @@ mod tests {
         assert_eq!(sent(&mut answering, idle), [(1, 999, 40), (1, 1039, 40), (1, 1079, 20)]);
         answering.ask(&question(1, 0..9));
         assert_eq!(answering.next(), Some(&question(2, 50..60)), "whoever was answered stands at the end again");
+        assert_eq!(answering.wanted(), Some((Rank(2), 50..60)));
         answering.deny(Rank(2), 50);
         assert_eq!(answering.poll(idle, false), Some((Rank(2), Piece::denial(50))));
         answering.retain(|rank| rank == Rank(2));
         assert_eq!(answering.next(), None);
+    }
+
+    #[test]
+    fn much_is_answered_in_portions_so_that_all_who_ask_hear_something() {
+        let idle = Instant::START + Duration::from_secs(1);
+        let mut answering = Answering::default();
+        let most = 2 * PORTION_BYTES + 10;
+        (1..4).for_each(|rank| answering.ask(&question(rank, 0..most)));
+        let mut served = Vec::new();
+        while let Some((rank, bytes)) = answering.wanted() {
+            answering.supply(rank, bytes.start, &vec![0; (bytes.end - bytes.start) as usize], 1 << 16);
+            // Who asks again is not answered twice.
+            answering.ask(&question(rank.0, bytes.start..most));
+            served.extend(sent(&mut answering, idle));
+        }
+        let turns = |from: u64, bytes: u64| (1..4).map(move |rank| (rank, from, bytes as usize));
+        let all =
+            turns(0, PORTION_BYTES).chain(turns(PORTION_BYTES, PORTION_BYTES)).chain(turns(2 * PORTION_BYTES, 10));
+        assert_eq!(served, all.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_last_bytes_that_a_number_can_name_are_a_portion_like_others() {
+        let mut answering = Answering::default();
+        let most = u64::MAX - 2 * PORTION_BYTES;
+        answering.ask(&question(1, most..u64::MAX));
+        assert_eq!(answering.wanted(), Some((Rank(1), most..most + PORTION_BYTES)));
+        answering.ask(&question(1, u64::MAX - 7..u64::MAX));
+        assert_eq!(answering.wanted(), Some((Rank(1), u64::MAX - 7..u64::MAX)));
     }
 
     #[test]

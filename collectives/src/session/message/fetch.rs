@@ -72,7 +72,7 @@ impl Needs {
 pub struct Piece {
     /// Where they begin.
     pub from: u64,
-    /// Where what was asked for ends.
+    /// Where the portion that is answered at a time ends.
     pub end: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -94,7 +94,7 @@ impl Piece {
         self.bytes.is_empty()
     }
 
-    /// Which bytes these are; none if they do not lie before the end of what was asked for.
+    /// Which bytes these are; none if they do not lie before the end of the portion.
     pub(in crate::session) fn range(&self) -> Option<Range<u64>> {
         let to = self.from.checked_add(self.bytes.len() as u64)?;
         (to <= self.end).then_some(self.from..to)

@@ -115,7 +115,7 @@ impl Fetching {
 
     /// The bytes that the root asks for.
     pub(super) fn wants_again(&self) -> Option<Range<u64>> {
-        self.answering.next().map(|question| question.bytes.clone())
+        self.answering.wanted().map(|(_, bytes)| bytes)
     }
 
     /// Takes them, and sends them `piece_bytes` at a time.

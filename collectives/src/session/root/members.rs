@@ -33,9 +33,10 @@ pub struct MemberReport {
 impl MemberReport {
     /// What became of a member, by its own words or the root's.
     pub(super) fn new(host: &str, rank: Rank, done: Done, form: Form, took: Duration) -> MemberReport {
-        let Done { outcome, digest, text, .. } = done;
-        let bytes = form.content_bytes(done.bytes);
-        MemberReport { host: host.to_owned(), rank, outcome, bytes, digest, text, took }
+        let Done { outcome, bytes, digest, text } = done;
+        let says_nothing = text.is_empty() && outcome != Outcome::Delivered;
+        let text = if says_nothing { "it does not say why".to_owned() } else { text };
+        MemberReport { host: host.to_owned(), rank, outcome, bytes: form.content_bytes(bytes), digest, text, took }
     }
 }
 

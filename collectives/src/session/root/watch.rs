@@ -125,8 +125,9 @@ impl Scene<'_> {
     }
 
     /// Who of those that `wait` holds up the others, and who sends to it, where that does not show from the root on:
-    /// whoever's own state says so, or what its parent says; else the one nearest to the root.
-    fn holders(&self, members: &Members, wait: &[Rank]) -> Vec<(Rank, Rank)> {
+    /// whoever's own state says so, or what its parent says; else the one nearest to the root, of those above whom
+    /// nobody is `behind`: what one above has not got nobody can have below, however long one waits there.
+    fn holders(&self, members: &Members, wait: &[Rank], behind: &[Rank]) -> Vec<(Rank, Rank)> {
         let waits = |rank: &Rank| wait.binary_search(rank).is_ok();
         let is_blocked = |rank: Rank| members.entry(rank).is_some_and(|one| one.status().state == MemberState::Blocked);
         let own = wait.iter().filter(|&&rank| is_blocked(rank)).map(|&rank| (self.parent(rank), rank));
@@ -139,13 +140,15 @@ impl Scene<'_> {
         if !holders.is_empty() {
             return holders;
         }
-        let depth = |rank: Rank| {
-            std::iter::successors(Some(rank), |&at| Some(self.parent(at)).filter(|&at| at != Rank::ROOT)).count()
+        let above = |rank: Rank| {
+            let parent = |&at: &Rank| Some(self.parent(at)).filter(|&at| at != Rank::ROOT);
+            std::iter::successors(parent(&rank), parent).take(members.entries().len())
         };
         // Nothing says that its parent waits for it: it alone is to show what it can do.
         wait.iter()
             .copied()
-            .min_by_key(|&rank| (depth(rank), rank))
+            .filter(|&rank| above(rank).all(|at| behind.binary_search(&at).is_err()))
+            .min_by_key(|&rank| (above(rank).count(), rank))
             .map(|rank| (Rank::ROOT, rank))
             .into_iter()
             .collect()
@@ -172,7 +175,7 @@ impl Scene<'_> {
         }
         let bottleneck = self.bottleneck(members);
         let full = self.delivery.blocks().is_full();
-        let (mut findings, mut wait) = (Vec::new(), Vec::new());
+        let (mut findings, mut wait, mut behind) = (Vec::new(), Vec::new(), Vec::new());
         for rank in (1..=members.entries().len() as u16).map(Rank) {
             let silence = members.silence(self.now, rank);
             let Some(entry) = members.entry_mut(rank) else { continue };
@@ -182,6 +185,8 @@ impl Scene<'_> {
             // Everybody may have what was sent, and whoever sent it, the root or a relay, waits to be told so.
             let unheard = full && from.is_some() && !entry.is_reported();
             let owed = owed.or(unheard.then_some(Owed::Frames));
+            let in_place = entry.standing() == Standing::InPlace;
+            behind.extend((in_place && matches!(owed, Some(Owed::Frames | Owed::Confirmation))).then_some(rank));
             match owed {
                 None => entry.moved(self.now),
                 Some(_) if silence >= self.timing.suspect => {
@@ -189,23 +194,23 @@ impl Scene<'_> {
                     findings.extend(self.of_silent(entry, silence));
                 }
                 // Whoever is behind or beside the one that holds all up cannot move.
-                Some(Owed::Frames) if entry.standing() == Standing::InPlace && from.is_none() => {
+                Some(Owed::Frames) if in_place && from.is_none() => {
                     wait.extend(self.has_waited(entry).then_some(rank));
                 }
                 Some(owed) => findings.extend(self.of_stuck(entry, owed, from.unwrap_or(Rank::ROOT))),
             }
         }
-        self.add_hops(members, bottleneck, &wait, &mut findings);
+        self.add_hops(members, bottleneck, (&wait, &behind), &mut findings);
         findings
     }
 
     /// Adds who is to step aside because of others: with the bottleneck, if that does, the other end of its hop; where
-    /// nobody is found and some `wait`, who holds those up.
+    /// nobody is found and some of those that are `behind` wait, who holds those up.
     fn add_hops(
         &self,
         members: &Members,
         bottleneck: Option<(Rank, Rank)>,
-        wait: &[Rank],
+        (wait, behind): (&[Rank], &[Rank]),
         findings: &mut Vec<Finding>,
     ) {
         let aside = |finding: &Finding| match finding {
@@ -215,7 +220,7 @@ impl Scene<'_> {
         let found: Vec<Rank> = findings.iter().filter_map(aside).collect();
         let mut hops: Vec<(Rank, Rank)> = bottleneck.into_iter().filter(|(_, at)| found.contains(at)).collect();
         if found.is_empty() {
-            hops = self.holders(members, wait);
+            hops = self.holders(members, wait, behind);
             findings.extend(hops.iter().filter_map(|&(from, at)| {
                 Some(Finding::StepAside(at, Owed::Frames.words(members.entry(at)?, self.host(from))))
             }));
@@ -271,8 +276,13 @@ mod tests {
     use crate::session::view::tests::chain;
     use ethbcast_transport::MacAddr;
 
-    /// A chain of four receivers, of whom each has said this; nothing has been sent.
+    /// Of a chain of four receivers, of whom each has said this, those that hold up the last three; nothing has been
+    /// sent.
     fn holders(said: [(MemberState, Option<u16>); 4]) -> Vec<(Rank, Rank)> {
+        holders_above(said, &[2, 3, 4].map(Rank), &[2, 3, 4].map(Rank))
+    }
+
+    fn holders_above(said: [(MemberState, Option<u16>); 4], wait: &[Rank], behind: &[Rank]) -> Vec<(Rank, Rank)> {
         let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
         let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT);
         let (now, timing, view) = (Instant::START, Timing::default(), chain(5));
@@ -283,7 +293,7 @@ mod tests {
         }
         let delivery = Delivery::new(&view, None, &endpoint);
         let scene = Scene { now, view: &view, timing: &timing, delivery: &delivery };
-        scene.holders(&members, &[Rank(2), Rank(3), Rank(4)])
+        scene.holders(&members, wait, behind)
     }
 
     #[test]
@@ -295,6 +305,10 @@ mod tests {
         assert_eq!(holders([(Starved, None), (Starved, Some(3)), (Blocked, Some(4)), (Starved, None)]), of(2, 3));
         // Nobody says so: the one nearest to the root first.
         assert_eq!(holders([(Starved, None); 4]), of(0, 2));
+        // Of those that have waited for long enough; but who is above them and lacks frames itself is to show first
+        // what it can do.
+        assert_eq!(holders_above([(Starved, None); 4], &[3, 4].map(Rank), &[3, 4].map(Rank)), of(0, 3));
+        assert_eq!(holders_above([(Starved, None); 4], &[3, 4].map(Rank), &[2, 3, 4].map(Rank)), []);
         // Nor is a circle a word that counts.
         assert_eq!(holders([(Starved, None), (Starved, Some(3)), (Starved, Some(2)), (Starved, None)]), of(0, 2));
     }

@@ -15,7 +15,7 @@ impl Delivery {
         }
         let gap = self.refills.wanted(&self.extent(self.blocks.dealing()));
         let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
-        let fetch = || self.answering.next().map(|fetch| (Needy::Fetch(fetch.rank), fetch.bytes.clone()));
+        let fetch = || self.answering.wanted().map(|(rank, bytes)| (Needy::Fetch(rank), bytes));
         let aside = || self.sides.wanted(&self.extent(Dealing::single()));
         let aside = || aside().map(|(rank, bytes)| (Needy::Aside(rank), bytes));
         gap.or_else(fetch).or_else(aside).filter(|_| self.flow != Flow::Shut)
