@@ -54,6 +54,7 @@ pub const ALL: &[&str] = &[
 /// What cannot be reached a thousand times, and why.
 pub const RARE: &[(&str, &str)] = &[
     ("outcome: Verified", "a report is never final with it: the root says NoSpace to Died, or Delivered"),
+    ("sent again: Outdated", "an old acknowledgement arrives between a view and the first word that is asked for"),
     ("sent again: Orphaned", "two relays that are neighbours die within moments, and the child lags by a feed"),
     (
         "program: Abandoned, Cut, Deaf, Garbled",

@@ -23,6 +23,7 @@ mod report;
 mod rule;
 mod schedule;
 mod seed;
+mod sent;
 mod story;
 mod troubles;
 mod watch;

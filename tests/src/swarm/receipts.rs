@@ -3,6 +3,7 @@
 //!
 //! It shares no code with the engine. What it takes for told may not have been heard yet, never the other way round.
 
+use super::sent::Sent;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Flags, Kind, OVERHEAD_BYTES};
 use std::collections::HashMap;
@@ -24,11 +25,14 @@ pub enum Cause {
     Orphaned,
     /// The root tries out how fast a member can be whom it does not serve.
     Tried,
+    /// An acknowledgement that came behind newer ones says that it has not arrived: whoever serves a host anew, after
+    /// a view, takes its first word, and that may be an old one that was repeated on its way.
+    Outdated,
 }
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Cause; 4] = [Cause::Lost, Cause::Lacked, Cause::Orphaned, Cause::Tried];
+    pub const ALL: [Cause; 5] = [Cause::Lost, Cause::Lacked, Cause::Orphaned, Cause::Tried, Cause::Outdated];
 }
 
 /// The fields of a frame that matter here.
@@ -36,6 +40,7 @@ struct Words<'a> {
     kind: Kind,
     stream: (u32, u16),
     is_root: bool,
+    epoch: u8,
     flags: Flags,
     sequence: u64,
     stamp: u32,
@@ -53,6 +58,7 @@ impl Words<'_> {
             kind: Kind(frame[17]),
             stream: (number::<4>(frame, 18) as u32, number::<2>(frame, 22) as u16),
             is_root: number::<2>(frame, 24) == 0,
+            epoch: frame[26],
             flags: Flags(frame[27]),
             sequence: number::<8>(frame, 30),
             stamp: number::<4>(frame, 38) as u32,
@@ -78,29 +84,6 @@ fn is_after(stamp: u32, other: u32) -> bool {
     stamp != 0 && (other == 0 || (stamp != other && stamp.wrapping_sub(other) < 1 << 31))
 }
 
-/// What one host has sent of a stream to one address, and what is known of that.
-#[derive(Debug, Default)]
-struct Sent {
-    /// By frame: under which stamp it was sent last, 0 for never; and how often it has been shown to be lost since.
-    frames: Vec<(u32, u32)>,
-    /// The lowest cursor acknowledged to this host.
-    lacking_from: Option<u64>,
-}
-
-impl Sent {
-    fn frame(&self, sequence: u64) -> (u32, u32) {
-        self.frames.get(sequence as usize).copied().unwrap_or_default()
-    }
-
-    fn set(&mut self, sequence: u64, state: (u32, u32)) {
-        let at = sequence as usize;
-        if self.frames.len() <= at {
-            self.frames.resize(at + 1, (0, 0));
-        }
-        self.frames[at] = state;
-    }
-}
-
 /// A stream at one host, and whom it is sent to: a host or the group.
 type Way = ((u32, u16), usize, MacAddr);
 
@@ -119,7 +102,7 @@ pub struct Receipts {
     causes: [u64; Cause::ALL.len()],
     /// By root: how many frames it has tried out members with.
     tried: HashMap<usize, u64>,
-    most_tried: u64,
+    feed_frames: u64,
     wrong: Option<String>,
 }
 
@@ -134,7 +117,7 @@ impl Receipts {
             orphaned: Vec::new(),
             causes: [0; Cause::ALL.len()],
             tried: HashMap::new(),
-            most_tried: MOST_TRIALS * feed_frames,
+            feed_frames,
             wrong: None,
         }
     }
@@ -177,6 +160,9 @@ impl Receipts {
         } else if let Some(cause) = self.cause(from, words) {
             self.causes[cause as usize] += 1;
             *self.tried.entry(from).or_default() += u64::from(cause == Cause::Tried);
+            if cause == Cause::Outdated {
+                self.sent.entry((stream, from, to)).or_default().believe(words.epoch);
+            }
             if matches!(cause, Cause::Orphaned | Cause::Tried) || (cause == Cause::Lacked && words.is_root) {
                 // A root sends what is gone everywhere else, also to its own children, beside its streams, until it is
                 // not asked for any more: by that no frame becomes one that it has sent.
@@ -200,7 +186,7 @@ impl Receipts {
     }
 
     fn cause(&self, from: usize, words: &Words<'_>) -> Option<Cause> {
-        let Words { stream, is_root, sequence, to, .. } = *words;
+        let Words { stream, is_root, epoch, sequence, to, .. } = *words;
         let sent = self.sent.get(&(stream, from, to));
         let lacked = sent.and_then(|sent| sent.lacking_from).is_some_and(|cursor| cursor <= sequence);
         let (stamp, shown) = sent.map(|sent| sent.frame(sequence)).unwrap_or_default();
@@ -212,7 +198,17 @@ impl Receipts {
             Some(Cause::Lacked)
         } else {
             let tried = self.tried.get(&from).copied().unwrap_or_default();
-            (is_root && tried < self.most_tried && !to.is_multicast() && !lacked).then_some(Cause::Tried)
+            let may_try = is_root && tried < MOST_TRIALS * self.feed_frames && !to.is_multicast() && !lacked;
+            let outdated = sent.is_some_and(|sent| sent.may_believe(epoch, sequence, self.feed_frames));
+            may_try.then_some(Cause::Tried).or(outdated.then_some(Cause::Outdated))
+        }
+    }
+
+    /// Once more, or later than others: an acknowledgement may be an old one by then.
+    pub fn on_late(&mut self, to: usize, by: MacAddr, frame: &[u8]) {
+        let words = Words::of(frame);
+        if words.kind == Kind::ACK {
+            self.sent.entry((words.stream, to, by)).or_default().on_outdated(words.sequence);
         }
     }
 
@@ -240,10 +236,10 @@ impl Receipts {
             bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
         };
         let alone = self.sent.entry((stream, to, by)).or_default();
-        alone.lacking_from = Some(alone.lacking_from.map_or(cursor, |known| known.min(cursor)));
-        let mut end = alone.frames.len() as u64;
+        alone.on_cursor(cursor);
+        let mut end = alone.end();
         let cast = group.and_then(|group| self.sent.get(&(stream, to, group)));
-        end = end.max(cast.map_or(0, |cast| cast.frames.len() as u64));
+        end = end.max(cast.map_or(0, Sent::end));
         let mut lost = Vec::new();
         let alone = &self.sent[&(stream, to, by)];
         for sequence in cursor..end {
@@ -331,6 +327,31 @@ mod tests {
             data(&mut receipts, to, true, 3, 23);
             assert!(receipts.take_wrong().is_some(), "it has arrived");
         }
+    }
+
+    #[test]
+    fn an_old_acknowledgement_is_believed_after_a_view_for_a_feed_at_most() {
+        let resend = |receipts: &mut Receipts, epoch: u8, sequence: u64| {
+            let (kind, flags, rank) = (Kind::DATA, Flags::default().with(Flags::RESENT), Rank(4));
+            let (session, stream, stamp) = (7, StreamId(1), 30);
+            let header = Header { kind, session, stream, rank, epoch, flags, sequence, stamp };
+            let ethernet =
+                EthernetHeader { source: host_mac(0), destination: host_mac(1), ether_type: EtherType::DEFAULT };
+            let mut again = vec![0; OVERHEAD_BYTES + 5];
+            seal(&mut again, ethernet, &header, 5);
+            receipts.on_departure(0, host_mac(0), &again);
+            receipts.take_wrong()
+        };
+        let mut receipts = Receipts::new(false, 2);
+        (0..6).for_each(|sequence| data(&mut receipts, host_mac(1), false, sequence, 10 + sequence as u32));
+        acknowledge(&mut receipts, 1, 6, 40, 15, &[]);
+        assert!(resend(&mut receipts, 2, 3).is_some(), "no word lacks it");
+        acknowledge(&mut receipts, 1, 2, 40, 11, &[]);
+        assert!(resend(&mut receipts, 1, 3).is_some(), "nobody is served anew");
+        [2, 3].into_iter().for_each(|sequence| assert_eq!(resend(&mut receipts, 2, sequence), None));
+        assert!(resend(&mut receipts, 2, 4).is_some(), "a feed has been sent again");
+        assert_eq!(resend(&mut receipts, 3, 4), None);
+        assert!(resend(&mut receipts, 4, 1).is_some(), "it has said that this has arrived");
     }
 
     #[test]

@@ -186,6 +186,9 @@ impl Faults for Weather {
         self.pieces += u64::from(fate != Fate::Drop && kind_of(delivery.frame) == kind::PIECE);
         if let (Some(receipts), Some(from)) = (self.receipts.as_mut().filter(|_| fate != Fate::Drop), delivery.from) {
             receipts.on_delivery(delivery.to, host_mac(from), delivery.frame);
+            if matches!(fate, Fate::Duplicate { .. } | Fate::Delay { .. }) {
+                receipts.on_late(delivery.to, host_mac(from), delivery.frame);
+            }
         }
         if let Some(frames) = &mut self.frames {
             frames.push(in_words(delivery, delivery.at.since(self.begins), fate));
