@@ -29,6 +29,8 @@ mod readers;
 mod relays;
 #[path = "streams/returns.rs"]
 mod returns;
+#[path = "streams/sending.rs"]
+mod sending;
 
 use common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;

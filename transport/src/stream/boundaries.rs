@@ -142,6 +142,13 @@ mod tests {
     }
 
     #[test]
+    fn an_end_is_as_many_frames_after_a_message_as_it_would_be_after_the_beginning() {
+        let mut boundaries = Boundaries::new(4);
+        boundaries.add(4, true);
+        assert_eq!((0..15).filter(|&at| boundaries.ends_at(at)).collect::<Vec<u64>>(), [0, 4, 5, 9, 13]);
+    }
+
+    #[test]
     fn what_is_forgotten_still_counts_as_a_beginning() {
         let mut boundaries = Boundaries::new(4);
         [5, 7, 20].into_iter().for_each(|last| boundaries.add(last, last != 20));

@@ -1,0 +1,87 @@
+//! What a stream says of its own sending: what is on its way to whom, and who answers for all.
+
+use crate::common::{identity, peer};
+use crate::details::{PAYLOAD, acknowledge, next, origin, tell};
+use crate::hosts::at;
+use ethbcast_transport::Tuning;
+use ethbcast_transport::sim::host_mac;
+use ethbcast_transport::stream::{Ending, Flight, Outlet, Stream};
+use ethbcast_transport::wire::{Flags, Header, Kind, Rank, group_mac};
+
+fn cast(listeners: &[usize]) -> Outlet {
+    Outlet::Cast { group: group_mac("test"), listeners: listeners.iter().map(|&host| peer(host)).collect() }
+}
+
+fn send_all(stream: &mut Stream) {
+    while next(stream, at(1)).is_some() {}
+}
+
+#[test]
+fn what_is_on_its_way_to_each_is_what_was_sent_and_not_acknowledged() {
+    for outlet in [cast(&[1, 2]), Outlet::Lanes(vec![peer(1), peer(2)])] {
+        let mut stream = origin(&outlet, 10);
+        send_all(&mut stream);
+        acknowledge(&mut stream, at(2), 1, 4, 0, 0);
+        let flights = stream.flights();
+        let told = |flight: &Flight| (flight.rank, flight.next, flight.in_flight);
+        assert_eq!(flights.iter().map(told).collect::<Vec<_>>(), [(Rank(1), 10, 6), (Rank(2), 10, 10)], "{outlet:?}");
+        assert!(flights.iter().all(|flight| flight.in_flight <= flight.window), "{outlet:?}: {flights:?}");
+    }
+}
+
+#[test]
+fn who_hears_a_cast_has_no_turn_and_no_segment_and_a_host_without_readers_holds_nothing_up() {
+    let mut stream = origin(&cast(&[1, 2]), 10);
+    assert_eq!((stream.turn_of(Rank(1)), stream.sending(), stream.is_pausing()), (None, (false, 0), false));
+    send_all(&mut stream);
+    assert_eq!((stream.turn_of(Rank(1)), stream.sending(), stream.is_pausing()), (None, (false, 10), false));
+    let none = origin(&Outlet::Lanes(Vec::new()), 1);
+    assert_eq!((none.held_up_by(), none.flights(), none.is_pausing()), (None, Vec::new(), false));
+}
+
+#[test]
+fn a_cast_that_is_crowded_names_the_listener_that_keeps_it_full_and_none_that_does_not() {
+    let mut stream = origin(&cast(&[1, 2]), 64);
+    for cursor in [32, 64] {
+        send_all(&mut stream);
+        acknowledge(&mut stream, at(1), 1, cursor, 0, 0);
+    }
+    send_all(&mut stream);
+    assert_eq!((stream.blocked_by(at(2)), stream.held_up_by()), (Some(Rank(2)), Some(Rank(2))));
+}
+
+#[test]
+fn when_the_designated_one_leaves_who_takes_its_place_is_told_by_a_heartbeat_of_its_own() {
+    let tuning = Tuning::push_pull().with_feed_frames(64);
+    let mut stream = Stream::origin(identity(0), PAYLOAD.len(), &cast(&[1, 2, 3]), tuning);
+    (0..4).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
+    send_all(&mut stream);
+    acknowledge(&mut stream, at(2), 3, 4, 0, 0);
+    stream.remove_reader(at(3), Rank(1));
+    let (header, to) = next(&mut stream, at(3)).expect("it is told");
+    assert_eq!((header.kind, to), (Kind::HEARTBEAT, host_mac(2)), "rank 3 is further");
+    assert_eq!(next(&mut stream, at(3)), None, "and only it");
+}
+
+#[test]
+fn what_does_not_come_next_is_thrown_away_and_counted_where_no_holes_are_allowed() {
+    let tuning = Tuning::paper().with_feed_frames(64);
+    let mut stream = Stream::receiver(identity(2), PAYLOAD.len(), peer(0), &Outlet::Lanes(Vec::new()), tuning);
+    for sequence in [0, 2, 3, 1] {
+        let header = Header { sequence, stamp: 1000, flags: Flags::default(), ..identity(0).header(Kind::DATA) };
+        tell(&mut stream, at(1), 0, header, &PAYLOAD);
+    }
+    assert_eq!((stream.stats().out_of_order_dropped, stream.feed().head()), (2, 2));
+}
+
+#[test]
+fn what_lies_beyond_the_end_that_is_known_is_malformed() {
+    let tuning = Tuning::default().with_feed_frames(64);
+    let mut stream = Stream::receiver(identity(2), PAYLOAD.len(), peer(0), &Outlet::Lanes(Vec::new()), tuning);
+    stream.expect_last(2);
+    for (sequence, flags) in [(3, Flags::default()), (1, Flags::LAST), (2, Flags::default()), (2, Flags::LAST)] {
+        let header = Header { sequence, stamp: 1000, flags, ..identity(0).header(Kind::DATA) };
+        tell(&mut stream, at(1), 0, header, &PAYLOAD);
+    }
+    assert_eq!((stream.stats().malformed, stream.stats().data_received), (3, 1));
+}
