@@ -2,10 +2,15 @@
 
 use crate::doctor::Fault;
 use ethbcast_collectives::ErrorKind;
+use serde_json::{Value, json};
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
+
+/// Whether stdout has had a report: who reads JSON there gets one object, of the outcome or of the failure.
+static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// How a run can end badly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +117,7 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
 /// # Errors
 /// A [`Failure`] with code 4 if stdout does not take it.
 pub fn report(text: &str) -> anyhow::Result<()> {
+    HAS_REPORTED.store(true, Ordering::Relaxed);
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| {
         Failure::new(Code::System, format!("cannot write the report to stdout: {error}; the exit code says the rest"))
@@ -121,16 +127,26 @@ pub fn report(text: &str) -> anyhow::Result<()> {
 
 /// Prints a line on stderr; if nobody reads it any more, that changes nothing.
 pub fn say(text: impl fmt::Display) {
-    drop(writeln!(std::io::stderr(), "{text}"));
+    // One write for the whole line: those of other processes on this terminal go before it or behind it.
+    drop(std::io::stderr().write_all(format!("{text}\n").as_bytes()));
 }
 
 /// Prints a failure on stderr and turns it into the process's exit code; what has no code of its own is a system
-/// failure.
-pub fn finish(result: anyhow::Result<()>) -> ExitCode {
+/// failure. With `as_json` it is also an object on stdout, unless that has had a report.
+pub fn finish(result: anyhow::Result<()>, as_json: bool) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     let failure = error.downcast_ref::<Failure>();
     let code = failure.map_or(Code::System, Failure::code);
-    let fault = failure.and_then(Failure::fault).map_or_else(String::new, |fault| format!(" [{}]", fault.code()));
-    say(format_args!("ethbcast: {error:#}{fault}"));
+    let fault = failure.and_then(Failure::fault).map(|fault| fault.code());
+    if as_json && !HAS_REPORTED.load(Ordering::Relaxed) {
+        drop(report(&failure_json(&format!("{error:#}"), code, fault.as_deref()).to_string()));
+    }
+    let found = fault.map_or_else(String::new, |fault| format!(" [{fault}]"));
+    say(format_args!("ethbcast: {error:#}{found}"));
     ExitCode::from(code.number())
+}
+
+/// A failure for programs; `fault` is what `ethbcast explain` knows it by.
+fn failure_json(text: &str, code: Code, fault: Option<&str>) -> Value {
+    json!({ "schema": 1, "error": text, "finding": fault, "exit_code": code.number() })
 }

@@ -25,20 +25,22 @@ mod signals;
 mod simulate;
 mod topo;
 mod topology_file;
+mod udpcast;
 mod units;
 mod watcher;
 
-use args::Command;
+use args::{Cli, Command};
+use std::ffi::OsString;
+use std::fs::File;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match config::command_line() {
-        Ok(cli) => cli,
-        Err(error) => return exit::finish(Err(error)),
+    let (cli, log) = match command_line() {
+        Ok(read) => read,
+        Err(error) => return exit::finish(Err(error), false),
     };
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("error"))
-        .format_timestamp_millis()
-        .init();
+    log_to(log);
+    let as_json = cli.command.ends_with_json();
     let result = match cli.command {
         Command::Send(args) => send::run(*args),
         Command::Recv(args) => recv::run(*args),
@@ -60,5 +62,24 @@ fn main() -> ExitCode {
         Command::Port(args) => port::run(&args),
         Command::Watch(args) => watcher::run(&args),
     };
-    exit::finish(result)
+    exit::finish(result, as_json)
+}
+
+/// What is to be done, and the file that takes the log if it is not stderr.
+fn command_line() -> anyhow::Result<(Cli, Option<File>)> {
+    let own: Vec<OsString> = std::env::args_os().collect();
+    match own.first().and_then(|program| udpcast::Role::of(program)) {
+        Some(role) => udpcast::command_line(role, &own),
+        None => Ok((config::command_line(own)?, None)),
+    }
+}
+
+/// Logs errors to stderr, or more to a file.
+fn log_to(file: Option<File>) {
+    let least = if file.is_some() { "info" } else { "error" };
+    let mut logger = env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(least));
+    if let Some(file) = file {
+        logger.target(env_logger::Target::Pipe(Box::new(file)));
+    }
+    logger.format_timestamp_millis().init();
 }

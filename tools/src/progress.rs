@@ -59,12 +59,13 @@ impl Bar {
     pub fn show(options: Options, quiet: bool) -> (Options, Arc<Bar>) {
         let bar = Arc::new(Bar { quiet, ..Bar::default() });
         let shown = Arc::clone(&bar);
-        let options = if quiet { options } else { options.on_progress(move |progress| shown.update(&progress)) };
-        (options, bar)
+        (options.on_progress(move |progress| shown.update(&progress)), bar)
     }
 
     fn update(&self, progress: &Progress<'_>) {
-        line(progress).into_iter().for_each(|text| self.line(text));
+        if !self.quiet {
+            line(progress).into_iter().for_each(|text| self.line(text));
+        }
         match progress {
             Progress::Sender(RootEvent::Joined { receivers, .. }) => {
                 self.joined.store(*receivers, Ordering::Relaxed);

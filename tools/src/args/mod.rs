@@ -18,6 +18,7 @@ mod simulate;
 mod topo;
 mod tree;
 
+use crate::send::StartRule;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use config::{ConfigArgs, ConfigCommand};
@@ -98,6 +99,18 @@ pub enum Command {
     Watch(WatchArgs),
 }
 
+impl Command {
+    /// Whether it was asked for an object on stdout at its end, however it ends.
+    pub fn ends_with_json(&self) -> bool {
+        match self {
+            Command::Send(args) => args.wire.json,
+            // Whoever reads data there is not to take an object for some.
+            Command::Recv(args) => args.wire.json && args.dest.as_ref().is_none_or(|dest| dest != "-"),
+            _ => false,
+        }
+    }
+}
+
 /// What `send` and `recv` have in common.
 #[derive(Clone, Debug, Args)]
 pub struct WireArgs {
@@ -114,7 +127,7 @@ pub struct WireArgs {
     /// EtherType of the frames, in hexadecimal.
     #[arg(long, value_name = "HEX", default_value = "88b5")]
     pub ether_type: EtherType,
-    /// Print one JSON object on stdout at the end.
+    /// Print one JSON object on stdout at the end: the outcome, or the failure.
     #[arg(long)]
     pub json: bool,
     /// No progress, no lines but errors and the report.
@@ -217,6 +230,9 @@ pub struct SendArgs {
     /// exists; DIR/ is what is in it and goes to DEST itself. Several go to one directory, each under its own name.
     #[arg(required_unless_present = "pipe", conflicts_with = "pipe", num_args = 1..)]
     pub source: Vec<OsString>,
+    /// When it starts, by the command line of another program.
+    #[arg(skip)]
+    pub start_rule: Option<StartRule>,
 }
 
 /// `ethbcast recv`.

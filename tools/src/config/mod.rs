@@ -20,12 +20,11 @@ use std::path::PathBuf;
 const PATH: &str = "/etc/ethbcast/ethbcast.toml";
 const VARIABLE: &str = "ETHBCAST_CONFIG";
 
-/// The command line with all that was said elsewhere.
+/// The command line `own` with all that was said elsewhere.
 ///
 /// # Errors
 /// A [`Failure`] with code 2 or 4 if the file cannot be read or says what nobody understands.
-pub fn command_line() -> anyhow::Result<Cli> {
-    let own: Vec<OsString> = std::env::args_os().collect();
+pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
     let (arguments, given) = whole(own)?;
     // clap prints help to stdout (exit 0) and mistakes to stderr (exit 2).
     let cli = Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));

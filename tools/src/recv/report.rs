@@ -46,6 +46,7 @@ pub fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
         "status": verdict.as_ref().map_or("failed", |verdict| verdict.outcome.word()),
         "bytes": received.bytes(),
         "blake3": verdict.as_ref().map(|verdict| units::hex(&verdict.digest)),
+        "reason": received.check().err().map(|error| error.to_string()),
         "path": path,
         "pieces_again": received.pieces_again,
         "seconds": received.took.as_secs_f64(),

@@ -6,6 +6,7 @@ mod last_run;
 mod report;
 mod settings;
 mod source;
+mod start_rule;
 
 use crate::args::SendArgs;
 use crate::exit::{Code, WithCode, fail};
@@ -19,6 +20,7 @@ use ethbcast_collectives::session::{Error, Route, SendReport};
 use ethbcast_content::source::Opened;
 use report::Report;
 use settings::Settings;
+pub use start_rule::StartRule;
 
 /// What a signal makes the receivers hear, and the user.
 const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been told";
@@ -48,7 +50,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let source = source.naming(args.resume.cut(tree.is_some()));
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
-    audience::start_at_enter(&bar, &options).code(Code::System)?;
+    start_rule::watch(args.start_rule, &bar, &options).code(Code::System)?;
     interrupt.heed();
     let mut sending = Sending::new(source);
     let sent = session.run_root(&options, &mut sending);

@@ -242,5 +242,6 @@ fn receiver_json(report: &MemberReport) -> serde_json::Value {
         "bytes": report.bytes,
         "blake3": (report.bytes > 0 || report.outcome == Outcome::Delivered).then(|| units::hex(&report.digest)),
         "seconds": report.took.as_secs_f64(),
+        "reason": (report.outcome != Outcome::Delivered).then_some(report.text.as_str()),
     })
 }

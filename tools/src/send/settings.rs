@@ -70,6 +70,7 @@ impl Settings {
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
         options.mtu_bytes = args.mtu;
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);
+        options.start = args.start_rule.map(|_| Start::new());
         let last_run = LastRun::read(&args.resume)?;
         read_audience(args, last_run.as_ref(), &mut options)?;
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();

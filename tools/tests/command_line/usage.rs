@@ -63,3 +63,24 @@ fn what_clap_lets_pass_and_cannot_be_meant_is_a_usage_error_too() {
     let long = "n".repeat(256);
     ended_here(&["recv", "--host", &long, "file"]).assert_refusal(2, &["256 bytes", "1 to 255", "--host"]);
 }
+
+#[test]
+fn with_json_a_failure_is_an_object_on_stdout_too() {
+    for arguments in [
+        &["send", "--json", "-i", "nosuch", "-n", "1", "--no-probe", "Cargo.toml"][..],
+        &["recv", "--json", "-i", "nosuch", "/tmp"],
+        &["send", "--json", "-n", "3", "--hosts", "n[1-2]", "file"],
+    ] {
+        let ended = ended_here(arguments);
+        let object = ended.json();
+        assert_eq!(object["schema"], 1, "{arguments:?}");
+        assert_eq!(object["exit_code"].as_i64(), Some(i64::from(ended.code())), "{arguments:?}");
+        let reason = object["error"].as_str().expect("a reason");
+        assert!(!reason.is_empty() && ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        if let Some(code) = object["finding"].as_str() {
+            assert!(ended.stderr.contains(&format!("[{code}]")), "{}", ended.stderr);
+        }
+        let without: Vec<&str> = arguments.iter().copied().filter(|argument| *argument != "--json").collect();
+        assert_eq!(ended_here(&without).stdout_text(), "", "it was not asked for");
+    }
+}

@@ -18,3 +18,4 @@ mod refusals;
 mod routes;
 mod transfers;
 mod trees;
+mod udpcast;

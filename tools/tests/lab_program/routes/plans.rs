@@ -70,7 +70,7 @@ fn what_a_contended_plan_takes_is_the_plans_doing() {
     let file = row.site.file("plan.toml", format!("{head}{}", edges.concat()));
     let told = ["--json", "--plan", text(&file), "--topology", text(&row.topology), "--calibration"];
     let told = [&told[..], &[text(&row.calibration)]].concat();
-    let refused = row.send(5, &told, &source);
+    let refused = row.send(5, &told[1..], &source);
     refused.assert_refusal(2, &["plan.toml:", "switch s1 to switch s2 (2 flows from 2 senders)"]);
 
     let receivers = row.receivers(&OTHERS);

@@ -1,0 +1,95 @@
+//! When a sender starts by udpcast's rules, which count from the first receiver that has joined.
+
+use super::audience;
+use crate::progress::Bar;
+use ethbcast_collectives::session::Options;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether it is time.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// When to start; of several reasons the first counts.
+#[derive(Clone, Copy, Debug)]
+pub struct StartRule {
+    /// With so many receivers.
+    pub receivers: Option<usize>,
+    /// But not before so long after the first has joined.
+    pub min_wait: Duration,
+    /// So long after the first has joined, with whoever is there.
+    pub max_wait: Option<Duration>,
+    /// So long after the beginning, with whoever is there or the first who comes.
+    pub after: Option<Duration>,
+    /// When its user presses Enter.
+    pub at_enter: bool,
+}
+
+/// Starts the session by this rule; without one at Enter, if its options leave that to the user.
+///
+/// # Errors
+/// If the system has no room for a thread.
+pub fn watch(rule: Option<StartRule>, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
+    rule.map_or_else(|| audience::start_at_enter(bar, options), |rule| rule.watch(bar, options))
+}
+
+impl StartRule {
+    /// Starts the session with these options when it is time.
+    ///
+    /// # Errors
+    /// If the system has no room for a thread.
+    fn watch(self, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
+        if self.at_enter {
+            audience::start_at_enter(bar, options)?;
+        }
+        let Some(start) = options.start.clone() else { return Ok(()) };
+        let (bar, began) = (Arc::clone(bar), Instant::now());
+        // Not waited for: it ends with the process.
+        let wait = move || {
+            let mut first = None;
+            loop {
+                let (now, joined) = (Instant::now(), bar.joined());
+                if joined > 0 {
+                    first.get_or_insert(now);
+                }
+                if self.is_time(now - began, first.map(|first| now - first), joined) {
+                    return start.now();
+                }
+                thread::sleep(LOOK);
+            }
+        };
+        thread::Builder::new().name("start".to_owned()).spawn(wait).map(drop)
+    }
+
+    /// Whether to start, so long after the beginning and after the first has joined.
+    fn is_time(&self, since_begin: Duration, since_first: Option<Duration>, joined: usize) -> bool {
+        let is_enough = |since: Duration| {
+            self.receivers.is_some_and(|least| joined >= least) && since >= self.min_wait
+                || self.max_wait.is_some_and(|most| since >= most)
+        };
+        since_first.is_some_and(is_enough) || self.after.is_some_and(|after| since_begin >= after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_udpcasts_manual_starts_when_it_says() {
+        let seconds = Duration::from_secs;
+        let rule = StartRule {
+            receivers: Some(5),
+            min_wait: seconds(20),
+            max_wait: Some(seconds(80)),
+            after: None,
+            at_enter: false,
+        };
+        let is_time = |since_first, joined| rule.is_time(seconds(1000), Some(seconds(since_first)), joined);
+        assert!(!is_time(19, 5) && is_time(20, 5), "five are there, min-wait has to pass");
+        assert!(!is_time(24, 4) && is_time(25, 5), "the fifth comes later");
+        assert!(!is_time(79, 4) && is_time(80, 4), "max-wait, with four");
+        assert!(!rule.is_time(seconds(1000), None, 0), "nobody yet, for as long as it takes");
+    }
+}

@@ -1,0 +1,152 @@
+//! udpcast's command line: under the names `udp-sender` and `udp-receiver` the program takes its options, so that
+//! scripts which call udpcast run as they are. What goes over the wire is ethbcast's own.
+
+mod options;
+mod receiver;
+mod sender;
+
+use crate::args::{Cli, Command};
+use crate::config;
+use crate::exit::{Code, Failure, WithCode, fail, say};
+use clap::ArgMatches;
+use options::{Meaning, meaning};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, IntoRawFd};
+use std::path::Path;
+
+/// Which of udpcast's programs this process is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// `udp-sender`.
+    Sender,
+    /// `udp-receiver`.
+    Receiver,
+}
+
+impl Role {
+    /// The role by the name under which the program was called, if that is one of udpcast's.
+    pub fn of(program: &OsStr) -> Option<Role> {
+        let name = Path::new(program).file_name()?;
+        [Role::Sender, Role::Receiver].into_iter().find(|role| name == role.name())
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Role::Sender => "udp-sender",
+            Role::Receiver => "udp-receiver",
+        }
+    }
+}
+
+/// What `send` or `recv` is to do for a command line of udpcast's, and the file that takes the log.
+///
+/// # Errors
+/// A [`Failure`] with code 2 if an option means what cannot be had here, 4 if the log cannot be written.
+pub fn command_line(role: Role, own: &[OsString]) -> anyhow::Result<(Cli, Option<File>)> {
+    // clap prints help to stdout (exit 0) and mistakes to stderr (exit 2).
+    let matches = options::command(role).try_get_matches_from(own).unwrap_or_else(|error| error.exit());
+    say_what_is_not_done(&matches)?;
+    let arguments = match role {
+        Role::Sender => sender::arguments(&matches)?,
+        Role::Receiver => receiver::arguments(&matches)?,
+    };
+    let mut cli = config::command_line(arguments)?;
+    if let Command::Send(args) = &mut cli.command {
+        args.start_rule = sender::start_rule(&matches)?;
+    }
+    let log = matches.get_one::<OsString>("log").map(|path| {
+        let opened = File::options().append(true).create(true).open(path);
+        opened.map_err(|error| format!("cannot write the log {}: {error}; leave out --log", path.display()))
+    });
+    Ok((cli, log.transpose().code(Code::System)?))
+}
+
+/// Says once what is ignored, and what cannot be obeyed.
+fn say_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
+    let given = |wanted: Meaning| {
+        let is = |id: &&str| {
+            meaning(id) == wanted && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine)
+        };
+        let names: Vec<String> = matches.ids().map(clap::Id::as_str).filter(is).map(|id| format!("--{id}")).collect();
+        Some(names.join(", ")).filter(|names| !names.is_empty())
+    };
+    if let Some(names) = given(Meaning::Refused) {
+        let text = format!(
+            "{names}: this is ethbcast under udpcast's name, where receivers answer and each run is one transfer; \
+             leave it out, or stay with udpcast's own program"
+        );
+        return fail(Code::Usage, text);
+    }
+    if let Some(names) = given(Meaning::Unlimited) {
+        say(format_args!(
+            "ethbcast: {names} is not obeyed: there is no rate limit yet; limit the port with tc or at the switch"
+        ));
+    }
+    if let Some(names) = given(Meaning::Ignored) {
+        say(format_args!("ethbcast: ignored, as raw Ethernet frames have no use for it: {names}"));
+    }
+    Ok(())
+}
+
+/// The options of `send` and `recv` that both roles share: group and interface.
+fn shared(command: &str, matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
+    let portbase = *matches.get_one::<u16>("portbase").expect("it has a default");
+    if !portbase.is_multiple_of(2) {
+        return fail(Code::Usage, format!("--portbase {portbase} is odd, and udpcast's are even: choose another"));
+    }
+    let mut arguments: Vec<OsString> = ["ethbcast", command].map(OsString::from).into();
+    arguments.push(format!("--group=udpcast-{portbase}").into());
+    if let Some(interface) = matches.get_one::<String>("interface") {
+        // A label such as eth0:1 is another address of the same interface.
+        let name = interface.split(':').next().unwrap_or(interface);
+        arguments.push(format!("--interface={name}").into());
+    }
+    if matches.get_flag("no-progress") {
+        arguments.push("--quiet".into());
+    }
+    Ok(arguments)
+}
+
+/// A command of --pipe with a file, or this process's own stdin or stdout, at its other end.
+fn piped(command: &str, direction: char, file: Option<&OsString>, own: impl AsFd) -> anyhow::Result<String> {
+    let end = match file {
+        Some(path) => {
+            let text = path.to_str().ok_or_else(|| {
+                Failure::new(Code::Usage, format!("{} is no text in UTF-8: rename it", Path::new(path).display()))
+            })?;
+            format!("{direction} '{}'", text.replace('\'', "'\\''"))
+        }
+        // Kept open for the command, whose own are taken.
+        None => match nix::unistd::dup(own).code(Code::System)?.into_raw_fd() {
+            number @ 0..=9 => format!("{direction}&{number}"),
+            number => format!("{direction} /dev/fd/{number}"),
+        },
+    };
+    Ok(format!("{{ {command}\n}} {end}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_program_says_whose_command_line_it_is() {
+        assert_eq!(Role::of(OsStr::new("/usr/local/sbin/udp-sender")), Some(Role::Sender));
+        assert_eq!(Role::of(OsStr::new("udp-receiver")), Some(Role::Receiver));
+        assert_eq!(Role::of(OsStr::new("/opt/udp-sender/ethbcast")), None);
+    }
+
+    #[test]
+    fn a_file_beside_a_command_is_quoted_for_the_shell() {
+        let file = OsString::from("it's an image");
+        let command = piped("gzip -dc", '>', Some(&file), std::io::stdout()).expect("it can be");
+        assert_eq!(command, "{ gzip -dc\n} > 'it'\\''s an image'");
+    }
+
+    #[test]
+    fn both_command_lines_are_consistent() {
+        options::command(Role::Sender).debug_assert();
+        options::command(Role::Receiver).debug_assert();
+    }
+}

@@ -1,0 +1,191 @@
+//! Command lines of udpcast's, as Clonezilla, FOG and others have them: under its names the program gives the same
+//! files and the same success or failure as udpcast itself, which each of them is run with, too.
+
+use crate::harness::{Ended, LIMIT, PROGRAM, Run, Site, content, names_in, one_switch};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+/// A call: what a shell runs on n0, and on each of n1 and n2, with the files `$SRC` and `$OUT`.
+type Call = (&'static str, &'static str);
+
+const CLONEZILLA: [Call; 3] = [
+    (
+        "gzip -c $SRC | udp-sender --interface eth0 --min-receivers 2 --max-wait 60 --nokbd \
+         --mcast-data-address 232.77.0.1 --portbase 2232 --ttl 1",
+        "udp-receiver --interface eth0 --nokbd --portbase 2232 --ttl 1 | gunzip -c > $OUT",
+    ),
+    (
+        "cat $SRC | udp-sender --full-duplex --interface eth0 --min-receivers 2 --max-wait 60 --nokbd \
+         --mcast-all-addr 224.0.0.1 --portbase 2234 --ttl 1",
+        "udp-receiver --interface eth0 --nokbd --mcast-all-addr 224.0.0.1 --portbase 2234 > $OUT",
+    ),
+    // Fewer than are wanted have come when the longest wait is over.
+    (
+        "udp-sender --file $SRC --interface eth0 --min-receivers 9 --max-wait 2 --nokbd --portbase 2236",
+        "udp-receiver --interface eth0 --nokbd --portbase 2236 2>/dev/null | cat > $OUT",
+    ),
+];
+const FOG: [Call; 3] = [
+    // Several files in a row on the same ports.
+    (
+        "SEND='--interface eth0 --min-receivers 2 --mcast-data-address 232.77.0.2 --portbase 56780 --full-duplex \
+         --ttl 32 --nokbd --nopointopoint'; udp-sender $SEND --max-wait 60 --file $SRC && \
+         udp-sender $SEND --max-wait 10 --file $SRC.2 && udp-sender $SEND --max-wait 10 --file $SRC",
+        "RECEIVE='--nokbd --portbase 56780 --ttl 32 --mcast-rdv-address 224.0.0.1'; \
+         udp-receiver $RECEIVE 2>/dev/null > $OUT && udp-receiver $RECEIVE 2>/dev/null > $OUT.2 && \
+         udp-receiver $RECEIVE 2>/dev/null > $OUT.3",
+    ),
+    (
+        "udp-sender --rexmit-hello-interval 500 --max-bitrate 50m --interface eth0 --min-receivers 2 --max-wait 60 \
+         --mcast-rdv-address 224.0.0.1 --portbase 56782 --half-duplex --ttl 32 --nokbd --file $SRC",
+        "mkfifo $OUT.pipe; udp-receiver --nokbd --portbase 56782 --ttl 32 --mcast-rdv-address 224.0.0.1 2>/dev/null \
+         > $OUT.pipe & cat < $OUT.pipe > $OUT; wait $!; code=$?; rm $OUT.pipe; exit $code",
+    ),
+    // The second receiver comes later: there is time until the shortest wait is over.
+    (
+        "udp-sender --nokbd --interface eth0 --file $SRC --min-receivers 1 --min-wait 3 --max-wait 10",
+        "test ${OUT%2} = $OUT || sleep 1; udp-receiver --nokbd --interface eth0 --file $OUT",
+    ),
+];
+const OTHERS: [Call; 6] = [
+    (
+        "udp-sender -f $SRC -i eth0 -P 9002 -C 2 -W 60 -k -m 232.77.0.3 -M 224.0.0.1 -t 1 -d -l $SRC.log",
+        "udp-receiver -f $OUT -i eth0 -P 9002 -k -M 224.0.0.1 -t 1 -l $OUT.log; code=$?; rm -f $OUT.log; exit $code",
+    ),
+    (
+        "udp-sender --pipe 'gzip -c' --file $SRC --interface eth0 --portbase 9004 --min-receivers 2 --nokbd \
+         --no-progress",
+        "udp-receiver --pipe 'gzip -dc' --file $OUT --interface eth0 --portbase 9004 --nokbd --no-progress",
+    ),
+    (
+        "udp-sender -p 'gzip -c' -i eth0 -P 9006 --min-clients 2 --fec 8x8 --nokbd < $SRC",
+        "udp-receiver -p 'gzip -dc' -i eth0 -P 9006 --nokbd | cat > $OUT",
+    ),
+    // What is there is overwritten.
+    (
+        "udp-sender --min-rec 2 --nokbd --portbase 9008 --interface eth0 --broadcast --file $SRC",
+        "head -c 3000000 /dev/zero > $OUT; udp-receiver --nokbd --portbase 9008 --interface eth0 --nosync --file $OUT",
+    ),
+    // Nothing to send, and nobody who sends.
+    (
+        // udpcast's own does not always end then.
+        "timeout 15 udp-sender --file $SRC.missing --interface eth0 --min-receivers 2 --nokbd --portbase 9010",
+        "udp-receiver --interface eth0 --nokbd --portbase 9010 --start-timeout 2 | cat > $OUT.none; rm $OUT.none",
+    ),
+    (
+        "udp-sender --no-such-option --file $SRC",
+        "udp-receiver --interface eth0 --nokbd --portbase 9012 --start-timeout 2 > /dev/null",
+    ),
+];
+
+/// A lab where udpcast works, too, and the program under its names in `bin`.
+fn site(story: &str) -> Site {
+    let site = Site::beside(story, one_switch(3));
+    for (number, host) in ["n0", "n1", "n2"].into_iter().enumerate() {
+        let address = format!("10.77.0.{}/24", number + 1);
+        site.set_up(host, "ip", &["address", "add", &address, "broadcast", "+", "dev", "eth0"]);
+        site.set_up(host, "ip", &["route", "add", "224.0.0.0/4", "dev", "eth0"]);
+    }
+    let bin = site.directory("bin");
+    ["udp-sender", "udp-receiver"].iter().for_each(|name| symlink(PROGRAM, bin.join(name)).expect("a link"));
+    site.file("image", content(31, 1_500_003));
+    site.file("image.2", content(32, 70_001));
+    site
+}
+
+fn shell(site: &Site, host: &str, script: &str, out: &Path, is_ours: bool) -> Run {
+    let mut command: Command = site.command(host, "sh");
+    let path = std::env::var("PATH").expect("there is one");
+    let path = if is_ours { format!("{}:{path}", site.path("bin").display()) } else { path };
+    command.args(["-c", script]).env("PATH", path).env("SRC", site.path("image")).env("OUT", out.join(host));
+    command.env_remove("ETHBCAST_HOST").env("ETHBCAST_CONFIG", "");
+    Run::start(host, command)
+}
+
+/// Runs a call; the ends of its shells, and the names and bytes of what the receivers have.
+fn run(site: &Site, call: Call, out: &Path, is_ours: bool) -> (Vec<Ended>, Vec<(String, Vec<u8>)>) {
+    fs::create_dir(out).expect("made");
+    let receivers = ["n1", "n2"].map(|host| shell(site, host, call.1, out, is_ours));
+    let sender = shell(site, "n0", call.0, out, is_ours);
+    let ends = [sender].into_iter().chain(receivers).map(|run| run.end(LIMIT)).collect();
+    let files = names_in(out).into_iter().map(|name| (name.clone(), fs::read(out.join(name)).expect("it is there")));
+    (ends, files.collect())
+}
+
+/// Runs calls with udpcast and with the program, and compares.
+#[track_caller]
+fn compare(story: &str, calls: &[Call], is_success: bool) {
+    let site = site(story);
+    for (number, &call) in calls.iter().enumerate() {
+        let (udpcasts, expected) = run(&site, call, &site.path(&format!("theirs{number}")), false);
+        let (ours, files) = run(&site, call, &site.path(&format!("ours{number}")), true);
+        let good = |ends: &[Ended]| ends.iter().map(|end| end.code() == 0).collect::<Vec<_>>();
+        assert_eq!(good(&ours), good(&udpcasts), "{call:?}\nours {ours:?}\nudpcast's {udpcasts:?}");
+        assert_eq!(ours[0].code() == 0, is_success, "{call:?}: {ours:?}");
+        let names = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&files), names(&expected), "{call:?}: {ours:?}");
+        assert!(files == expected, "{call:?}: other bytes than udpcast's");
+        let image = fs::read(site.path("image")).expect("it is there");
+        assert!(
+            !is_success || files.iter().filter(|(_, bytes)| *bytes == image).count() >= 2,
+            "{call:?}: not the image"
+        );
+    }
+}
+
+#[test]
+fn calls_as_clonezilla_makes_them_run_unchanged() {
+    compare("clonezilla", &CLONEZILLA, true);
+}
+
+#[test]
+fn calls_as_fog_makes_them_run_unchanged() {
+    compare("fog", &FOG, true);
+}
+
+#[test]
+fn short_letters_commands_and_words_cut_short_mean_the_same() {
+    compare("letters", &OTHERS[..4], true);
+}
+
+#[test]
+fn what_fails_with_udpcast_fails_here() {
+    compare("udp_fails", &OTHERS[4..], false);
+}
+
+#[test]
+fn sessions_of_different_ports_do_not_mix_and_what_cannot_be_obeyed_is_said_once() {
+    let site = site("ports");
+    let out = site.directory("out");
+    let receive = |host: &str, port: &str| {
+        shell(&site, host, &format!("exec udp-receiver -i eth0 -k -P {port} -f $OUT"), &out, true)
+    };
+    let receivers = [receive("n1", "9100"), receive("n2", "9102")];
+    let send = |port: &str, file: &str| {
+        let limit = "--max-bitrate 10m --ttl 1 --fec 8x8";
+        shell(&site, "n0", &format!("exec udp-sender -i eth0 -k -C 1 -P {port} {limit} -f {file}"), &out, true)
+    };
+    let senders = [send("9100", "$SRC"), send("9102", "$SRC.2")].map(|run| run.end(LIMIT));
+    receivers.into_iter().for_each(|run| run.end(LIMIT).assert_code(0));
+    for (host, source) in [("n1", "image"), ("n2", "image.2")] {
+        assert!(fs::read(out.join(host)).ok() == fs::read(site.path(source)).ok(), "{host} has another's bytes");
+    }
+    for sender in senders {
+        sender.assert_code(0);
+        let count = |words: &str| sender.stderr.lines().filter(|line| line.contains(words)).count();
+        assert_eq!((count("no rate limit"), count("ignored")), (1, 1), "{}", sender.stderr);
+        assert!(sender.stderr.contains("--fec") && sender.stderr.contains("--ttl"), "{}", sender.stderr);
+    }
+    for (call, code, words) in [
+        ("udp-sender -i eth0 -k -f $SRC", 2, "nothing says when to start"),
+        ("udp-sender -i eth0 -k -C 1 --async -f $SRC", 2, "--async"),
+        ("udp-sender -i eth0 -k -C 1 -P 9001 -f $SRC", 2, "odd"),
+        ("udp-sender -i eth0 -k -C 1 --start-timeout 1 -P 9104 -f $SRC", 3, "0 of 1 receivers joined within 1 s"),
+        ("udp-receiver -i eth0 -k --start-timeout 1 -P 9104", 3, "no sender"),
+    ] {
+        let ended = shell(&site, "n0", call, &out, true).end(LIMIT);
+        ended.assert_refusal(code, &[words]);
+    }
+}
