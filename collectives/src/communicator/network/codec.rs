@@ -279,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_changes_never_panic_and_what_is_read_writes_the_same(
+        fn arbitrary_changes_never_panic_and_what_is_read_stays_what_it_is(
             which in 0..3usize, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         ) {
             let mut wire = networks()[which].encode();
@@ -288,7 +288,9 @@ mod tests {
                 wire[at] = byte;
             }
             if let Some(read) = Network::decode(&wire, 3) {
-                prop_assert_eq!(Network::decode(&read.encode(), 3), Some(read));
+                // Whoever writes numbers switches from rank 0's on; they may have come otherwise.
+                let written = read.encode();
+                prop_assert_eq!(Network::decode(&written, 3).map(|read| read.encode()), Some(written));
             }
         }
     }
