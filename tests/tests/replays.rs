@@ -2,11 +2,12 @@
 //! cost time, and nobody the file.
 
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::{Outcome, Timing};
+use ethbcast_collectives::session::{OnSlow, Outcome, Timing};
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::session::{Case, Host, hosts, star};
+use ethbcast_tests::session::{Case, Host, hosts, star, turn};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, Simulation};
+use ethbcast_transport::wire::{Kind, parse};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -93,5 +94,102 @@ fn nor_does_an_ack_tree_stand_still() {
         for (loss, dies) in [(0.01, false), (0.01, true)] {
             all_but_the_dead(Case::new(Via::Cast, 140, 1_000_000), seed, loss, dies);
         }
+    }
+}
+
+/// How long a root is waited for of which nothing new is heard: the dead limit, and patience.
+const LIMIT: Duration = Duration::from_millis(1500 + 4000);
+
+/// Plays a session whose root dies, or of whose root some receivers do not hear some kind of frames, while somebody
+/// says again what the root has said there, without end; when each receiver ends.
+fn ends(case: &Case, seed: u64, root_dies: Option<Duration>, lost: Option<(usize, Kind)>) -> Vec<Duration> {
+    let heard: Rc<RefCell<Vec<Heard>>> = Rc::default();
+    let of_root = Rc::clone(&heard);
+    let faults = move |delivery: &Delivery<'_>| {
+        let kind = parse(delivery.frame).ok().map(|frame| frame.header.kind);
+        if lost.is_some_and(|(host, lost)| delivery.to == host && kind == Some(lost)) {
+            return Fate::Drop;
+        }
+        if delivery.from == Some(0) {
+            of_root.borrow_mut().push((delivery.to, delivery.frame.to_vec()));
+        }
+        Fate::Deliver
+    };
+    let network = star(case, RATE_BITS_PER_SECOND);
+    let mut simulation = Simulation::new(&network, hosts(case, seed), faults);
+    if let Some(after) = root_dies {
+        simulation.crash(0, at(after));
+    }
+    let (mut random, mut now) = (Random::new(!seed), Duration::ZERO);
+    let mut ends = vec![None; case.receivers];
+    while ends.iter().any(Option::is_none) {
+        assert!(now < Duration::from_secs(60), "{} to {}, seed {seed}: {ends:?}", case.via, case.receivers);
+        now += EVERY / (case.receivers as u32 + 1);
+        let _goes_on = simulation.run(at(now), |_, host: &mut Host, now| host.turn(now));
+        for (end, machine) in ends.iter_mut().zip(&simulation.machines()[1..]) {
+            let Participant::Receiver(receiver, _) = machine else { unreachable!("only host 0 is the root") };
+            if receiver.is_over() {
+                end.get_or_insert(now);
+            }
+        }
+        let count = heard.borrow().len() as u64;
+        if count > 0 {
+            let (to, frame) = heard.borrow()[random.below(count) as usize].clone();
+            simulation.inject(at(now), to, &frame);
+        }
+    }
+    ends.into_iter().flatten().collect()
+}
+
+#[test]
+fn whoever_repeats_what_a_dead_root_has_said_keeps_nobody_beyond_the_limit() {
+    let timing = Timing { patience: LIMIT - Timing::default().dead, ..Timing::default() };
+    for via in [Via::Chain, Via::Cast, Via::Binary] {
+        for (seed, dies_after) in [350, 420, 500, 620].into_iter().enumerate() {
+            let dies_after = Duration::from_millis(dies_after);
+            let case = Case { timing, mtu_bytes: 1500, ..Case::new(via, 5, 8_000_000) };
+            let ends = ends(&case, seed as u64, Some(dies_after), None);
+            let (first, last) = (ends.iter().min().expect("five"), ends.iter().max().expect("five"));
+            // What was on its way may have come a little later, and a question is asked a quarter later at most.
+            let latest = dies_after + LIMIT + LIMIT / 4 + Duration::from_millis(200);
+            assert!(*first >= dies_after + LIMIT && *last <= latest, "{via}, {dies_after:?}: {ends:?}");
+        }
+    }
+}
+
+#[test]
+fn nor_one_to_whom_the_roots_last_word_does_not_come() {
+    let timing = Timing { patience: LIMIT - Timing::default().dead, ..Timing::default() };
+    let case = Case { timing, mtu_bytes: 1500, ..Case::new(Via::Chain, 5, 2_000_000) };
+    let ends = ends(&case, 1, None, Some((3, Kind(23))));
+    let others = ends.iter().enumerate().filter(|(at, _)| *at != 2).map(|(_, end)| *end).max().expect("four");
+    assert!(ends[2] <= others + LIMIT + LIMIT / 4 + Duration::from_millis(200), "{ends:?}");
+}
+
+#[test]
+fn a_root_that_is_busy_with_others_for_long_is_asked_and_answers() {
+    // Nothing new comes while the last one writes; whoever has all of it waits for the verdict on all.
+    let timing = Timing { patience: Duration::from_millis(500), ..Timing::default() };
+    for deaf in [None, Some(1)] {
+        let slow = Some((3, 150_000));
+        let case = Case { timing, mtu_bytes: 1500, slow, on_slow: OnSlow::Wait, ..Case::new(Via::Flat, 3, 900_000) };
+        let heard: Rc<RefCell<Vec<(usize, bool)>>> = Rc::default();
+        let answers = Rc::clone(&heard);
+        let faults = move |delivery: &Delivery<'_>| {
+            let frame = parse(delivery.frame).expect("nothing is damaged");
+            let (is_answer, to_all) = (frame.header.kind == Kind(52), delivery.frame[0] & 1 == 1);
+            if is_answer && !to_all && deaf == Some(delivery.to) {
+                return Fate::Drop;
+            }
+            answers.borrow_mut().extend(is_answer.then_some((delivery.to, to_all)));
+            Fate::Deliver
+        };
+        let mut simulation = Simulation::new(&star(&case, RATE_BITS_PER_SECOND), hosts(&case, 1), faults);
+        let outcome = simulation.run(at(Duration::from_secs(60)), |_, host: &mut Host, now| turn(host, now));
+        assert!(outcome.is_quiet(), "{outcome:?}");
+        let Participant::Root(root, _) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+        let fates: Vec<Outcome> = root.reports().map(|report| report.outcome).collect();
+        assert_eq!(fates, [Outcome::Delivered; 3]);
+        assert!(heard.borrow().contains(&(1, deaf.is_some())), "whom nothing reaches alone, what all hear does");
     }
 }

@@ -238,7 +238,7 @@ fn line_of_receiver(event: &ReceiverEvent) -> Option<String> {
         }
         ReceiverEvent::RootSilent { silence, left } => {
             let (silence, left) = (silence.as_secs(), left.as_secs());
-            format!("the sender has been silent for {silence} s; it is waited for, {left} s at most")
+            format!("nothing new has been heard of the sender for {silence} s; it is waited for, {left} s at most")
         }
         _ => return None,
     })

@@ -16,6 +16,7 @@ local KINDS = {
     [20] = "READY", [21] = "STATUS", [22] = "DONE", [23] = "VERDICT", [24] = "ABORT", [25] = "ORPHAN", [26] = "PROBE",
     [27] = "ECHO", [28] = "REPORT", [29] = "LEAVE", [30] = "FETCH", [31] = "PIECE", [32] = "PUSH", [33] = "PULL",
     [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK", [40] = "CALL", [41] = "ALIVE", [42] = "BYE", [48] = "NEEDS",
+    [51] = "CHALLENGE", [52] = "RESPONSE",
     [49] = "WHO", [50] = "HERE",
 }
 local STAGES = { [0] = "gathering", "started", "late-welcome" }
@@ -540,6 +541,15 @@ function bodies.NEEDS(from)
     from:number("stretch", 8)
     fail(from.left <= 129)
     from:rest("set_bytes")
+end
+
+function bodies.CHALLENGE(from)
+    from:hex("word", 8)
+    from:number("unanswered", 1)
+end
+
+function bodies.RESPONSE(from)
+    from:hex("word", 8)
 end
 
 function bodies.WHO(from)

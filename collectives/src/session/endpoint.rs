@@ -206,5 +206,7 @@ fn is_superseded(kind: Kind) -> bool {
             | kind::VERDICT
             | kind::ABORT
             | kind::FETCH
+            | kind::CHALLENGE
+            | kind::RESPONSE
     )
 }

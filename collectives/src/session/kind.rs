@@ -1,4 +1,4 @@
-//! The kinds of a session's frames: 16–25, 29–31 and 48 of [`Kind`].
+//! The kinds of a session's frames: 16–25, 29–31, 48, 51 and 52 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 
@@ -30,3 +30,7 @@ pub const FETCH: Kind = Kind(30);
 pub const PIECE: Kind = Kind(31);
 /// What a member lacks of a stretch of the content.
 pub const NEEDS: Kind = Kind(48);
+/// A member asks the root for a sign of life that is no repetition.
+pub const CHALLENGE: Kind = Kind(51);
+/// The root gives it.
+pub const RESPONSE: Kind = Kind(52);

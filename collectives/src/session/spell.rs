@@ -1,8 +1,8 @@
 //! What frames of a session say, for those who look at frames.
 
 use super::message::{
-    ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Trailer, Verdict,
-    ViewPart,
+    Challenge, ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Trailer,
+    Verdict, ViewPart,
 };
 use super::view::{Assembler, View};
 use super::{Standing, kind};
@@ -68,6 +68,10 @@ impl Speller {
             }
             Message::Verdict(verdict) => self::verdict(verdict),
             Message::Abort { text } => fields.text("text", text),
+            Message::Challenge(Challenge { word, unanswered }) => {
+                fields.text("word", hex(*word)).number("unanswered", *unanswered)
+            }
+            Message::Response(word) => fields.text("word", hex(*word)),
         }
     }
 
@@ -102,6 +106,8 @@ fn name(kind: Kind) -> Option<&'static str> {
         kind::FETCH => "FETCH",
         kind::PIECE => "PIECE",
         kind::NEEDS => "NEEDS",
+        kind::CHALLENGE => "CHALLENGE",
+        kind::RESPONSE => "RESPONSE",
         _ => return None,
     })
 }
@@ -192,8 +198,8 @@ fn ranks(bitmap: &[u8]) -> String {
     runs.join(",")
 }
 
-fn hex(nonce: u64) -> String {
-    format!("{nonce:016x}")
+fn hex(number: u64) -> String {
+    format!("{number:016x}")
 }
 
 fn stage(stage: Stage) -> &'static str {

@@ -2,7 +2,9 @@
 
 use crate::scene::{Host, Scene, announce, at, forged, switched_on};
 use ethbcast_collectives::measure::kind;
-use ethbcast_collectives::session::{End, Message, RootEvent, Station, ViewPart, Wanted};
+use ethbcast_collectives::session::{
+    End, Message, ReceiverConfig, ReceiverEvent, Refusal, RootEvent, Station, ViewPart, Wanted,
+};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::{Faults, NoFaults, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{Flags, Header, OVERHEAD_BYTES, Rank, group_mac};
@@ -50,19 +52,26 @@ fn invitations_of_a_session_that_is_long_over_keep_nobody_from_a_root_that_is_th
     assert!(when < Duration::from_secs(20), "{when:?}");
 }
 
+/// The nonce of another run.
+const OTHERS: (u32, u64) = (0, 9_999);
+
 /// What the root of a former session, which was host 0, said to each of these hosts, twenty times a second: an
-/// invitation, a part of a view, a PROBE. Their nonces were others.
-fn replay<F: Faults>(simulation: &mut Simulation<Host, F>, hosts: std::ops::RangeInclusive<usize>) {
+/// invitation, a part of a view, a PROBE of this number with this nonce.
+fn replay<F: Faults>(
+    simulation: &mut Simulation<Host, F>,
+    hosts: std::ops::RangeInclusive<usize>,
+    (test, nonce): (u32, u64),
+) {
     let (root, session) = (host_mac(0), 0xDEAD);
     let part = ViewPart { epoch: 1, digest: [3; 32], at: 0, count: 2, bytes: vec![5; 40] };
     for (host, tick) in hosts.flat_map(|host| (0..800).map(move |tick| (host, tick))) {
         let invitation = forged(root, group_mac("group"), session, &announce("n0"));
         let view = forged(root, group_mac("group"), session, &Message::View(part.clone()));
-        // A ping of 16 bytes that carries a nonce of before.
-        let body = [&[1, 0, 0, 16, 0, 0, 0, 16][..], &9_999_u64.to_be_bytes()].concat();
+        // A ping of 16 bytes that carries the nonce.
+        let body = [&[1, 0, 0, 16, 0, 0, 0, 16][..], &nonce.to_be_bytes()].concat();
         let identity = Station::new("group", "n0", root, 1500).identity(session, Rank::ROOT);
         let mut probe = vec![0; OVERHEAD_BYTES + body.len()];
-        let header = Header { flags: Flags::LAST, ..identity.header(kind::PROBE) };
+        let header = Header { flags: Flags::LAST, stamp: test, ..identity.header(kind::PROBE) };
         identity.write(&mut probe, host_mac(host), &header, &body);
         let frames = [invitation, probe, view].into_iter().enumerate();
         frames.for_each(|(number, frame)| simulation.inject(at(tick * 50 + number as u64), host, &frame));
@@ -73,7 +82,7 @@ fn replay<F: Faults>(simulation: &mut Simulation<Host, F>, hosts: std::ops::Rang
 fn a_whole_session_that_is_replayed_keeps_nobody_from_the_next_of_the_same_root() {
     // The old invitations are heard before the new ones, and after each of them.
     let scene = Scene::new(1500).root(300, 1000, Wanted::exactly(3)).receivers(3);
-    let played = scene.play(switched_on(0, 300), |simulation| replay(simulation, 1..=3));
+    let played = scene.play(switched_on(0, 300), |simulation| replay(simulation, 1..=3, OTHERS));
     assert_eq!([1, 2, 3].map(|host| played.has(host)), [Some(0); 3], "{}", played.failure(0));
     let (when, _) = played.told(0, |event| matches!(event, RootEvent::Started { .. })).expect("started");
     assert!(when < Duration::from_secs(10), "{when:?}");
@@ -81,13 +90,29 @@ fn a_whole_session_that_is_replayed_keeps_nobody_from_the_next_of_the_same_root(
 
 #[test]
 fn whom_only_a_replayed_session_answers_gives_up_when_its_patience_ends() {
-    let scene = Scene::new(1500)
-        .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
-        .receivers(1);
-    let played = scene.play(NoFaults, |simulation| replay(simulation, 1..=1));
-    assert_eq!(played.has(1), None);
-    let end = played.hosts[1].receiving().and_then(|receiving| receiving.end());
-    assert_eq!(end, Some(&End::NobodyThere));
+    // Also if the root that has died since had proved that it lives: the same proof is none a second time.
+    for said in [OTHERS, (1 << 31, 78)] {
+        let scene = Scene::new(1500)
+            .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
+            .receivers(1);
+        let played = scene.play(NoFaults, |simulation| replay(simulation, 1..=1, said));
+        assert_eq!(played.has(1), None);
+        let end = played.hosts[1].receiving().and_then(|receiving| receiving.end());
+        assert_eq!(end, Some(&End::NobodyThere), "{said:?}");
+    }
+}
+
+#[test]
+fn who_has_no_room_and_then_comes_too_late_ends_for_want_of_room() {
+    let wanted = Wanted { at_least: 1, patience: Duration::from_secs(3), ..Wanted::exactly(2) };
+    let scene = Scene::new(1500).root(0, 1000, wanted).receivers(1);
+    let scene = scene.receivers_with(1, |config| ReceiverConfig { free_bytes: 10, ..config });
+    let played = scene.play(NoFaults, |_| {});
+    assert_eq!((played.has(1), played.has(2)), (Some(0), None), "{}", played.failure(0));
+    let late = |event: &ReceiverEvent| matches!(event, ReceiverEvent::LeftOut { text, .. } if text.contains("running"));
+    assert!(played.scene.receiver_events.iter().any(|(_, host, event)| *host == 2 && late(event)), "it came too late");
+    let end = played.hosts[2].receiving().and_then(|receiving| receiving.end());
+    assert!(matches!(end, Some(End::Refused(Refusal::NoSpace, _))), "{end:?}");
 }
 
 #[test]

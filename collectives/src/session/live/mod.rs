@@ -260,9 +260,9 @@ impl Session {
         options: &Options,
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
-        let nonce = getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)))?;
-        let form = receiving.sink().form();
-        let config = options.receiver_config(&self.station, nonce, (form, receiving.sink().holds()), &self.tuning);
+        let random = || getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)));
+        let (numbers, form) = ([random()?, random()?], receiving.sink().form());
+        let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning);
         let began = self.clock.now();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
         let mut teller = Teller::new(options, form, self.port.away_flag());

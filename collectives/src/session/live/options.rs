@@ -189,7 +189,7 @@ impl Options {
     pub(super) fn receiver_config(
         &self,
         station: &Station,
-        nonce: u64,
+        [nonce, secret]: [u64; 2],
         (form, holds): (Form, bool),
         port: &Tuning,
     ) -> ReceiverConfig {
@@ -202,6 +202,7 @@ impl Options {
             processors: Some(processors(thread_time)),
             by_leave: self.usher.is_some(),
             had: self.had.clone(),
+            secret,
             about: self.about.clone(),
             timing: self.timing,
             tuning: port.clone(),

@@ -9,7 +9,7 @@ pub use codes::{MemberState, Outcome, Refusal, Stage};
 pub use content::{ContentKind, FileAttributes, Packing};
 pub use fetch::{Fetch, Needs, Piece};
 pub(super) use fetch::{MOST_ATTEMPTS, MOST_FETCH_BYTES};
-pub use word::{Digest, Done, Status, Trailer, Verdict};
+pub use word::{Challenge, Digest, Done, Status, Trailer, Verdict};
 
 use super::kind;
 use crate::membership::codec::{BodyReader, BodyWriter};
@@ -123,6 +123,10 @@ pub enum Message {
     Done(Done),
     /// What the root knows of all members' reports.
     Verdict(Verdict),
+    /// A member asks for a sign of life that is no repetition.
+    Challenge(Challenge),
+    /// The root gives it: the word of a [`Challenge`].
+    Response(u64),
     /// The root gives up.
     Abort {
         /// Why.
@@ -168,6 +172,8 @@ impl Message {
                 (kind::VERDICT, out.bytes(heard).bytes(accepted))
             }
             Message::Abort { text } => (kind::ABORT, out.text(text)),
+            Message::Challenge(Challenge { word, unanswered }) => (kind::CHALLENGE, out.u64(*word).u8(*unanswered)),
+            Message::Response(word) => (kind::RESPONSE, out.u64(*word)),
             Message::Fetch(fetch) => {
                 fetch.write(out);
                 (kind::FETCH, out)
@@ -228,6 +234,8 @@ impl Message {
                 Message::Verdict(Verdict { over, trailer: known.then_some(trailer), heard, accepted })
             }
             kind::ABORT => Message::Abort { text: from.text()? },
+            kind::CHALLENGE => Message::Challenge(Challenge { word: from.u64()?, unanswered: from.u8()? }),
+            kind::RESPONSE => Message::Response(from.u64()?),
             kind::FETCH => Message::Fetch(Fetch::read(from)?),
             kind::PIECE => Message::Piece(Piece::read(from)?),
             kind::NEEDS => Message::Needs(Needs::read(from)?),
@@ -265,6 +273,9 @@ mod tests {
                 }
             ),
             (any::<u64>(), text()).prop_map(|(nonce, text)| Message::Leave { nonce, text }),
+            (any::<u64>(), any::<u8>())
+                .prop_map(|(word, unanswered)| Message::Challenge(Challenge { word, unanswered })),
+            any::<u64>().prop_map(Message::Response),
             (any::<u64>(), prop::sample::select(Refusal::ALL.to_vec()), text())
                 .prop_map(|(nonce, why, text)| Message::Refuse { nonce, why, text }),
             (any::<u32>(), any::<Digest>(), any::<u16>(), any::<u16>(), prop::collection::vec(any::<u8>(), 0..99))

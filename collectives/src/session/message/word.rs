@@ -20,6 +20,26 @@ pub struct Status {
     pub consumed: u64,
 }
 
+/// A member asks the root for a word back that nobody else can know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    /// The word, drawn anew for each question.
+    pub word: u64,
+    /// How often it has been asked for before.
+    pub unanswered: u8,
+}
+
+impl Challenge {
+    /// What is sent to it alone may not reach a member whom what is sent to all does: after so many questions the
+    /// answer is for all to hear.
+    const ALONE: u8 = 2;
+
+    /// Whether the answer goes to the group.
+    pub(in crate::session) fn is_for_all(self) -> bool {
+        self.unanswered >= Challenge::ALONE
+    }
+}
+
 /// What the root knows of all members' reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {

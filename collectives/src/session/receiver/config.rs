@@ -15,6 +15,9 @@ pub struct ReceiverConfig {
     pub station: Station,
     /// A random number that names this run.
     pub nonce: u64,
+    /// Another, which is never told: what comes of it proves that the root lives. [`new`](ReceiverConfig::new) takes
+    /// one that follows from the nonce, which whoever hears that can guess.
+    pub secret: u64,
     /// Room for the data, in bytes.
     pub free_bytes: u64,
     /// How the stream carries the data.
@@ -48,6 +51,7 @@ impl ReceiverConfig {
         ReceiverConfig {
             station,
             nonce,
+            secret: nonce.rotate_left(32),
             free_bytes,
             form,
             holds,

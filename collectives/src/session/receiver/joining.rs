@@ -24,6 +24,9 @@ pub(super) struct Joining {
     /// nothing: it may be replayed.
     answered_at: Instant,
     answered: bool,
+    /// The number of the PROBE that proved it: of a root each has a higher one than those before, and what is said
+    /// again proves nothing.
+    proof: u32,
     timers: TimerTable,
 }
 
@@ -34,7 +37,8 @@ impl Joining {
             .with_processors(endpoint.config().processors);
         let mut timers = TimerTable::default();
         timers.set(Wait::Join, now);
-        Joining { root, assembler: Assembler::default(), responder, answered_at: now, answered: false, timers }
+        let (assembler, answered_at, answered, proof) = (Assembler::default(), now, false, 0);
+        Joining { root, assembler, responder, answered_at, answered, proof, timers }
     }
 
     /// Who was asked.
@@ -61,7 +65,9 @@ impl Joining {
     /// address has no answer: who asked in this host's name is not to be let in because this host is there.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, nonce: u64) {
         if carries(frame, nonce) {
-            (self.answered_at, self.answered) = (now, true);
+            if frame.header.stamp > self.proof {
+                (self.answered_at, self.answered, self.proof) = (now, true, frame.header.stamp);
+            }
         } else if frame.header.stamp >= FIRST_PING {
             return;
         }

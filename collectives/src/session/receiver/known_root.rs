@@ -1,6 +1,8 @@
 //! The root that this host has asked, or whose session it is in.
 
+use super::proof::Proof;
 use super::{ReceiverEndpoint, ReceiverEvent};
+use crate::session::message::Message;
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
@@ -11,16 +13,17 @@ pub(super) struct KnownRoot {
     mac: MacAddr,
     session: u32,
     heard_at: Instant,
-    /// When its silence is to be spoken of next.
-    missed_at: Instant,
+    proof: Proof,
+    /// When its silence was spoken of last.
+    spoken_at: Instant,
 }
 
 /// After so much silence of the root its user is told, and again each time after as much.
 const MISSED_AFTER: Duration = Duration::from_secs(2);
 
 impl KnownRoot {
-    pub(super) fn new(now: Instant, mac: MacAddr, session: u32) -> KnownRoot {
-        KnownRoot { mac, session, heard_at: now, missed_at: now + MISSED_AFTER }
+    pub(super) fn new(now: Instant, mac: MacAddr, session: u32, secret: u64) -> KnownRoot {
+        KnownRoot { mac, session, heard_at: now, proof: Proof::new(now, secret), spoken_at: now }
     }
 
     pub(super) fn mac(&self) -> MacAddr {
@@ -36,30 +39,47 @@ impl KnownRoot {
         self.mac == frame.source && self.session == frame.header.session
     }
 
-    /// For how long it has been silent.
+    /// For how long it has been silent, or has owed a proof that what is heard of it is not said by somebody else.
     pub(super) fn silence(&self, now: Instant) -> Duration {
-        now.since(self.heard_at)
+        now.since(self.silent_since())
     }
 
-    /// When it will have been silent for so long.
-    pub(super) fn silent_at(&self, limit: Duration) -> Instant {
-        self.heard_at + limit
+    fn silent_since(&self) -> Instant {
+        self.proof.unanswered_since().map_or(self.heard_at, |asked_at| asked_at.min(self.heard_at))
     }
 
-    /// When its silence is to be spoken of next.
-    pub(super) fn missed_at(&self) -> Instant {
-        self.missed_at
+    fn missed_at(&self) -> Instant {
+        self.spoken_at.max(self.silent_since()) + MISSED_AFTER
+    }
+
+    /// When it is to be looked at, if its silence may last for so long.
+    pub(super) fn look_at(&self, limit: Duration) -> Instant {
+        self.missed_at().min(self.silent_since() + limit).min(self.proof.ask_at(limit))
     }
 
     pub(super) fn hear(&mut self, now: Instant) {
-        (self.heard_at, self.missed_at) = (now, now + MISSED_AFTER);
+        self.heard_at = now;
     }
 
-    /// Tells of its silence when it is time to.
-    pub(super) fn watch(&mut self, now: Instant, limit: Duration, endpoint: &mut ReceiverEndpoint) {
-        let silence = now.since(self.heard_at);
-        if self.missed_at <= now && silence < limit {
-            self.missed_at = now + MISSED_AFTER;
+    /// It has made this host a member.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.proof.prove(now);
+    }
+
+    /// It says a word of this host back.
+    pub(super) fn on_response(&mut self, now: Instant, word: u64) {
+        self.proof.on_response(now, word);
+    }
+
+    /// Asks for a proof that it lives, and tells of its silence, when it is time to; `frames` of the stream have arrived.
+    pub(super) fn watch(&mut self, now: Instant, limit: Duration, frames: u64, endpoint: &mut ReceiverEndpoint) {
+        self.proof.on_frames(now, frames);
+        if let Some(challenge) = self.proof.poll(now, limit, endpoint.config().timing.status) {
+            endpoint.send(self.mac, &Message::Challenge(challenge));
+        }
+        let silence = self.silence(now);
+        if self.missed_at() <= now && silence < limit {
+            self.spoken_at = now;
             endpoint.tell(ReceiverEvent::RootSilent { silence, left: limit - silence });
         }
     }

@@ -65,7 +65,7 @@ impl Machine for Receiver {
             (Phase::Running(running), Some(root)) => {
                 let end = running.handle_timeout(now, (root.mac(), root.silence(now)), &mut self.endpoint);
                 let limit = timing.dead + timing.patience;
-                root.watch(now, limit, &mut self.endpoint);
+                root.watch(now, limit, running.blocks().frames(), &mut self.endpoint);
                 let silent = root.silence(now) >= limit;
                 if silent {
                     // Nobody hears what is still to be said, and it may be that it cannot be sent.
@@ -93,8 +93,7 @@ impl Machine for Receiver {
         let own = match &self.phase {
             Phase::Waiting(waiting) => waiting.poll_timeout(config),
             Phase::Running(running) => {
-                let silence =
-                    self.root.as_ref().map(|root| Wait::Silence.at(root.silent_at(limit).min(root.missed_at())));
+                let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.look_at(limit)));
                 running.poll_timeout(now).into_iter().chain(silence).min()
             }
             // Who has left answers nobody.

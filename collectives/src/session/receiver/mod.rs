@@ -12,6 +12,7 @@ mod joining;
 mod known_root;
 mod machine;
 mod needing;
+mod proof;
 mod roots;
 mod running;
 mod waiting;
@@ -290,6 +291,10 @@ impl Receiver {
                 None
             }
             Message::Abort { text } => Some(End::Aborted(text)),
+            Message::Response(word) => {
+                self.root.iter_mut().for_each(|root| root.on_response(now, word));
+                None
+            }
             // There is no view yet, and the one that this host has is somebody else's.
             Message::Announce { stage: Stage::Gathering, .. } if running.is_untouched() => {
                 let root = self.root.as_ref().map(KnownRoot::mac);
@@ -310,6 +315,7 @@ impl Receiver {
             WaitingStep::Start(view, rank, part, joining) => {
                 let mut running = Running::new(now, view, rank, joining, &mut self.endpoint);
                 running.confirm(now, &part, &self.endpoint);
+                self.root.iter_mut().for_each(|root| root.begin(now));
                 self.phase = Phase::Running(Box::new(running));
             }
         }

@@ -162,7 +162,7 @@ impl Waiting {
         };
         log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
         endpoint.enter(root.session);
-        *known = Some(KnownRoot::new(now, root.mac, root.session));
+        *known = Some(KnownRoot::new(now, root.mac, root.session, endpoint.config().secret));
         if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
             let (host, source) = (root.host.clone(), root.source.clone());
             let size = root.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
@@ -204,7 +204,10 @@ impl Waiting {
         if self.left_out.as_ref() != Some(&why) {
             endpoint.tell(ReceiverEvent::LeftOut { host, text });
         }
-        self.left_out = Some(why);
+        // What lies with this host is the reason also where it came too late, or in vain, for the next session.
+        if is_of_this_host(&why) || !self.left_out.as_ref().is_some_and(is_of_this_host) {
+            self.left_out = Some(why);
+        }
         None
     }
 
@@ -264,6 +267,11 @@ impl Waiting {
         };
         own.into_iter().chain(patience).min()
     }
+}
+
+/// Whether a host is left out for something that its user can change there.
+fn is_of_this_host(why: &End) -> bool {
+    matches!(why, End::Refused(why, _) if !matches!(why, Refusal::Late))
 }
 
 /// Tells a root that was asked that this host does not wait for it any more.

@@ -381,9 +381,10 @@ impl Root {
         }
     }
 
-    /// A frame that only members send.
+    /// A frame that only members send. Who has said the last word answers nobody any more.
     fn of_member(&mut self, now: Instant, frame: &Frame<'_>) {
-        if let Some(running) = self.phase.running_mut() {
+        let running = if matches!(self.phase, Phase::Ended(_)) { None } else { self.phase.running_mut() };
+        if let Some(running) = running {
             running.handle_frame(now, frame, &mut self.endpoint);
             self.watch_reports(now);
         } else {

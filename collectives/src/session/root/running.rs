@@ -211,6 +211,11 @@ impl Running {
                 self.fetches.on_fetch(now, &fetch, (&self.view, &mut self.members, &mut self.delivery), endpoint);
             }
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
+            Message::Challenge(challenge) => {
+                let alone = self.view.members[rank.index()].mac;
+                let to = if challenge.is_for_all() { endpoint.station().group_mac } else { alone };
+                endpoint.send(to, &Message::Response(challenge.word));
+            }
             Message::Needs(word) => {
                 self.fetches.on_needs(now, (rank, &word), (&self.view, &mut self.members), endpoint);
             }
