@@ -3,7 +3,7 @@
 use crate::scene::{Host, Scene, announce, at, forged, switched_on};
 use ethbcast_collectives::measure::kind;
 use ethbcast_collectives::session::{
-    End, Message, ReceiverConfig, ReceiverEvent, Refusal, RootEvent, Station, ViewPart, Wanted,
+    End, Message, ReceiverConfig, ReceiverEvent, Refusal, RootEvent, Stage, Station, ViewPart, Wanted,
 };
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::{Faults, NoFaults, RandomFaults, Simulation, host_mac};
@@ -107,7 +107,15 @@ fn who_has_no_room_and_then_comes_too_late_ends_for_want_of_room() {
     let wanted = Wanted { at_least: 1, patience: Duration::from_secs(3), ..Wanted::exactly(2) };
     let scene = Scene::new(1500).root(0, 1000, wanted).receivers(1);
     let scene = scene.receivers_with(1, |config| ReceiverConfig { free_bytes: 10, ..config });
-    let played = scene.play(NoFaults, |_| {});
+    let played = scene.play(NoFaults, |simulation| {
+        // Another root says that its session runs.
+        let Message::Announce { group, host, source, size, content, mtu_bytes, age_millis, .. } = announce("n0") else {
+            unreachable!("an invitation")
+        };
+        let stage = Stage::Started;
+        let runs = Message::Announce { group, host, source, size, content, mtu_bytes, age_millis, stage };
+        simulation.inject(at(3500), 2, &forged(host_mac(7), group_mac("group"), 0x7000, &runs));
+    });
     assert_eq!((played.has(1), played.has(2)), (Some(0), None), "{}", played.failure(0));
     let late = |event: &ReceiverEvent| matches!(event, ReceiverEvent::LeftOut { text, .. } if text.contains("running"));
     assert!(played.scene.receiver_events.iter().any(|(_, host, event)| *host == 2 && late(event)), "it came too late");
