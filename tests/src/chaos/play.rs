@@ -215,7 +215,7 @@ impl<'a> Play<'a> {
             for pending in &mut self.pending {
                 let is_ready = match pending.event.due {
                     Due::Before => false,
-                    Due::Start => true,
+                    Due::Start => !lines.is_empty(),
                     Due::Joined => is_joined(&pending.event.host),
                     Due::Share(wanted) => share >= wanted.min(ALL),
                 };

@@ -9,7 +9,8 @@ pub struct Report(Option<Value>);
 impl Report {
     /// Reads it.
     pub fn read(stdout: &str) -> Self {
-        Self(serde_json::from_str(stdout).ok())
+        // One that has failed before there was an outcome gives the reason in an object without receivers.
+        Self(serde_json::from_str(stdout).ok().filter(|report: &Value| report["receivers"].is_array()))
     }
 
     /// Whether there is one.

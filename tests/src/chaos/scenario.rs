@@ -19,7 +19,7 @@ pub const STRANGER: &str = "n8";
 pub enum Due {
     /// Before any program runs.
     Before,
-    /// As soon as all programs run.
+    /// As soon as all programs run, and the root has its interface.
     Start,
     /// As soon as the root has heard the host.
     Joined,
