@@ -57,12 +57,17 @@ const OTHERS: (u32, u64) = (0, 9_999);
 
 /// What the root of a former session, which was host 0, said to each of these hosts, twenty times a second: an
 /// invitation, a part of a view, a PROBE of this number with this nonce.
-fn replay<F: Faults>(
+fn replay<F: Faults>(simulation: &mut Simulation<Host, F>, hosts: std::ops::RangeInclusive<usize>, said: (u32, u64)) {
+    replay_of(simulation, (host_mac(0), 0xDEAD), hosts, said);
+}
+
+/// The same of this root.
+fn replay_of<F: Faults>(
     simulation: &mut Simulation<Host, F>,
+    (root, session): (MacAddr, u32),
     hosts: std::ops::RangeInclusive<usize>,
     (test, nonce): (u32, u64),
 ) {
-    let (root, session) = (host_mac(0), 0xDEAD);
     let part = ViewPart { epoch: 1, digest: [3; 32], at: 0, count: 2, bytes: vec![5; 40] };
     for (host, tick) in hosts.flat_map(|host| (0..800).map(move |tick| (host, tick))) {
         let invitation = forged(root, group_mac("group"), session, &announce("n0"));
@@ -100,6 +105,37 @@ fn whom_only_a_replayed_session_answers_gives_up_when_its_patience_ends() {
         let end = played.hosts[1].receiving().and_then(|receiving| receiving.end());
         assert_eq!(end, Some(&End::NobodyThere), "{said:?}");
     }
+}
+
+#[test]
+fn nor_do_two_such_sessions_keep_it_that_are_asked_in_turn() {
+    let scene = Scene::new(1500)
+        .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
+        .receivers(1);
+    let played = scene.play(NoFaults, |simulation| {
+        replay(simulation, 1..=1, (1 << 31, 78));
+        replay_of(simulation, (host_mac(7), 0xBEEF), 1..=1, (1 << 31, 78));
+    });
+    let end = played.hosts[1].receiving().and_then(|receiving| receiving.end());
+    assert_eq!(end, Some(&End::NobodyThere));
+}
+
+#[test]
+fn a_reason_that_comes_again_and_again_is_told_once() {
+    // It has no room for the one, and the other is full.
+    let wanted = Wanted { patience: Duration::from_secs(25), ..Wanted::exactly(2) };
+    let scene = Scene::new(1500).root(0, 1000, wanted);
+    let scene = scene.receivers_with(1, |config| ReceiverConfig { free_bytes: 10, ..config });
+    let played = scene.play(NoFaults, |simulation| {
+        let (other, session) = (host_mac(7), 0xBEEF);
+        let late = Message::Refuse { nonce: 78, why: Refusal::Late, text: "the session is full".to_owned() };
+        for tick in 60..400_u64 {
+            simulation.inject(at(tick * 50), 1, &forged(other, group_mac("group"), session, &announce("n7")));
+            simulation.inject(at(tick * 50 + 25), 1, &forged(other, host_mac(1), session, &late));
+        }
+    });
+    let full = played.left_out(1).iter().filter(|text| text.contains("full")).count();
+    assert!((1..=8).contains(&full), "{:?}", played.left_out(1));
 }
 
 #[test]

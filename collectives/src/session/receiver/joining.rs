@@ -31,19 +31,25 @@ pub(super) struct Joining {
 }
 
 impl Joining {
-    pub(super) fn new(now: Instant, root: HeardRoot, endpoint: &ReceiverEndpoint) -> Joining {
+    /// Asks a root that has proved so far that it lives.
+    pub(super) fn new(now: Instant, root: HeardRoot, proof: u32, endpoint: &ReceiverEndpoint) -> Joining {
         let station = endpoint.station();
         let responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None)
             .with_processors(endpoint.config().processors);
         let mut timers = TimerTable::default();
         timers.set(Wait::Join, now);
-        let (assembler, answered_at, answered, proof) = (Assembler::default(), now, false, 0);
+        let (assembler, answered_at, answered) = (Assembler::default(), now, false);
         Joining { root, assembler, responder, answered_at, answered, proof, timers }
     }
 
     /// Who was asked.
     pub(super) fn root(&self) -> &HeardRoot {
         &self.root
+    }
+
+    /// How far the root has proved that it lives.
+    pub(super) fn proof(&self) -> u32 {
+        self.proof
     }
 
     /// Bytes of the parts of views that are here.

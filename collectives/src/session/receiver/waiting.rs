@@ -12,6 +12,7 @@ use crate::session::message::{Message, Refusal, ViewPart};
 use crate::session::view::View;
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// A root that said no is asked again after so long, if it may say otherwise then.
@@ -30,9 +31,17 @@ pub(super) struct Waiting {
     admission: Admission,
     /// The address and session that were asked last.
     asked: Option<(MacAddr, u32)>,
-    /// Why the last root that was asked did not take this host.
+    /// How far roots that were asked have proved that they live, the last ones: what is said again proves nothing, also
+    /// when the same root is asked again.
+    proofs: VecDeque<((MacAddr, u32), u32)>,
+    /// Why no root that was asked took this host.
     left_out: Option<End>,
+    /// Why the last one did not, as its user was told.
+    told: Option<End>,
 }
+
+/// So many roots are remembered that have been asked.
+const MOST_PROOFS: usize = 16;
 
 /// How waiting goes on.
 #[derive(Debug)]
@@ -47,8 +56,17 @@ pub(super) enum WaitingStep {
 impl Waiting {
     /// Waits from `now` on.
     pub(super) fn new(now: Instant) -> Waiting {
-        let (roots, decide_at, joining, asked, left_out) = (Roots::default(), None, None, None, None);
-        Waiting { began: now, roots, decide_at, joining, admission: Admission::None, asked, left_out }
+        Waiting {
+            began: now,
+            roots: Roots::default(),
+            decide_at: None,
+            joining: None,
+            admission: Admission::None,
+            asked: None,
+            proofs: VecDeque::new(),
+            left_out: None,
+            told: None,
+        }
     }
 
     /// How it stands with the user's leave to ask a root.
@@ -89,6 +107,8 @@ impl Waiting {
         };
         if frame.header.kind == PROBE {
             joining.on_probe(now, frame, endpoint.config().nonce);
+            let (of, proof) = ((joining.root().mac, joining.root().session), joining.proof());
+            self.proofs.iter_mut().filter(|(asked, _)| *asked == of).for_each(|(_, known)| *known = proof);
             return WaitingStep::Wait;
         }
         let why = match endpoint.read(frame) {
@@ -168,7 +188,12 @@ impl Waiting {
             let size = root.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
             endpoint.tell(ReceiverEvent::Invited { host, source, size, content: root.content });
         }
-        self.joining = Some(Box::new(Joining::new(now, root, endpoint)));
+        let of = (root.mac, root.session);
+        let proof = self.proofs.iter().find(|(asked, _)| *asked == of).map_or(0, |(_, proof)| *proof);
+        self.proofs.retain(|(asked, _)| *asked != of);
+        self.proofs.truncate(MOST_PROOFS - 1);
+        self.proofs.push_front((of, proof));
+        self.joining = Some(Box::new(Joining::new(now, root, proof, endpoint)));
     }
 
     /// The root that was asked has said no, or does not come to a session; how that ends it here, if so.
@@ -201,7 +226,7 @@ impl Waiting {
             End::Refused(_, text) | End::Aborted(text) => text.clone(),
             _ => "it fell silent before it started".to_owned(),
         };
-        if self.left_out.as_ref() != Some(&why) {
+        if self.told.replace(why.clone()).as_ref() != Some(&why) {
             endpoint.tell(ReceiverEvent::LeftOut { host, text });
         }
         // What lies with this host is the reason also where it came too late, or in vain, for the next session.
