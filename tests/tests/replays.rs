@@ -2,11 +2,11 @@
 //! cost time, and nobody the file.
 
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::{OnSlow, Outcome, Timing};
+use ethbcast_collectives::session::{End, OnSlow, Outcome, Timing};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, Host, hosts, star, turn};
 use ethbcast_transport::Instant;
-use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, Simulation};
+use ethbcast_transport::sim::{Delivery, Fate, Faults, QueueLimit, Random, Simulation, SwitchSettings};
 use ethbcast_transport::wire::{Kind, parse};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -191,5 +191,33 @@ fn a_root_that_is_busy_with_others_for_long_is_asked_and_answers() {
         let fates: Vec<Outcome> = root.reports().map(|report| report.outcome).collect();
         assert_eq!(fates, [Outcome::Delivered; 3]);
         assert!(heard.borrow().contains(&(1, deaf.is_some())), "whom nothing reaches alone, what all hear does");
+    }
+}
+
+#[test]
+fn many_who_wait_together_for_one_that_writes_are_all_answered() {
+    // All have all at the same moment, and a small switch's port does not hold what all of them ask then. Whom nothing
+    // reaches alone is answered with the others.
+    let timing = Timing { patience: Duration::from_millis(500), ..Timing::default() };
+    for deaf in [false, true] {
+        let slow = Some((60, 25_000));
+        let case = Case { timing, mtu_bytes: 1500, slow, on_slow: OnSlow::Wait, ..Case::new(Via::Cast, 60, 150_000) };
+        let faults = move |delivery: &Delivery<'_>| {
+            let is_answer = parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind(52));
+            if deaf && is_answer && delivery.frame[0] & 1 == 0 { Fate::Drop } else { Fate::Deliver }
+        };
+        let switch = SwitchSettings { port_queue: QueueLimit::Frames(16), ..SwitchSettings::default() };
+        let mut network = star(&case, RATE_BITS_PER_SECOND).with_switches(switch);
+        network.host_mut(0).wake_up = Duration::from_millis(1);
+        let mut simulation = Simulation::new(&network, hosts(&case, 1), faults);
+        let outcome = simulation.run(at(Duration::from_secs(60)), |_, host: &mut Host, now| turn(host, now));
+        assert!(outcome.is_quiet(), "{outcome:?}");
+        let Participant::Root(root, _) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+        let fates: Vec<Outcome> = root.reports().map(|report| report.outcome).collect();
+        assert_eq!(fates, [Outcome::Delivered; 60], "{deaf}");
+        let took = root.took();
+        assert!(took > LIMIT / 2, "they have waited: {took:?}");
+        let ends = simulation.machines()[1..].iter().filter_map(|host| host.receiving()?.end());
+        assert!(ends.clone().all(|end| *end == End::Confirmed), "{deaf}: {:?}", ends.collect::<Vec<_>>());
     }
 }

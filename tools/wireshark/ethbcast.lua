@@ -549,7 +549,12 @@ function bodies.CHALLENGE(from)
 end
 
 function bodies.RESPONSE(from)
-    from:hex("word", 8)
+    fail(from.left >= 8)
+    local words, said = from:take(from.left - from.left % 8), {}
+    for at = 0, words:len() - 1, 8 do
+        said[#said + 1] = tostring(words:range(at, 8):bytes()):lower()
+    end
+    from:say("words", words, table.concat(said, " "))
 end
 
 function bodies.WHO(from)

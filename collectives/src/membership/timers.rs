@@ -25,11 +25,13 @@ pub(crate) enum Wait {
     Change,
     /// Bytes that were asked for again.
     Fetch,
+    /// Words by which a root proves that it lives.
+    Proof,
 }
 
 impl Wait {
     /// What the timers are called, in the order of their declaration.
-    const LABELS: [Timer; 10] = [
+    const LABELS: [Timer; 11] = [
         Timer("announce"),
         Timer("join"),
         Timer("view"),
@@ -40,6 +42,7 @@ impl Wait {
         Timer("side"),
         Timer("change"),
         Timer("fetch"),
+        Timer("proof"),
     ];
 
     /// The deadline of this timer at a moment.
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn every_timer_has_a_place_of_its_own() {
-        let last = Wait::Fetch.at(Instant::START);
-        assert_eq!((Wait::Fetch as usize + 1, last.why), (Wait::LABELS.len(), Timer("fetch")));
+        let last = Wait::Proof.at(Instant::START);
+        assert_eq!((Wait::Proof as usize + 1, last.why), (Wait::LABELS.len(), Timer("proof")));
     }
 }

@@ -71,7 +71,10 @@ impl Speller {
             Message::Challenge(Challenge { word, unanswered }) => {
                 fields.text("word", hex(*word)).number("unanswered", *unanswered)
             }
-            Message::Response(word) => fields.text("word", hex(*word)),
+            Message::Response(words) => {
+                let words: Vec<String> = words.iter().map(|&word| hex(word)).collect();
+                fields.text("words", words.join(" "))
+            }
         }
     }
 

@@ -3,11 +3,13 @@
 use crate::scene::{Host, Scene, announce, at, forged, switched_on};
 use ethbcast_collectives::measure::kind;
 use ethbcast_collectives::session::{
-    End, Message, ReceiverConfig, ReceiverEvent, Refusal, RootEvent, Stage, Station, ViewPart, Wanted,
+    ContentKind, End, Message, ReceiverConfig, ReceiverEvent, Refusal, RootEvent, Stage, Standing, Station, Timing,
+    View, ViewMember, ViewPart, Wanted,
 };
-use ethbcast_transport::MacAddr;
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Faults, NoFaults, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{Flags, Header, OVERHEAD_BYTES, Rank, group_mac};
+use ethbcast_transport::{MacAddr, Policy};
 use std::time::Duration;
 
 #[test]
@@ -118,6 +120,42 @@ fn nor_do_two_such_sessions_keep_it_that_are_asked_in_turn() {
     });
     let end = played.hosts[1].receiving().and_then(|receiving| receiving.end());
     assert_eq!(end, Some(&End::NobodyThere));
+}
+
+#[test]
+fn who_was_told_of_a_view_that_there_is_not_waits_for_the_root_that_gathers() {
+    // For much longer than a root may owe a proof that it lives.
+    let scene = Scene::new(1500).root(0, 1000, Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(2) });
+    let timing = Timing { patience: Duration::from_secs(1), ..Timing::default() };
+    let scene = scene.receivers_with(1, |config| ReceiverConfig { timing, ..config }).receivers(1);
+    let played = scene.play(switched_on(2, 15_000), |simulation| {
+        let member = |rank: u16| ViewMember {
+            host: format!("n{rank}"),
+            mac: host_mac(rank.into()),
+            nonce: if rank == 0 { 0 } else { 77 + u64::from(rank) },
+            parent: rank.checked_sub(1).map(Rank),
+            order: 0,
+            standing: Standing::InPlace,
+        };
+        let view = View {
+            epoch: 1,
+            via: Via::Chain,
+            segment_frames: 1,
+            policy: Policy::HolesAllowed,
+            push_frames: None,
+            payload_bytes: 1468,
+            size: Some(1000),
+            content: ContentKind::Stream,
+            selective: false,
+            members: (0..2).map(member).collect(),
+        };
+        let part = ViewPart { epoch: 1, digest: view.digest(), at: 0, count: 1, bytes: view.encode() };
+        simulation.inject(at(1000), 1, &forged(host_mac(0), group_mac("group"), 0x1000, &Message::View(part)));
+    });
+    let started = |event: &ReceiverEvent| matches!(event, ReceiverEvent::Started { .. });
+    let first = played.scene.receiver_events.iter().find(|(_, host, event)| *host == 1 && started(event));
+    assert!(first.is_some_and(|(when, ..)| *when < Duration::from_secs(2)), "it believed the view: {first:?}");
+    assert_eq!([1, 2].map(|host| played.has(host)), [Some(0); 2], "{}", played.failure(0));
 }
 
 #[test]

@@ -125,8 +125,8 @@ pub enum Message {
     Verdict(Verdict),
     /// A member asks for a sign of life that is no repetition.
     Challenge(Challenge),
-    /// The root gives it: the word of a [`Challenge`].
-    Response(u64),
+    /// The root gives it: the words of one CHALLENGE or more.
+    Response(Vec<u64>),
     /// The root gives up.
     Abort {
         /// Why.
@@ -173,7 +173,12 @@ impl Message {
             }
             Message::Abort { text } => (kind::ABORT, out.text(text)),
             Message::Challenge(Challenge { word, unanswered }) => (kind::CHALLENGE, out.u64(*word).u8(*unanswered)),
-            Message::Response(word) => (kind::RESPONSE, out.u64(*word)),
+            Message::Response(words) => {
+                for word in words {
+                    out.u64(*word);
+                }
+                (kind::RESPONSE, out)
+            }
             Message::Fetch(fetch) => {
                 fetch.write(out);
                 (kind::FETCH, out)
@@ -235,7 +240,11 @@ impl Message {
             }
             kind::ABORT => Message::Abort { text: from.text()? },
             kind::CHALLENGE => Message::Challenge(Challenge { word: from.u64()?, unanswered: from.u8()? }),
-            kind::RESPONSE => Message::Response(from.u64()?),
+            kind::RESPONSE => {
+                let (words, _) = from.rest().as_chunks::<8>();
+                let words: Vec<u64> = words.iter().map(|&word| u64::from_be_bytes(word)).collect();
+                Message::Response(Some(words).filter(|words| !words.is_empty())?)
+            }
             kind::FETCH => Message::Fetch(Fetch::read(from)?),
             kind::PIECE => Message::Piece(Piece::read(from)?),
             kind::NEEDS => Message::Needs(Needs::read(from)?),
@@ -275,7 +284,7 @@ mod tests {
             (any::<u64>(), text()).prop_map(|(nonce, text)| Message::Leave { nonce, text }),
             (any::<u64>(), any::<u8>())
                 .prop_map(|(word, unanswered)| Message::Challenge(Challenge { word, unanswered })),
-            any::<u64>().prop_map(Message::Response),
+            prop::collection::vec(any::<u64>(), 1..9).prop_map(Message::Response),
             (any::<u64>(), prop::sample::select(Refusal::ALL.to_vec()), text())
                 .prop_map(|(nonce, why, text)| Message::Refuse { nonce, why, text }),
             (any::<u32>(), any::<Digest>(), any::<u16>(), any::<u16>(), prop::collection::vec(any::<u8>(), 0..99))

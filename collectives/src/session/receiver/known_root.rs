@@ -1,7 +1,7 @@
 //! The root that this host has asked, or whose session it is in.
 
 use super::proof::Proof;
-use super::{ReceiverEndpoint, ReceiverEvent};
+use super::{ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::session::message::Message;
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Instant, MacAddr};
@@ -22,8 +22,9 @@ pub(super) struct KnownRoot {
 const MISSED_AFTER: Duration = Duration::from_secs(2);
 
 impl KnownRoot {
-    pub(super) fn new(now: Instant, mac: MacAddr, session: u32, secret: u64) -> KnownRoot {
-        KnownRoot { mac, session, heard_at: now, proof: Proof::new(now, secret), spoken_at: now }
+    pub(super) fn new(now: Instant, mac: MacAddr, session: u32, config: &ReceiverConfig) -> KnownRoot {
+        let proof = Proof::new(now, config.secret, &config.timing);
+        KnownRoot { mac, session, heard_at: now, proof, spoken_at: now }
     }
 
     pub(super) fn mac(&self) -> MacAddr {
@@ -44,6 +45,11 @@ impl KnownRoot {
         now.since(self.silent_since())
     }
 
+    /// Whether it has been silent for too long.
+    pub(super) fn is_dead(&self, now: Instant) -> bool {
+        self.silence(now) >= self.proof.limit()
+    }
+
     fn silent_since(&self) -> Instant {
         self.proof.unanswered_since().map_or(self.heard_at, |asked_at| asked_at.min(self.heard_at))
     }
@@ -52,9 +58,9 @@ impl KnownRoot {
         self.spoken_at.max(self.silent_since()) + MISSED_AFTER
     }
 
-    /// When it is to be looked at, if its silence may last for so long.
-    pub(super) fn look_at(&self, limit: Duration) -> Instant {
-        self.missed_at().min(self.silent_since() + limit).min(self.proof.ask_at(limit))
+    /// When it is to be looked at.
+    pub(super) fn look_at(&self) -> Instant {
+        self.missed_at().min(self.silent_since() + self.proof.limit()).min(self.proof.ask_at())
     }
 
     pub(super) fn hear(&mut self, now: Instant) {
@@ -66,18 +72,18 @@ impl KnownRoot {
         self.proof.prove(now);
     }
 
-    /// It says a word of this host back.
-    pub(super) fn on_response(&mut self, now: Instant, word: u64) {
-        self.proof.on_response(now, word);
+    /// It says words back.
+    pub(super) fn on_response(&mut self, now: Instant, words: &[u64]) {
+        self.proof.on_response(now, words);
     }
 
     /// Asks for a proof that it lives, and tells of its silence, when it is time to; `frames` of the stream have arrived.
-    pub(super) fn watch(&mut self, now: Instant, limit: Duration, frames: u64, endpoint: &mut ReceiverEndpoint) {
+    pub(super) fn watch(&mut self, now: Instant, frames: u64, endpoint: &mut ReceiverEndpoint) {
         self.proof.on_frames(now, frames);
-        if let Some(challenge) = self.proof.poll(now, limit, endpoint.config().timing.status) {
+        if let Some(challenge) = self.proof.poll(now) {
             endpoint.send(self.mac, &Message::Challenge(challenge));
         }
-        let silence = self.silence(now);
+        let (silence, limit) = (self.silence(now), self.proof.limit());
         if self.missed_at() <= now && silence < limit {
             self.spoken_at = now;
             endpoint.tell(ReceiverEvent::RootSilent { silence, left: limit - silence });

@@ -59,14 +59,12 @@ impl Machine for Receiver {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        let timing = self.endpoint.config().timing;
         let end = match (&mut self.phase, &mut self.root) {
             (Phase::Waiting(waiting), root) => waiting.handle_timeout(now, root, &mut self.endpoint),
             (Phase::Running(running), Some(root)) => {
                 let end = running.handle_timeout(now, (root.mac(), root.silence(now)), &mut self.endpoint);
-                let limit = timing.dead + timing.patience;
-                root.watch(now, limit, running.blocks().frames(), &mut self.endpoint);
-                let silent = root.silence(now) >= limit;
+                root.watch(now, running.blocks().frames(), &mut self.endpoint);
+                let silent = root.is_dead(now);
                 if silent {
                     // Nobody hears what is still to be said, and it may be that it cannot be sent.
                     self.endpoint.silence();
@@ -89,11 +87,10 @@ impl Machine for Receiver {
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let config = self.endpoint.config();
-        let limit = config.timing.dead + config.timing.patience;
         let own = match &self.phase {
             Phase::Waiting(waiting) => waiting.poll_timeout(config),
             Phase::Running(running) => {
-                let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.look_at(limit)));
+                let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.look_at()));
                 running.poll_timeout(now).into_iter().chain(silence).min()
             }
             // Who has left answers nobody.

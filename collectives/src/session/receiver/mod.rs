@@ -291,8 +291,8 @@ impl Receiver {
                 None
             }
             Message::Abort { text } => Some(End::Aborted(text)),
-            Message::Response(word) => {
-                self.root.iter_mut().for_each(|root| root.on_response(now, word));
+            Message::Response(words) => {
+                self.root.iter_mut().for_each(|root| root.on_response(now, &words));
                 None
             }
             // There is no view yet, and the one that this host has is somebody else's.

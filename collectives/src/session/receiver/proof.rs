@@ -3,6 +3,8 @@
 //! Whatever a root says to all may be said again by somebody who has heard it, as often as he likes: its frames alone
 //! prove nothing. A member to which nothing new comes asks, now and then, for a word of its own back.
 
+use crate::membership::Timing;
+use crate::membership::timing::jitter;
 use crate::session::message::Challenge;
 use ethbcast_transport::Instant;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use std::time::Duration;
 /// smaller a part: a root that comes back just before the limit is asked once more.
 const DOUBT: u32 = 4;
 const AGAIN: u32 = 64;
+/// But after so long at most: an answer that is lost is no silence of which a user is to be told.
+const LONGEST: Duration = Duration::from_millis(500);
 
 /// A question that the root has not answered.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +30,10 @@ struct Open {
 pub(super) struct Proof {
     /// Nobody else can guess what comes of it.
     secret: u64,
+    /// For how long the root may owe a proof.
+    limit: Duration,
+    /// Between two questions.
+    period: Duration,
     questions: u64,
     proven_at: Instant,
     /// Frames of the stream that had arrived when it was looked at last: more of them are news, and thus a proof.
@@ -35,8 +43,15 @@ pub(super) struct Proof {
 
 impl Proof {
     /// Begins with a root that was heard `now`.
-    pub(super) fn new(now: Instant, secret: u64) -> Proof {
-        Proof { secret, questions: 0, proven_at: now, frames: 0, open: None }
+    pub(super) fn new(now: Instant, secret: u64, timing: &Timing) -> Proof {
+        let limit = timing.dead + timing.patience;
+        let period = (limit / AGAIN).min(LONGEST).max(timing.status);
+        Proof { secret, limit, period, questions: 0, proven_at: now, frames: 0, open: None }
+    }
+
+    /// For how long the root may be silent, or owe a proof.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
     }
 
     /// So many frames of the stream have arrived in order.
@@ -47,9 +62,9 @@ impl Proof {
         }
     }
 
-    /// The root says a word back.
-    pub(super) fn on_response(&mut self, now: Instant, word: u64) {
-        if self.open.is_some_and(|open| open.word == word) {
+    /// The root says words back.
+    pub(super) fn on_response(&mut self, now: Instant, words: &[u64]) {
+        if self.open.is_some_and(|open| words.contains(&open.word)) {
             self.prove(now);
         }
     }
@@ -64,19 +79,23 @@ impl Proof {
         self.open.map(|open| open.since)
     }
 
-    /// When it is asked next, if its silence may last for `limit`.
-    pub(super) fn ask_at(&self, limit: Duration) -> Instant {
-        self.open.map_or(self.proven_at + limit / DOUBT, |open| open.again_at)
+    /// When it is asked next. What came last may have come to all at the same moment, and a switch's port does not
+    /// hold what a thousand ask then: each asks at a moment of its own.
+    pub(super) fn ask_at(&self) -> Instant {
+        let first = || self.proven_at + self.limit / DOUBT + jitter(self.period, self.secret);
+        self.open.map_or_else(first, |open| open.again_at)
     }
 
-    /// What it is to be asked now, no more often than once in `least`.
-    pub(super) fn poll(&mut self, now: Instant, limit: Duration, least: Duration) -> Option<Challenge> {
-        if now < self.ask_at(limit) {
+    /// What it is to be asked now. Time for which this host was not there to ask is not the root's.
+    pub(super) fn poll(&mut self, now: Instant) -> Option<Challenge> {
+        if now < self.ask_at() {
             return None;
         }
-        let again_at = now + (limit / AGAIN).max(least);
+        let again_at = now + self.period + jitter(self.period / 4, self.secret ^ now.as_nanos());
         let open = match self.open {
-            Some(open) => Open { again_at, unanswered: open.unanswered.saturating_add(1), ..open },
+            Some(Open { word, since, again_at: due, unanswered }) => {
+                Open { word, since: since + now.since(due), again_at, unanswered: unanswered.saturating_add(1) }
+            }
             None => Open { word: self.next_word(), since: now, again_at, unanswered: 0 },
         };
         self.open = Some(open);
@@ -97,38 +116,73 @@ impl Proof {
 mod tests {
     use super::*;
 
-    const LIMIT: Duration = Duration::from_secs(32);
-    const LEAST: Duration = Duration::from_millis(100);
-
     fn at(millis: u64) -> Instant {
         Instant::START + Duration::from_millis(millis)
     }
 
+    /// Of a root that may be silent for so long.
+    fn proof(limit: Duration, secret: u64) -> Proof {
+        let dead = Duration::from_millis(1500);
+        Proof::new(at(0), secret, &Timing { dead, patience: limit - dead, ..Timing::default() })
+    }
+
+    /// Lets so many milliseconds go by; what was asked, and when.
+    fn asked(proof: &mut Proof, millis: std::ops::Range<u64>) -> Vec<(u64, Challenge)> {
+        millis.filter_map(|millis| Some((millis, proof.poll(at(millis))?))).collect()
+    }
+
     #[test]
     fn a_root_is_asked_when_nothing_new_has_come_for_a_while_and_again_until_it_answers() {
-        let mut proof = Proof::new(at(0), 7);
-        assert_eq!((proof.ask_at(LIMIT), proof.poll(at(7999), LIMIT, LEAST)), (at(8000), None));
+        let mut proof = proof(Duration::from_secs(32), 7);
+        assert_eq!(asked(&mut proof, 0..8000), []);
         proof.on_frames(at(7999), 3);
         proof.on_frames(at(9000), 3);
-        assert_eq!(proof.poll(at(15_998), LIMIT, LEAST), None, "new frames are a proof, and old ones are none");
-        let first = proof.poll(at(16_000), LIMIT, LEAST).expect("it is time");
-        let again = proof.poll(at(16_500), LIMIT, LEAST).expect("it is time again");
-        assert_eq!((again.word, first.unanswered, again.unanswered), (first.word, 0, 1));
-        assert_eq!(proof.unanswered_since(), Some(at(16_000)), "the limit counts from the first time");
-        proof.on_response(at(16_600), first.word ^ 1);
+        assert_eq!(asked(&mut proof, 8000..15_999), [], "new frames are a proof, and old ones are none");
+        let questions = asked(&mut proof, 15_999..20_000);
+        let (first, again) = (questions[0], questions[1]);
+        assert!(first.0 < 16_500 && (500..=626).contains(&(again.0 - first.0)), "{questions:?}");
+        assert!(questions.iter().all(|(_, asked)| asked.word == first.1.word));
+        assert_eq!((first.1.unanswered, again.1.unanswered), (0, 1));
+        let since = proof.unanswered_since().expect("nobody has answered");
+        assert!(since >= at(first.0) && since < at(first.0 + 10), "the limit counts from the first time");
+        proof.on_response(at(20_000), &[first.1.word ^ 1]);
         assert!(proof.unanswered_since().is_some(), "it is another word");
-        proof.on_response(at(16_700), first.word);
-        assert_eq!((proof.unanswered_since(), proof.ask_at(LIMIT)), (None, at(24_700)));
-        let second = proof.poll(at(24_700), LIMIT, LEAST).expect("it is time");
-        proof.on_response(at(24_800), first.word);
-        assert!(second.word != first.word && proof.unanswered_since().is_some(), "an answer counts once");
+        proof.on_response(at(20_000), &[1, first.1.word]);
+        assert_eq!(proof.unanswered_since(), None);
+        let second = asked(&mut proof, 20_000..28_500)[0];
+        assert!(second.0 >= 28_000 && second.1.word != first.1.word, "{second:?}");
+        proof.on_response(at(28_500), &[first.1.word]);
+        assert!(proof.unanswered_since().is_some(), "an answer counts once");
     }
 
     #[test]
     fn where_nobody_has_patience_it_is_asked_no_more_often_than_hosts_speak() {
-        let (mut proof, limit) = (Proof::new(at(0), 7), Duration::from_millis(1500));
-        let asked: Vec<u64> = (0..1500).filter(|&millis| proof.poll(at(millis), limit, LEAST).is_some()).collect();
-        assert_eq!(asked.len(), 12, "{asked:?}");
-        assert!(asked.windows(2).all(|pair| pair[1] - pair[0] == 100), "{asked:?}");
+        let mut proof = proof(Duration::from_millis(1500), 7);
+        let asked = asked(&mut proof, 0..1875);
+        assert!((10..=15).contains(&asked.len()), "{asked:?}");
+        assert!(asked.windows(2).all(|pair| (100..=126).contains(&(pair[1].0 - pair[0].0))), "{asked:?}");
+    }
+
+    #[test]
+    fn however_long_it_is_waited_for_an_answer_that_is_lost_is_asked_for_again_soon() {
+        let mut proof = proof(Duration::from_secs(24 * 3600), 7);
+        let asked = asked(&mut proof, 6 * 3_600_000..6 * 3_600_000 + 3000);
+        assert!(asked.len() >= 4, "{asked:?}");
+    }
+
+    #[test]
+    fn a_thousand_who_have_heard_the_same_do_not_ask_together() {
+        let mut first: Vec<Instant> = (0..1000_u64).map(|one| proof(Duration::from_secs(32), one).ask_at()).collect();
+        first.sort();
+        assert!(first.windows(50).all(|some| some[49].since(some[0]) > Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn a_host_that_slept_does_not_take_that_for_silence() {
+        let mut proof = proof(Duration::from_secs(32), 7);
+        let questions = asked(&mut proof, 0..10_000);
+        proof.poll(at(100_000));
+        let owed = at(100_000).since(proof.unanswered_since().expect("nobody has answered"));
+        assert!(owed < Duration::from_secs(3), "{owed:?} {questions:?}");
     }
 }

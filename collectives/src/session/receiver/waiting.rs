@@ -182,7 +182,7 @@ impl Waiting {
         };
         log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
         endpoint.enter(root.session);
-        *known = Some(KnownRoot::new(now, root.mac, root.session, endpoint.config().secret));
+        *known = Some(KnownRoot::new(now, root.mac, root.session, endpoint.config()));
         if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
             let (host, source) = (root.host.clone(), root.source.clone());
             let size = root.size.map(|bytes| endpoint.config().form.content_bytes(bytes));

@@ -127,6 +127,11 @@ impl Applicants {
         if self.unreached_count <= FEW_UNREACHED { Answer::Check } else { Answer::Wait }
     }
 
+    /// Whether a host has asked to join and has not been forgotten.
+    pub(super) fn knows(&self, mac: MacAddr) -> bool {
+        self.candidates.contains_key(&mac)
+    }
+
     /// Entries kept of all candidates.
     pub(super) fn entries(&self) -> usize {
         self.candidates.len() + self.unreached.len()

@@ -10,6 +10,7 @@ use super::rivals::Rivals;
 use super::{NoPlan, RootConfig, RootEndpoint, RootEvent, RootFailure, TurnedAway};
 use crate::measure::{ProbeSettings, Prober, Unicast, broadcast, calibrate, kind};
 use crate::membership::timers::{TimerTable, Wait};
+use crate::session::kind::CHALLENGE;
 use crate::session::message::{Message, Refusal, Stage};
 use crate::session::view::View;
 use ethbcast_planning::model::{Broadcast, Calibration, Choice};
@@ -172,7 +173,12 @@ impl Gathering {
 
     /// Takes a frame that is no request to join: an answer to a probe, if it belongs here.
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
-        if !matches!(frame.header.kind, kind::ECHO | kind::REPORT) {
+        if frame.header.kind == CHALLENGE && self.applicants.knows(frame.source) {
+            // Somebody has made it a member of a view that there is not.
+            if let Some(Message::Challenge(question)) = endpoint.read(frame) {
+                endpoint.answer(frame.source, &Message::Response(vec![question.word]));
+            }
+        } else if !matches!(frame.header.kind, kind::ECHO | kind::REPORT) {
             endpoint.count_stranger();
         } else if let Some(host) = self.checks.on_echo(frame) {
             if self.applicants.set_reached(host) {

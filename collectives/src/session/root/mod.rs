@@ -22,6 +22,7 @@ mod pause;
 mod phase;
 mod planner;
 mod policing;
+mod proofs;
 mod questions;
 mod refill;
 mod refusals;
@@ -383,13 +384,11 @@ impl Root {
 
     /// A frame that only members send. Who has said the last word answers nobody any more.
     fn of_member(&mut self, now: Instant, frame: &Frame<'_>) {
-        let running = if matches!(self.phase, Phase::Ended(_)) { None } else { self.phase.running_mut() };
-        if let Some(running) = running {
-            running.handle_frame(now, frame, &mut self.endpoint);
-            self.watch_reports(now);
-        } else {
-            self.endpoint.count_stranger();
-        }
+        let (Phase::Running(running) | Phase::Closing(_, Some(running))) = &mut self.phase else {
+            return self.endpoint.count_stranger();
+        };
+        running.handle_frame(now, frame, &mut self.endpoint);
+        self.watch_reports(now);
     }
 
     /// Closes the session when every member's fate has become known.

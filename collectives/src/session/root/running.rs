@@ -9,6 +9,7 @@ use super::fetches::Fetches;
 use super::members::Members;
 use super::planner::Planner;
 use super::policing::Policing;
+use super::proofs::{self, Proofs};
 use super::replanning::Replanning;
 use super::slow::Slow;
 use super::telling::Telling;
@@ -35,6 +36,7 @@ pub(super) struct Running {
     members: Members,
     delivery: Delivery,
     fetches: Fetches,
+    proofs: Proofs,
     last_report: Option<Instant>,
     /// The verdict on all, once all have reported, until it is taken.
     last_word: Option<Message>,
@@ -65,6 +67,7 @@ impl Running {
             members: Members::new(now, view.members.len() as u16 - 1, &config.timing),
             delivery: Delivery::new(&view, trailer, endpoint),
             fetches: Fetches::default(),
+            proofs: Proofs::default(),
             last_report: None,
             last_word: None,
             watched_at: now,
@@ -212,9 +215,8 @@ impl Running {
             }
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
             Message::Challenge(challenge) => {
-                let alone = self.view.members[rank.index()].mac;
-                let to = if challenge.is_for_all() { endpoint.station().group_mac } else { alone };
-                endpoint.send(to, &Message::Response(challenge.word));
+                self.proofs.ask(rank, challenge);
+                self.timers.set_unless_set(Wait::Proof, now + proofs::BETWEEN);
             }
             Message::Needs(word) => {
                 self.fetches.on_needs(now, (rank, &word), (&self.view, &mut self.members), endpoint);
@@ -281,6 +283,9 @@ impl Running {
         }
         if self.timers.take_due(Wait::Verdict, now) {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
+        }
+        if self.timers.take_due(Wait::Proof, now) && self.proofs.say(&self.view, endpoint) {
+            self.timers.set(Wait::Proof, now + proofs::BETWEEN);
         }
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
