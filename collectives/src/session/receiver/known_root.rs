@@ -77,7 +77,8 @@ impl KnownRoot {
         self.proof.on_response(now, words);
     }
 
-    /// Asks for a proof that it lives, and tells of its silence, when it is time to; `frames` of the stream have arrived.
+    /// Asks for a proof that it lives, and tells of its silence, when it is time to; so many `frames` of the stream are
+    /// here.
     pub(super) fn watch(&mut self, now: Instant, frames: u64, endpoint: &mut ReceiverEndpoint) {
         self.proof.on_frames(now, frames);
         if let Some(challenge) = self.proof.poll(now) {
