@@ -12,7 +12,7 @@ use crate::{presence, trial};
 use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::packet::{Interface, Port, PortConfig};
+use ethbcast_transport::packet::{Interface, Port, PortConfig, random_u64};
 use parking_lot::{Mutex, RwLock};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -172,7 +172,7 @@ fn own_card(settings: &Settings) -> Card {
         Ok(_) => String::new(),
     };
     let mac = place.as_ref().copied().unwrap_or(MacAddr::new(0, 0, 0, 0, 0, 0));
-    let nonce = getrandom::u64().unwrap_or_default();
+    let nonce = random_u64().unwrap_or_default();
     Card {
         mac,
         nonce,

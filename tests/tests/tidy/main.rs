@@ -6,7 +6,7 @@ mod source;
 use source::{Source, files};
 
 /// What belongs to drivers alone: a clock, a thread, a socket, a random source, and the crates that know Linux.
-const DRIVERS_OWN: [&str; 10] = [
+const DRIVERS_OWN: [&str; 11] = [
     "std::time::Instant",
     "std::time::SystemTime",
     "std::thread",
@@ -17,6 +17,7 @@ const DRIVERS_OWN: [&str; 10] = [
     "nix",
     "pnet_base",
     "pnet_datalink",
+    "rustix",
 ];
 
 /// Whom each package's libraries and programs may use of the others. Tests and benches see all libraries.

@@ -120,8 +120,8 @@ pub struct WireArgs {
     /// Name of the session: only sender and receivers of the same group meet.
     #[arg(short, long, value_name = "GROUP", default_value = "ethbcast")]
     pub group: String,
-    /// This host's name in reports and topology files; without it, $ETHBCAST_HOST, the network namespace's name or the
-    /// hostname.
+    /// This host's name in reports and topology files; without it, $ETHBCAST_HOST, the network namespace's name, the
+    /// hostname, or, where that was never set, a network card's address.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     /// EtherType of the frames, in hexadecimal.

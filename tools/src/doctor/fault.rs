@@ -180,7 +180,7 @@ const EXPLAINED: [(Fault, &str, &str); 28] = [
     (
         Fault::Kernel,
         "frames are received through a ring that is shared with the kernel (AF_PACKET, Linux 4.20)",
-        "a newer kernel, with CONFIG_PACKET; modprobe af_packet if it is a module; /dev/urandom must be there",
+        "a newer kernel, with CONFIG_PACKET; modprobe af_packet if it is a module; getrandom(2) must be allowed",
     ),
     (
         Fault::Memory,

@@ -5,6 +5,7 @@ use crate::args::DoctorArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::probe::{Station, find, host_of, measure};
 use ethbcast_collectives::measure::{Answerer, CastFinding, ProbeResult, ProbeSettings, Search};
+use ethbcast_transport::packet::random_u32;
 use std::time::Duration;
 
 /// How long to look for hosts that answer.
@@ -26,7 +27,7 @@ pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> an
         }
         Err(error) => return Err(error),
     };
-    let session = getrandom::u32().code(Code::System)?;
+    let session = random_u32().code(Code::System)?;
     let search = Search { hosts: hosts.to_vec(), count: None, patience: PATIENCE };
     let (mut found, missing) = find(&mut station, session, search)?;
     if !hosts.is_empty() {

@@ -12,7 +12,7 @@ use ethbcast_collectives::census::{About, Asker, Present};
 use ethbcast_collectives::membership::live::{Opening, RingRoom, check_group};
 use ethbcast_planning::natural_order;
 use ethbcast_planning::topology::{Topology, nodeset};
-use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
+use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u64};
 use ethbcast_transport::wire::{EtherType, Identity, Rank};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -70,7 +70,7 @@ impl<'a> Census<'a> {
         }
         let (port, identity) = open(search)?;
         let (waker, clock) = (Waker::new().code(Code::System)?, Clock::start());
-        let nonce = getrandom::u64().map_err(std::io::Error::other).code(Code::System)?;
+        let nonce = random_u64().code(Code::System)?;
         let wait = search.wait.max(LEAST_WAIT);
         let asker = Asker::new(clock.now(), identity, search.group.unwrap_or_default(), wait, nonce);
         Ok(Census { search, port, asker, waker, clock, interrupt: None })

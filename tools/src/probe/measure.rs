@@ -12,7 +12,7 @@ use ethbcast_collectives::measure::{
 use ethbcast_collectives::session::live::{log_counters, processors};
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::Alone;
-use ethbcast_transport::packet::processor_time;
+use ethbcast_transport::packet::{processor_time, random_u32};
 use ethbcast_transport::wire::{Peer, Rank};
 use std::path::Path;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const INTERRUPTED: &str = "interrupted; nothing was written";
 /// # Errors
 /// A failure whose code is the exit code.
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
-    let session = getrandom::u32().code(Code::System)?;
+    let session = random_u32().code(Code::System)?;
     // Before anything is measured: a file that cannot be merged is told now.
     let before = args.update.as_deref().map(read_calibration).transpose()?;
     let hosts = wanted(args, &mut station, session)?;

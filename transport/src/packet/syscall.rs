@@ -178,7 +178,11 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[IoSlice]) -> nix::Result<usize
     }
     // SAFETY: the first `count` headers point to one `IoSlice` each, which has the layout of an `iovec` (as its
     // documentation promises) and borrows the frame; the kernel only reads them and writes `msg_len` of the headers.
-    let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
+    // The call itself, because musl makes one call of it for each frame; what pads its headers is zero, as it must be.
+    let sent = unsafe {
+        let messages = messages.as_mut_ptr();
+        libc::syscall(libc::SYS_sendmmsg, fd.as_raw_fd(), messages, count as libc::c_uint, libc::MSG_DONTWAIT)
+    };
     Errno::result(sent).map(|sent| sent as usize)
 }
 
@@ -235,13 +239,13 @@ pub(super) fn replace(fd: BorrowedFd, other: BorrowedFd) -> nix::Result<()> {
 }
 
 /// Asks about the interface `name` of the calling thread's network namespace; ENODEV if none can be called so.
-fn interface_ioctl(name: &str, code: libc::Ioctl) -> nix::Result<libc::ifreq> {
+fn interface_ioctl(name: &str, code: libc::c_ulong) -> nix::Result<libc::ifreq> {
     let any = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     ask_interface(any.as_fd(), name, code)
 }
 
 /// Asks about the interface `name` of a socket's network namespace; ENODEV if none can be called so.
-fn ask_interface(fd: BorrowedFd, name: &str, code: libc::Ioctl) -> nix::Result<libc::ifreq> {
+fn ask_interface(fd: BorrowedFd, name: &str, code: libc::c_ulong) -> nix::Result<libc::ifreq> {
     // SAFETY: all bytes zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { zeroed() };
     if name.len() >= request.ifr_name.len() {
@@ -250,6 +254,8 @@ fn ask_interface(fd: BorrowedFd, name: &str, code: libc::Ioctl) -> nix::Result<l
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
+    // C libraries disagree on the type of the code, and not on its bits.
+    let code = code as libc::Ioctl;
     // SAFETY: the codes used in this file read and write one `ifreq`, which outlives the call.
     Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), code, &raw mut request) }).map(|_| request)
 }

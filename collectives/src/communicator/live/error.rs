@@ -32,7 +32,7 @@ pub enum Error {
     #[error("no thread for the communicator's background work: {0}")]
     Thread(#[source] std::io::Error),
     /// The system gives no random number, which names this run of the process.
-    #[error("no random number to join with: {0}")]
+    #[error("no random number to join with ({0}): allow getrandom(2), which Linux has from 3.17 on")]
     Random(#[source] std::io::Error),
     /// A message did not come, or did not go, in time.
     #[error(

@@ -10,7 +10,7 @@ use crate::membership::live::{Opening, RingRoom, StationError, host};
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{
-    Clock, Interface, NodeConfig, NodeError, NodePort, PortConfig, Shared, Waker, processor_time,
+    Clock, Interface, NodeConfig, NodeError, NodePort, PortConfig, Shared, Waker, processor_time, random_u64,
 };
 use ethbcast_transport::wire::group_mac;
 use parking_lot::Mutex;
@@ -46,7 +46,7 @@ impl Communicator {
     /// # Errors
     /// As [`join`](Communicator::join).
     pub fn join_with(group: &str, size: u16, options: &Options) -> Result<Communicator, Error> {
-        let nonce = getrandom::u64().map_err(|error| Error::Random(std::io::Error::other(error)))?;
+        let nonce = random_u64().map_err(Error::Random)?;
         let (port, station, interface) = open(group, options, nonce)?;
         let clock = Clock::start();
         let now = clock.now();

@@ -1,15 +1,23 @@
 //! What this host is called, and what it computes with.
 
+use ethbcast_transport::MacAddr;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::InterfaceFlags;
 use nix::sys::stat::stat;
 
+/// What computers are called that nobody has named.
+const NO_NAMES: [&str; 3] = ["", "(none)", "localhost"];
+
 /// The name given, or `$ETHBCAST_HOST`, or the name of the network namespace this process runs in (so that hosts that
-/// share one machine differ), or the hostname.
+/// share one machine differ), or the hostname; the address of an interface if nobody has named this computer: one that
+/// has just been booted from the network differs from its neighbours in nothing else.
 pub fn name(given: Option<&str>) -> String {
     given
         .map(str::to_owned)
         .or_else(|| std::env::var("ETHBCAST_HOST").ok())
         .or_else(namespace)
         .or_else(hostname)
+        .or_else(address)
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
@@ -26,7 +34,16 @@ pub fn computer() -> u64 {
 }
 
 fn hostname() -> Option<String> {
-    nix::unistd::gethostname().ok()?.into_string().ok().filter(|name| !name.is_empty())
+    nix::unistd::gethostname().ok()?.into_string().ok().filter(|name| !NO_NAMES.contains(&name.as_str()))
+}
+
+/// The address of the first network card.
+fn address() -> Option<String> {
+    let is_card = |interface: &InterfaceAddress| !interface.flags.contains(InterfaceFlags::IFF_LOOPBACK);
+    let octets = |interface: InterfaceAddress| interface.address?.as_link_addr()?.addr();
+    let mut cards = getifaddrs().ok()?.filter(is_card).filter_map(octets);
+    let [a, b, c, d, e, f] = cards.find(|octets| *octets != [0; 6])?;
+    Some(MacAddr::new(a, b, c, d, e, f).to_string())
 }
 
 /// The name of the namespace under `/run/netns`.

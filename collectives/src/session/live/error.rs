@@ -24,7 +24,7 @@ pub enum Error {
     #[error("the system has no room for a session's threads ({0}): end other programs, or raise `ulimit -n` and `-u`")]
     Resources(#[source] io::Error),
     /// The system gives no random number, which names a session.
-    #[error("no random number to name the session with ({0}): see that the system has /dev/urandom")]
+    #[error("no random number to name the session with ({0}): allow getrandom(2), which Linux has from 3.17 on")]
     Random(#[source] io::Error),
     /// A sender was not told for whom to wait.
     #[error("a sender has to know for whom to wait: say how many in `Options::receivers`, or who in `Options::hosts`")]

@@ -58,13 +58,13 @@ use crate::census;
 use crate::measure::Processors;
 use crate::membership::live::{Opening, RingRoom, host};
 use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Waker, drive};
+use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
 use ethbcast_transport::{Instant, Tuning};
 use last_words::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use limited::Limited;
 use progress::Teller;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::{self, Scope};
@@ -192,7 +192,7 @@ impl Session {
     /// If [`Options::tuning`] is wrong, the session does not come about, the source gives up ([`Error::GaveUp`]), or it
     /// is cancelled.
     pub fn run_root<S: Source>(&mut self, options: &Options, sending: &mut Sending<S>) -> Result<SendReport, Error> {
-        let session = getrandom::u32().map_err(|error| Error::Random(io::Error::other(error)))?;
+        let session = random_u32().map_err(Error::Random)?;
         let began = self.clock.now();
         let (form, selects) = (sending.source().form(), sending.source().selects());
         let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
@@ -260,7 +260,7 @@ impl Session {
         options: &Options,
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
-        let random = || getrandom::u64().map_err(|error| Error::Random(io::Error::other(error)));
+        let random = || random_u64().map_err(Error::Random);
         let (numbers, form) = ([random()?, random()?], receiving.sink().form());
         let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning);
         let began = self.clock.now();

@@ -24,8 +24,8 @@ with_defaults! {
     pub struct Options {
         /// The interface; without it, the only Ethernet interface that is up.
         pub interface: Option<String> = None,
-        /// This host's name in reports and topologies; without it, `$ETHBCAST_HOST`, the network namespace's name or
-        /// the hostname.
+        /// This host's name in reports and topologies; without it, `$ETHBCAST_HOST`, the network namespace's name,
+        /// the hostname, or a network card's address.
         pub host: Option<String> = None,
         /// The EtherType; all hosts of a group must use the same.
         pub ether_type: EtherType = EtherType::DEFAULT,
