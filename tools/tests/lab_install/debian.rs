@@ -1,0 +1,124 @@
+//! The Debian package in a Debian where there is only what must be there.
+
+use crate::{inside, packaged, printed, tree};
+use ethbcast_tests::lab::{LIMIT, Run, Site, content, one_switch};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// Where dpkg and ldconfig keep what they know, and dpkg says what it did.
+const BOOKS: [&str; 3] = ["var/lib/dpkg", "var/log", "var/cache/ldconfig"];
+
+/// The essential packages of this machine's Debian, fetched once, unpacked for this test.
+fn fresh_debian() -> TempDir {
+    let kept = tree().join("target/packages/debian.tar");
+    if !kept.is_file() {
+        let system = fs::read_to_string("/etc/os-release").expect("a system has a name");
+        let suite = system.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).expect("a Debian");
+        let made = kept.with_extension("new.tar");
+        printed(Command::new("mmdebstrap").args(["--quiet", "--variant=essential", suite]).arg(&made));
+        fs::rename(made, &kept).expect("beside it");
+    }
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    printed(Command::new("tar").arg("--extract").arg("--file").arg(kept).arg("--directory").arg(root.path()));
+    root
+}
+
+/// Every file, link and directory below, but for the books.
+fn all_in(root: &Path) -> BTreeSet<String> {
+    let found = printed(Command::new("find").arg(root).args(["-mindepth", "1", "-printf", "%P\n"]));
+    let is_content = |path: &&str| !BOOKS.iter().any(|book| path.starts_with(book));
+    found.lines().filter(is_content).map(str::to_owned).collect()
+}
+
+/// A program of C, compiled against what the package has put into a root directory.
+fn compiled_against(root: &Path, library: &Path) -> PathBuf {
+    let program = root.join("broadcast");
+    let mut compiler = Command::new("gcc");
+    compiler.arg("-I").arg(root.join("usr/include")).arg(tree().join("collectives/c/examples/broadcast.c"));
+    printed(compiler.arg("-L").arg(library).arg("-lethbcast").arg("-o").arg(&program));
+    program
+}
+
+/// A file from one host of eight to all others, by the program that was installed.
+fn spread(site: &Site, root: &Path) {
+    let bytes = content(8, 4_000_000);
+    fs::write(root.join("tmp/source"), &bytes).expect("written");
+    let start = |host: &str, words: &[&str]| {
+        let mut command = site.command(host, "chroot");
+        command.arg(root).arg("ethbcast").args(words);
+        Run::start(host, command)
+    };
+    let receiver = |host: usize| start(&format!("n{host}"), &["recv", "--max-wait", "20", &format!("/tmp/{host}")]);
+    let receivers: Vec<Run> = (1..8).map(receiver).collect();
+    start("n0", &["send", "-n", "7", "--max-wait", "20", "/tmp/source"]).end(LIMIT).assert_code(0);
+    receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+    for host in 1..8 {
+        assert!(fs::read(root.join(format!("tmp/{host}"))).expect("received") == bytes, "other bytes at n{host}");
+        fs::remove_file(root.join(format!("tmp/{host}"))).expect("it is ours");
+    }
+    fs::remove_file(root.join("tmp/source")).expect("it is ours");
+}
+
+/// The package, which is made twice: the tree and the compiler's work are the same, and so must the bytes be.
+fn package() -> PathBuf {
+    let package = packaged("deb");
+    let first = fs::read(&package).expect("it was made");
+    fs::remove_file(&package).expect("it is ours");
+    assert!(fs::read(packaged("deb")).expect("it was made") == first, "another package of the same tree");
+    package
+}
+
+#[test]
+fn the_debian_package_works_in_a_fresh_debian_and_leaves_nothing_there() {
+    let package = package();
+    let debian = fresh_debian();
+    let root = debian.path();
+    let before = all_in(root);
+    let site = Site::beside("debian", one_switch(8));
+
+    fs::copy(&package, root.join("tmp/ethbcast.deb")).expect("copied");
+    let began = Instant::now();
+    inside(root, &["dpkg", "-i", "/tmp/ethbcast.deb"]);
+    spread(&site, root);
+    println!("from the package to a file on 8 hosts: {:.2} s", began.elapsed().as_secs_f64());
+    fs::remove_file(root.join("tmp/ethbcast.deb")).expect("it is ours");
+
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(inside(root, &["ethbcast", "--version"]), format!("ethbcast {version}\n"));
+    let files = [
+        "usr/share/man/man8/ethbcast-send.8.gz",
+        "usr/share/man/man5/ethbcast.toml.5.gz",
+        "usr/share/bash-completion/completions/ethbcast",
+        "usr/share/zsh/vendor-completions/_ethbcast",
+        "usr/share/fish/vendor_completions.d/ethbcast.fish",
+        "lib/systemd/system/ethbcast-recv@.service",
+        "usr/include/ethbcast.hpp",
+        "usr/share/doc/ethbcast/copyright",
+        "usr/share/doc/ethbcast/docs/protocol.md",
+    ];
+    let missing: Vec<_> = files.iter().filter(|file| !root.join(file).is_file()).collect();
+    assert!(missing.is_empty(), "the package lacks {missing:?}");
+    inside(root, &["ethbcast", "config", "check"]);
+
+    let owned = inside(root, &["dpkg", "-L", "ethbcast"]);
+    let pkg_config = owned.lines().find(|path| path.ends_with("/ethbcast.pc")).expect("for pkg-config");
+    let library = Path::new(pkg_config).parent().and_then(Path::parent).expect("a directory of libraries");
+    let described = fs::read_to_string(root.join(&pkg_config[1..])).expect("it is there");
+    assert!(described.contains(&format!("libdir={}\n", library.display())), "{described}");
+    let program = compiled_against(root, &root.join(library.strip_prefix("/").expect("an absolute path")));
+    // It starts, so that its library was found by the name that it has been linked with, and sees no network.
+    let output = Command::new("unshare").args(["--net", "chroot"]).arg(root).args(["/broadcast", "4"]).output();
+    let output = output.expect("unshare is there");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.starts_with("join: "), "{said}");
+    fs::remove_file(program).expect("it is ours");
+
+    inside(root, &["dpkg", "--purge", "ethbcast"]);
+    let after = all_in(root);
+    let left: Vec<_> = after.symmetric_difference(&before).collect();
+    assert!(left.is_empty(), "purged, the package leaves or takes {left:?}");
+}
