@@ -17,6 +17,7 @@ mod probe;
 mod program;
 mod progress;
 mod recv;
+mod report;
 mod route;
 mod send;
 mod serve;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Recv(args) => recv::run(*args),
         Command::Cp(args) => cp::run(&args),
         Command::Hosts(args) => hosts::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Topo(args) => topo::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Probe(args) => probe::run(args),

@@ -12,6 +12,7 @@ mod patience;
 mod perf;
 mod plan;
 mod probe;
+mod report;
 mod resume;
 mod serve;
 mod simulate;
@@ -35,6 +36,7 @@ pub use patience::{PatienceArgs, StallArgs};
 pub use perf::PerfArgs;
 pub use plan::PlanArgs;
 pub use probe::ProbeArgs;
+pub use report::ReportArgs;
 pub use resume::ResumeArgs;
 pub use serve::ServeArgs;
 pub use simulate::SimulateArgs;
@@ -66,6 +68,8 @@ pub enum Command {
     Cp(CpArgs),
     /// List who listens: each receiver's host, group, room, and how its last session went.
     Hosts(HostsArgs),
+    /// Make a page of a report of send, to keep: plan, course, losses and settings.
+    Report(ReportArgs),
     /// Show, check or import a topology.
     Topo(TopoArgs),
     /// Plan a broadcast: who sends to whom, on which cables, in what time.

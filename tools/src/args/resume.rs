@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// What `send` makes of receivers that have some of SOURCE, and of the last run.
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// Write the report of this run to FILE, as --json prints it; --resume and --only-missing read that of the last run
-    /// there before.
+    /// Write the report of this run to FILE: as a page for people if its name ends in .html, else as --json prints it
+    /// (`ethbcast report` makes the page of that). --resume and --only-missing read that of the last run there before.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Send again to the hosts of the last run: who has everything verifies it, who has a part gets the rest.

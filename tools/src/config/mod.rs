@@ -38,6 +38,12 @@ pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
     })
 }
 
+/// The command line of this process with all that was said elsewhere, such as would repeat its run.
+pub fn own_line() -> Vec<OsString> {
+    let own: Vec<OsString> = std::env::args_os().collect();
+    whole(own.clone()).map_or(own, |(arguments, _)| arguments)
+}
+
 /// The options of the receiver that is running, as they would be now.
 ///
 /// # Errors

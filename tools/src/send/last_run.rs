@@ -2,13 +2,12 @@
 
 use crate::args::ResumeArgs;
 use crate::exit::{Code, Failure, fail};
+use crate::report;
 use serde_json::Value;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The version of the reports that can be read.
-const SCHEMA: u64 = 1;
 /// What a receiver's status is that has everything.
 const VERIFIED: &str = "verified";
 
@@ -28,6 +27,11 @@ impl LastRun {
     /// A [`Failure`] with code 4 if it cannot be read, 2 if it is none.
     pub fn read(args: &ResumeArgs) -> anyhow::Result<Option<LastRun>> {
         let Some(path) = args.report.as_ref().filter(|_| args.resume || args.only_missing) else { return Ok(None) };
+        if report::is_page(path) {
+            let text = "--resume and --only-missing read the last report, and a page is for people: keep reports as \
+                        JSON, --report run.json, and make pages of them by `ethbcast report run.json --out run.html`";
+            return fail(Code::Usage, text);
+        }
         let text = fs::read_to_string(path).map_err(|error| {
             let help = "send once with --report FILE, or name the hosts with --hosts";
             Failure::new(Code::System, format!("cannot read the last report {}: {error}; {help}", path.display()))
@@ -42,12 +46,7 @@ impl LastRun {
     }
 
     fn parse(text: &str) -> Result<LastRun, String> {
-        let report: Value = serde_json::from_str(text).map_err(|error| format!("is no report of `send`: {error}"))?;
-        match report["schema"].as_u64() {
-            Some(SCHEMA) => {}
-            Some(other) => return Err(format!("is a report of version {other}, this program reads version {SCHEMA}")),
-            None => return Err("is no report of `send`: it names no schema".to_owned()),
-        }
+        let report = report::object(text)?;
         let receiver = |one: &Value| Some((one["host"].as_str()?.to_owned(), one["status"].as_str()? == VERIFIED));
         let receivers = report["receivers"].as_array().and_then(|all| all.iter().map(receiver).collect());
         let receivers: Vec<(String, bool)> = receivers.ok_or("is no report of `send`: it names no receivers")?;
@@ -105,7 +104,7 @@ fn write(path: &Path, report: &str) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn report(schema: u64, blake3: &str) -> String {
+    fn report_text(schema: u64, blake3: &str) -> String {
         format!(
             r#"{{"schema":{schema},"bytes":7,"blake3":{blake3},"receivers":[
                 {{"host":"n1","status":"verified"}},{{"host":"n2","status":"died"}},
@@ -115,20 +114,20 @@ mod tests {
 
     #[test]
     fn a_report_says_who_is_missing_and_of_what() {
-        let last = LastRun::parse(&report(1, "\"ab\"")).expect("a report");
+        let last = LastRun::parse(&report_text(1, "\"ab\"")).expect("a report");
         assert_eq!(last.hosts(true), ["n2"]);
         assert_eq!(last.hosts(false), ["n1", "n2", "n3"]);
         assert!(last.check_source(Some(7)).is_ok() && last.check_source(None).is_ok());
         let text = last.check_source(Some(8)).expect_err("another").to_string();
         assert!(text.contains("7 bytes, SOURCE has 8") && text.contains("without --only-missing"), "{text}");
-        let unfinished = LastRun::parse(&report(1, "null")).expect("a report");
+        let unfinished = LastRun::parse(&report_text(1, "null")).expect("a report");
         assert!(unfinished.check_source(Some(8)).is_ok(), "its end was not reached");
     }
 
     #[test]
     fn what_is_no_report_or_of_another_version_is_refused_by_name() {
         for (text, word) in [
-            (report(2, "null"), "version 2"),
+            (report_text(2, "null"), "version 2"),
             ("{}".to_owned(), "names no schema"),
             ("no json".to_owned(), "no report of `send`"),
             (r#"{"schema":1}"#.to_owned(), "names no receivers"),

@@ -64,10 +64,12 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
         return dry_run::print(choice, args.wire.json);
     }
     let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
-    let report = Report { sent: &sent, preset: options.preset, verdict: settings.verdict.as_ref(), is_unjudged };
+    let run = report::run(&sent, &session, &options, &args.wire.group);
+    let verdict = settings.verdict.as_ref();
+    let report = Report { sent: &sent, preset: options.preset, verdict, is_unjudged, run };
     report.print(args.wire.json, args.wire.quiet)?;
     if let Some(path) = &args.resume.report {
-        last_run::save(path, &report.to_json().to_string())?;
+        last_run::save(path, &report.to_text(path)?)?;
     }
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {surprise}"));

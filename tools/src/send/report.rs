@@ -1,14 +1,16 @@
 //! What `send` says at the end: one line for each receiver and a total, or one JSON object.
 
 use crate::exit::report;
+use crate::report::{Circumstances, is_page, page_of, record};
 use crate::units;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{Damage, MemberReport, Outcome, SendReport, TurnedAway};
+use ethbcast_collectives::session::{Damage, MemberReport, Options, Outcome, SendReport, Session, TurnedAway};
 use ethbcast_planning::duration;
 use ethbcast_planning::plan::{CableLoad, CheckReport};
 use ethbcast_planning::topology::nodeset;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A prediction is called wrong beyond this part of it.
 const MOST_ERROR: f64 = 0.25;
@@ -26,6 +28,8 @@ pub struct Report<'a> {
     pub verdict: Option<&'a CheckReport>,
     /// Whether it went by a saved plan that nobody could judge.
     pub is_unjudged: bool,
+    /// What is not of the outcome: circumstances, plan, course.
+    pub run: Value,
 }
 
 impl Report<'_> {
@@ -105,7 +109,7 @@ impl Report<'_> {
     }
 
     /// The report for programs.
-    pub fn to_json(&self) -> serde_json::Value {
+    pub fn to_json(&self) -> Value {
         let receivers: Vec<_> = self.sent.receivers.iter().map(receiver_json).collect();
         json!({
             "schema": 1,
@@ -133,7 +137,16 @@ impl Report<'_> {
             "receivers": receivers,
             "damaged": self.sent.damages.iter().map(damage_json).collect::<Vec<_>>(),
             "left_out": self.sent.turned_away.iter().map(left_out_json).collect::<Vec<_>>(),
+            "run": self.run,
         })
+    }
+
+    /// The report for a file: a page, or the object for programs.
+    ///
+    /// # Errors
+    /// A [`Failure`](crate::exit::Failure) with code 4 if there is no page of it.
+    pub fn to_text(&self, path: &Path) -> anyhow::Result<String> {
+        if is_page(path) { page_of(self.to_json()) } else { Ok(self.to_json().to_string()) }
     }
 
     /// Why the transfer took much longer or shorter than predicted, if it did.
@@ -205,6 +218,20 @@ impl Report<'_> {
     }
 }
 
+/// What a report has beside the outcome.
+pub fn run(sent: &SendReport, session: &Session, options: &Options, group: &str) -> Value {
+    let station = session.station();
+    let about = Circumstances {
+        group,
+        source: &options.source,
+        root: &station.host,
+        interface: &session.interface().name,
+        mtu_bytes: u32::from(station.mtu_bytes),
+        topology: options.topology.as_ref(),
+    };
+    record(sent, &about)
+}
+
 /// All who were to get something have it.
 ///
 /// # Errors
@@ -217,24 +244,24 @@ pub fn say_nothing_missing(as_json: bool, quiet: bool) -> anyhow::Result<()> {
     }
 }
 
-fn contention_json(report: &CheckReport) -> serde_json::Value {
+fn contention_json(report: &CheckReport) -> Value {
     report.contended().into_iter().map(contended_json).collect()
 }
 
-fn contended_json(load: &CableLoad) -> serde_json::Value {
+fn contended_json(load: &CableLoad) -> Value {
     json!({ "from": load.from.name(), "to": load.to.name(), "flows": load.flows, "senders": load.senders })
 }
 
-fn damage_json(damage: &Damage) -> serde_json::Value {
+fn damage_json(damage: &Damage) -> Value {
     let Damage { bytes, is_ledger, from, to } = damage;
     json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_ledger, "from": from, "to": to })
 }
 
-fn left_out_json(away: &TurnedAway) -> serde_json::Value {
+fn left_out_json(away: &TurnedAway) -> Value {
     json!({ "host": away.host, "reason": away.text })
 }
 
-fn receiver_json(report: &MemberReport) -> serde_json::Value {
+fn receiver_json(report: &MemberReport) -> Value {
     json!({
         "host": report.host,
         "rank": report.rank.0,

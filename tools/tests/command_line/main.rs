@@ -5,6 +5,7 @@ mod explain;
 mod manual;
 mod mpi_env;
 mod plan;
+mod report;
 mod simulate;
 mod topo;
 mod usage;

@@ -15,6 +15,7 @@ mod printing;
 mod probe;
 mod programs;
 mod refusals;
+mod reports;
 mod routes;
 mod transfers;
 mod trees;

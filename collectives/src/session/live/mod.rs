@@ -25,6 +25,7 @@
 mod cancel;
 mod content;
 mod error;
+mod history;
 mod last_words;
 mod limited;
 mod options;
@@ -41,6 +42,7 @@ mod writer;
 pub use cancel::{Cancel, Start};
 pub use content::Content;
 pub use error::Error;
+pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use last_words::LastWords;
 pub use options::{Callback, Options};
 pub use progress::Progress;
@@ -213,7 +215,7 @@ impl Session {
                 root.start_now(now);
             }
             while let Some(event) = root.poll_event() {
-                options.tell(Progress::Sender(&event));
+                teller.root_event(root, now, &event);
                 sending.handle_event(root, now, &event);
                 watcher.tell(|| root.farewell(ROOT_ENDED));
             }
@@ -248,6 +250,7 @@ impl Session {
             damages: root.damages(),
             aside: aside(&root),
             held_up_by: teller.held_up_by(&root),
+            history: teller.take_history(),
         })
     }
 

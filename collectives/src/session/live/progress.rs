@@ -1,6 +1,6 @@
 //! What a session tells its user while it runs.
 
-use super::Options;
+use super::{History, Options};
 use crate::session::ledger::Form;
 use crate::session::{Blocks, MemberState, Receiver, ReceiverEvent, Root, RootEvent, Status};
 use ethbcast_transport::Instant;
@@ -42,11 +42,20 @@ pub(super) struct Teller<'a> {
     /// Whether the interface is away, and what of it was told last.
     away: Arc<AtomicBool>,
     told_away: bool,
+    history: History,
 }
 
 impl<'a> Teller<'a> {
     pub(super) fn new(options: &'a Options, form: Form, away: Arc<AtomicBool>) -> Teller<'a> {
-        Teller { options, form, told_at: None, blocked: BTreeMap::new(), away, told_away: false }
+        Teller {
+            options,
+            form,
+            told_at: None,
+            blocked: BTreeMap::new(),
+            away,
+            told_away: false,
+            history: History::default(),
+        }
     }
 
     /// Tells it when the interface goes or comes back.
@@ -67,9 +76,16 @@ impl<'a> Teller<'a> {
         due
     }
 
-    /// What the slowest receiver has taken; and takes note of who is blocked.
+    /// What has happened to a root.
+    pub(super) fn root_event(&mut self, root: &Root, now: Instant, event: &RootEvent) {
+        self.options.tell(Progress::Sender(event));
+        self.history.hear(event, root.since_first_data(now));
+    }
+
+    /// What the slowest receiver has taken; and takes note of who is blocked, and of where everybody is.
     pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
         self.look_at_interface();
+        self.history.note(root, self.form, root.since_first_data(now));
         for (rank, _) in root.states().filter(|(_, status)| status.state == MemberState::Blocked) {
             *self.blocked.entry(rank).or_default() += 1;
         }
@@ -93,6 +109,11 @@ impl<'a> Teller<'a> {
             let bytes = self.form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
             self.options.tell(Progress::Moved { bytes, slowest: None });
         }
+    }
+
+    /// How the session went.
+    pub(super) fn take_history(&mut self) -> History {
+        std::mem::take(&mut self.history)
     }
 
     /// The receiver that was blocked most often.

@@ -1,6 +1,6 @@
 //! What a session came to, on either side.
 
-use super::Error;
+use super::{Error, History};
 use crate::session::application::{Receiving, Sink};
 use crate::session::{ControlStats, Damage, Done, End, MemberReport, Outcome, Receiver, Trailer, TurnedAway};
 use ethbcast_planning::model::Choice;
@@ -41,6 +41,8 @@ pub struct SendReport {
     pub aside: Vec<String>,
     /// The receiver that most often took frames more slowly than they came, if one did.
     pub held_up_by: Option<String>,
+    /// How far each receiver was, moment by moment.
+    pub history: History,
 }
 
 impl SendReport {

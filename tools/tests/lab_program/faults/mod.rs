@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MIDDLE_BYTES: u64 = 4 << 20;
 
 /// Cables on which 16 MiB take 2.8 s, so that there is a middle of the transfer for something to happen in.
-fn slow(hosts: usize) -> LabConfig {
+pub fn slow(hosts: usize) -> LabConfig {
     LabConfig { rate_bits_per_second: Some(50_000_000), ..one_switch(hosts) }
 }
 
@@ -53,7 +53,7 @@ fn sixteen_mebibytes<'a>(site: &'a Site, via: &'static str) -> Transfer<'a> {
 }
 
 /// The same, half way.
-fn half_way(site: &Site, via: &'static str, witness: &str) -> Session {
+pub fn half_way(site: &Site, via: &'static str, witness: &str) -> Session {
     begun(sixteen_mebibytes(site, via), witness)
 }
 

@@ -10,12 +10,22 @@ use crate::format_rate;
 use crate::topology::Topology;
 use layout::Layout;
 use legend::Legend;
-use shapes::{Line, Paint, Position, Rect};
+use shapes::{Line, Paint, Position, Rect, Whole};
 
 /// Draws a topology as an SVG document: switches in levels, their hosts in columns below, cables as lines, the edges of
 /// a plan as arrows, numbered where a host sends to several; of a cast the arrows are on the cables. Above stands what
 /// is shown, below what the signs mean. Lengths are in user units, of which a line of text has 13.
 pub fn svg(topology: &Topology, overlay: &Overlay) -> String {
+    draw(topology, overlay, Whole::File)
+}
+
+/// The same as an element of a page, whose style sheet says how the classes look: it has no colours of its own, and
+/// shows whatever is behind it.
+pub fn svg_in_page(topology: &Topology, overlay: &Overlay) -> String {
+    draw(topology, overlay, Whole::Element)
+}
+
+fn draw(topology: &Topology, overlay: &Overlay, whole: Whole) -> String {
     let marks = Annotations::new(topology, overlay);
     let hung = Hung::new(topology);
     let legend = Legend::of(topology, &marks, overlay.title);
@@ -24,7 +34,7 @@ pub fn svg(topology: &Topology, overlay: &Overlay) -> String {
     // What is later is above: long edges pass behind the hosts on their way.
     let lines = [picture.cables(), picture.blocked(), picture.ports(), picture.plan()].concat();
     let body = [lines, picture.switches(), picture.hosts(), legend.draw(layout.legend)].concat();
-    shapes::document(layout.width, layout.height, legend.title(), &body)
+    shapes::document(layout.width, layout.height, legend.title(), &body, whole)
 }
 
 struct Picture<'a> {

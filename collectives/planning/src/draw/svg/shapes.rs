@@ -12,7 +12,7 @@ text.load{font-size:12px}text.hot{fill:#c0392b}.patch{fill:#fff}\
 .edge,.copied{fill:none;stroke:#1f6fb2;stroke-width:1.5}.blocked{fill:none;stroke:#9aa5af;stroke-dasharray:5 4}\
 text.title{font-size:16px;font-weight:bold}\
 .switch{fill:#dbe7f3;stroke:#2c4a66}.host{fill:#fff;stroke:#5b6b7a}\
-.root{fill:#d9f2dc;stroke:#2e7d32;stroke-width:2}.contended{fill:#fde8e4;stroke:#c0392b}";
+.root{fill:#d9f2dc;stroke:#2e7d32;stroke-width:2}.contended{fill:#fde8e4;stroke:#c0392b}.head{fill:#1f6fb2}";
 
 /// A point of the picture, in user units.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,19 +105,30 @@ pub(super) fn legend_line(at: Position, sign: Sign, text: &str) -> String {
     format!("{sign}<text class=\"load\" x=\"{:.1}\" y=\"{y:.1}\">{}</text>\n", x + SIGN_WIDTH, escape(text))
 }
 
+/// What a picture is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whole {
+    /// A document of its own, with its style.
+    File,
+    /// An element of a page, which has one for it.
+    Element,
+}
+
 /// The whole document, under its title.
-pub(super) fn document(width: f64, height: f64, title: &str, body: &str) -> String {
+pub(super) fn document(width: f64, height: f64, title: &str, body: &str, whole: Whole) -> String {
     let title = escape(title);
+    let (style, ground) = match whole {
+        Whole::File => (format!("<style>{STYLE}</style>\n"), "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"),
+        Whole::Element => (String::new(), ""),
+    };
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 \
          {width:.0} {height:.0}\">\n\
          <title>{title}</title>\n\
-         <style>{STYLE}</style>\n\
-         <defs><marker id=\"head\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"7\" markerHeight=\"7\" \
+         {style}<defs><marker id=\"head\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"7\" markerHeight=\"7\" \
          orient=\"auto\">\
-         <path d=\"M0 0L10 5L0 10z\" fill=\"#1f6fb2\"/></marker></defs>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
-         <text class=\"title\" x=\"24\" y=\"30\">{title}</text>\n{body}</svg>\n"
+         <path class=\"head\" d=\"M0 0L10 5L0 10z\"/></marker></defs>\n\
+         {ground}<text class=\"title\" x=\"24\" y=\"30\">{title}</text>\n{body}</svg>\n"
     )
 }
 

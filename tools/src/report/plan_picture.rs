@@ -1,0 +1,87 @@
+//! The plan over the switches, with what it puts on the cables.
+
+use super::kept::{PlanRecord, Run};
+use ethbcast_planning::draw::{self, Overlay};
+use ethbcast_planning::plan::{self, CheckReport, Plan, Via};
+use ethbcast_planning::topology::Topology;
+use maud::{Markup, PreEscaped, html};
+use std::collections::HashMap;
+
+/// With more hosts a picture says nothing any more, and takes a page of its own.
+const MOST_HOSTS: usize = 400;
+
+/// A plan on its network.
+struct Drawn {
+    topology: Topology,
+    plan: Plan,
+    hosts: Vec<usize>,
+    judged: CheckReport,
+}
+
+impl Drawn {
+    /// The plan of a run, if its record makes sense.
+    fn of(run: &Run) -> Option<Drawn> {
+        let record = run.plan.as_ref()?;
+        let (topology, hosts) = network(run, record)?;
+        let plan = tree(record)?;
+        let judged = plan::check_message(&topology, &plan, &hosts);
+        judged.is_spanning().then_some(Drawn { topology, plan, hosts, judged })
+    }
+}
+
+/// The switches, and where each rank is.
+fn network(run: &Run, record: &PlanRecord) -> Option<(Topology, Vec<usize>)> {
+    let Some(text) = &run.topology else {
+        return Some((one_switch(&record.hosts)?, (0..record.hosts.len()).collect()));
+    };
+    let topology = Topology::parse(text, "the report").ok()?;
+    let hosts = record.hosts.iter().map(|host| topology.host_named(host)).collect::<Option<_>>()?;
+    Some((topology, hosts))
+}
+
+/// All hosts on one switch; where a name is none that a topology can have, all are called by rank.
+fn one_switch(names: &[String]) -> Option<Topology> {
+    let by_rank = || (0..names.len()).map(|rank| format!("rank{rank}"));
+    Topology::single_switch(names.iter().cloned()).or_else(|_| Topology::single_switch(by_rank())).ok()
+}
+
+/// Who sends to whom, by rank.
+fn tree(record: &PlanRecord) -> Option<Plan> {
+    let via: Via = record.via.parse().ok()?;
+    let ranks: HashMap<&str, usize> =
+        record.hosts.iter().enumerate().map(|(rank, host)| (host.as_str(), rank)).collect();
+    let mut children = vec![Vec::new(); record.hosts.len()];
+    for edge in &record.edges {
+        children[*ranks.get(edge.from.as_str())?].push(*ranks.get(edge.to.as_str())?);
+    }
+    Plan::from_children(via, 0, &children).ok()
+}
+
+/// The busiest cable of the plan, and what it carries; nothing where switches copy.
+pub fn worst_cable(run: &Run) -> Option<String> {
+    let worst = Drawn::of(run)?.judged.worst?;
+    let times = if worst.flows == 1 { "once".to_owned() } else { format!("{} times", worst.flows) };
+    Some(format!("{} to {}, carries the bytes {times}", worst.from, worst.to))
+}
+
+/// The section; nothing if there is no plan to draw.
+pub fn section(run: &Run) -> Markup {
+    let Some(drawn) = Drawn::of(run) else { return html! {} };
+    let ranks = drawn.plan.ranks();
+    let title = format!("{} from {} to {} others", drawn.plan.via(), drawn.topology.hosts()[drawn.hosts[0]], ranks - 1);
+    html! {
+        section {
+            h2 { "The plan over the switches" }
+            p.note {
+                @if run.topology.is_none() { "No topology was named: all hosts are drawn on one switch. " }
+                "What each cable carries is by the plan, in copies of the bytes."
+            }
+            @if ranks > MOST_HOSTS {
+                p { (title) ": too many hosts to draw; `ethbcast plan --svg` draws it." }
+            } @else {
+                @let overlay = Overlay { title: &title, plan: Some(&drawn.plan), host_of_rank: &drawn.hosts, loads: &drawn.judged.loads };
+                div.plan { (PreEscaped(draw::svg_in_page(&drawn.topology, &overlay))) }
+            }
+        }
+    }
+}

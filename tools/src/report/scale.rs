@@ -1,0 +1,152 @@
+//! Axes and lines. Pictures are stretched to whatever width there is, so they have no text in them: what stands at their
+//! axes are elements of the page, placed in per cent.
+
+use maud::{Markup, html};
+
+/// The width of a picture, in its own units.
+pub const WIDTH: f64 = 1000.0;
+
+/// From zero to the end of an axis.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    end: f64,
+    ticks: Vec<(f64, String)>,
+}
+
+impl Scale {
+    /// An axis of time, in seconds.
+    pub fn of_time(end: f64) -> Scale {
+        let end = if end.is_finite() && end > 0.0 { end } else { 1.0 };
+        let (unit, name) = match end {
+            end if end < 0.5 => (1e-3, "ms"),
+            end if end < 600.0 => (1.0, "s"),
+            _ => (60.0, "min"),
+        };
+        Scale { end, ticks: ticks(end / unit, name, 5).map(|(at, text)| (at * unit, text)).collect() }
+    }
+
+    /// An axis of bytes.
+    pub fn of_bytes(end: u64) -> Scale {
+        let end = end.max(1) as f64;
+        let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+        let power = ((end.log2() / 10.0) as usize).min(units.len() - 1);
+        let unit = 1024f64.powi(power as i32);
+        Scale { end, ticks: ticks(end / unit, units[power], 4).map(|(at, text)| (at * unit, text)).collect() }
+    }
+
+    /// Where a value stands, from 0 to 1.
+    pub fn part(&self, value: f64) -> f64 {
+        if value.is_finite() { (value / self.end).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// The same in per cent.
+    pub fn percent(&self, value: f64) -> String {
+        format!("{:.2}%", self.part(value) * 100.0)
+    }
+
+    /// Labels that stand side by side; the axis says its unit with each.
+    pub fn across(&self) -> Markup {
+        html! {
+            div.across aria-hidden="true" {
+                @for (at, text) in &self.ticks {
+                    span style={ "left:" (self.percent(*at)) } { (text) }
+                }
+            }
+        }
+    }
+
+    /// Labels that stand one above the other.
+    pub fn upwards(&self) -> Markup {
+        html! {
+            div.upwards aria-hidden="true" {
+                @for (at, text) in &self.ticks {
+                    span style={ "bottom:" (self.percent(*at)) } { (text) }
+                }
+            }
+        }
+    }
+
+    /// Lines through a picture of this height at all ticks: upright for an axis across.
+    pub fn grid_across(&self, height: f64) -> String {
+        self.ticks.iter().map(|(at, _)| format!("M{:.0} 0V{height:.0}", self.part(*at) * WIDTH)).collect()
+    }
+
+    /// The same for an axis upwards.
+    pub fn grid_upwards(&self, height: f64) -> String {
+        self.ticks.iter().map(|(at, _)| format!("M0 {:.0}H{WIDTH:.0}", (1.0 - self.part(*at)) * height)).collect()
+    }
+}
+
+/// Round values from zero to the end, about so many, with their text.
+fn ticks(end: f64, unit: &str, about: usize) -> impl Iterator<Item = (f64, String)> {
+    let rough = end / about as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let step =
+        [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power).find(|&step| step >= rough).unwrap_or(rough);
+    let decimals = (-(step.log10().floor())).max(0.0) as usize;
+    // At the very end a label would hang out of the page.
+    let count = (end * 0.97 / step).floor() as usize;
+    (0..=count).map(move |at| at as f64 * step).map(move |at| (at, format!("{at:.decimals$} {unit}")))
+}
+
+/// Points of a line, in parts of width and height, as the data of a path in a picture of this height.
+pub fn line(points: &[(f64, f64)], height: f64) -> String {
+    let place = |&(x, y): &(f64, f64)| ((x * WIDTH).round() as i64, ((1.0 - y) * height).round() as i64);
+    let mut places: Vec<(i64, i64)> = points.iter().map(place).collect();
+    places.dedup();
+    let mut path = String::new();
+    for (at, &(x, y)) in places.iter().enumerate() {
+        // What lies on the way from the one before to the one behind is not needed.
+        let is_needed = at == 0 || at + 1 == places.len() || !is_between(places[at - 1], (x, y), places[at + 1]);
+        if is_needed {
+            path += &format!("{}{x} {y}", if at == 0 { "M" } else { "L" });
+        }
+    }
+    path
+}
+
+fn is_between(before: (i64, i64), here: (i64, i64), behind: (i64, i64)) -> bool {
+    (here.0 - before.0) * (behind.1 - here.1) == (here.1 - before.1) * (behind.0 - here.0)
+}
+
+/// The same, with what lies below it.
+pub fn area(points: &[(f64, f64)], height: f64) -> String {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
+    let all: Vec<(f64, f64)> = [&[(first.0, 0.0)], points, &[(last.0, 0.0)]].concat();
+    line(&all, height) + "Z"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(scale: &Scale) -> Vec<&str> {
+        scale.ticks.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_and_say_their_unit() {
+        assert_eq!(labels(&Scale::of_time(3.2)), ["0 s", "1 s", "2 s", "3 s"]);
+        assert_eq!(labels(&Scale::of_time(0.08)), ["0 ms", "20 ms", "40 ms", "60 ms"]);
+        assert_eq!(labels(&Scale::of_time(1800.0)), ["0 min", "10 min", "20 min"]);
+        assert_eq!(labels(&Scale::of_bytes(64 << 20)), ["0 MiB", "20 MiB", "40 MiB", "60 MiB"]);
+        assert_eq!(labels(&Scale::of_bytes(1536 << 20)), ["0.0 GiB", "0.5 GiB", "1.0 GiB"]);
+    }
+
+    #[test]
+    fn no_number_breaks_an_axis() {
+        for end in [0.0, -1.0, 1e-300, f64::MAX, f64::NAN, f64::INFINITY] {
+            let scale = Scale::of_time(end);
+            assert!(labels(&scale).len() < 20, "{end}");
+            assert!((0.0..=1.0).contains(&scale.part(f64::NAN)) && (0.0..=1.0).contains(&scale.part(1e308)));
+        }
+        assert!([0, 1, u64::MAX].into_iter().all(|end| labels(&Scale::of_bytes(end)).len() < 20));
+    }
+
+    #[test]
+    fn a_straight_line_has_two_points() {
+        let points: Vec<(f64, f64)> = (0..=100).map(|at| (f64::from(at) / 100.0, f64::from(at) / 100.0)).collect();
+        assert_eq!(line(&points, 100.0), "M0 100L1000 0");
+        assert_eq!(area(&points, 100.0), "M0 100L1000 0L1000 100Z");
+    }
+}

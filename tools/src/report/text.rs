@@ -1,0 +1,76 @@
+//! Words and numbers as the page shows them. Names may come off the wire, or out of a file that anybody has written:
+//! the page's writer escapes them, and what would not be seen, or turn what stands around it, is replaced here.
+
+use crate::units;
+
+/// Longer words are cut: no name and no sentence of ours is as long.
+const MOST_CHARACTERS: usize = 400;
+
+/// A text that shows what it is.
+pub fn shown(text: &str) -> String {
+    let mut shown: String =
+        text.chars().take(MOST_CHARACTERS).map(|letter| if is_seen(letter) { letter } else { '\u{FFFD}' }).collect();
+    if text.chars().nth(MOST_CHARACTERS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Whether a character stands for itself: no control, none that turns the direction of others, none that XML forbids.
+fn is_seen(letter: char) -> bool {
+    let turns =
+        matches!(letter, '\u{061C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}');
+    !letter.is_control() && !turns && !matches!(letter, '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
+}
+
+/// A time as `3.204 s` or `12.5 ms`.
+pub fn time(seconds: f64) -> String {
+    if !(-1.0..1e9).contains(&seconds) {
+        return "?".to_owned();
+    }
+    if seconds >= 600.0 {
+        let whole = seconds.round() as u64;
+        return format!("{} min {:02} s", whole / 60, whole % 60);
+    }
+    if seconds >= 1.0 || seconds <= 0.0 { format!("{seconds:.2} s") } else { format!("{:.1} ms", seconds * 1000.0) }
+}
+
+/// A rate, of bytes in a time.
+pub fn rate(bytes: u64, seconds: f64) -> String {
+    if seconds > 0.0 { units::rate(bytes as f64 * 8.0 / seconds) } else { "-".to_owned() }
+}
+
+/// A command line as a shell reads it.
+pub fn command_line(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_is_replaced() {
+        assert_eq!(shown("n1\u{202E}\u{7}\n<b>"), "n1\u{FFFD}\u{FFFD}\u{FFFD}<b>");
+        assert_eq!(shown(&"x".repeat(500)).chars().count(), MOST_CHARACTERS + 1);
+    }
+
+    #[test]
+    fn a_command_line_is_quoted_for_a_shell() {
+        let words = ["ethbcast", "send", "--hosts", "n[1-3]", "it's", ""].map(str::to_owned);
+        assert_eq!(command_line(&words), r"ethbcast send --hosts 'n[1-3]' 'it'\''s' ''");
+    }
+
+    #[test]
+    fn times_are_as_exact_as_they_matter() {
+        assert_eq!([0.0, 0.0125, 3.2041, 754.4].map(time), ["0.00 s", "12.5 ms", "3.20 s", "12 min 34 s"]);
+    }
+}

@@ -1,0 +1,95 @@
+//! The top of the page: what became of it, and what was predicted beside what it took.
+
+use super::kept::Kept;
+use super::limiting;
+use super::text::{shown, time};
+use crate::units;
+use maud::{Markup, html};
+
+/// So many ways are compared.
+const MOST_WAYS: usize = 6;
+
+/// What was sent to how many, whether they have it, and the figures.
+pub fn header(kept: &Kept) -> Markup {
+    let (all, failed) = (kept.receivers.len(), kept.failed().count());
+    let run = kept.run.as_ref();
+    html! {
+        header {
+            h1 { (title(kept)) }
+            p {
+                @if failed == 0 {
+                    span.good { "✓ all " (all) " receivers have verified the bytes" }
+                } @else {
+                    span.bad { "✕ " (failed) " of " (all) " receivers have not got the bytes" }
+                }
+                @if let Some(began) = run.and_then(|run| run.began.as_ref()) { span.note { " · " (shown(began)) } }
+            }
+            dl.figures {
+                (figure("bytes", &units::bytes(kept.bytes)))
+                (figure("took", &time(kept.seconds)))
+                (figure("goodput", &units::rate(kept.goodput_bits_per_second)))
+                (figure("via", &shown(&kept.via)))
+                @if let Some(bytes) = kept.sent_bytes { (figure("sent of it", &units::bytes(bytes))) }
+            }
+        }
+    }
+}
+
+/// What the page is called.
+pub fn title(kept: &Kept) -> String {
+    let source = kept.run.as_ref().map(|run| run.source.as_str()).filter(|source| !source.is_empty());
+    let (count, source) = (kept.receivers.len(), source.map_or_else(|| "a transfer".to_owned(), shown));
+    format!("{source} to {count} host{}", if count == 1 { "" } else { "s" })
+}
+
+fn figure(name: &str, value: &str) -> Markup {
+    html! { div { dt { (name) } dd { (value) } } }
+}
+
+/// Predicted beside actual, and the part that limited it.
+pub fn prediction(kept: &Kept) -> Markup {
+    let longest = kept.predicted_seconds.unwrap_or_default().max(kept.seconds).max(1e-9);
+    html! {
+        section {
+            h2 { "Predicted and actual" }
+            dl.bars {
+                @if let Some(predicted) = kept.predicted_seconds {
+                    (bar("predicted", predicted, longest, "predicted"))
+                }
+                (bar("actual", kept.seconds, longest, "actual"))
+            }
+            p { strong { "Limited by " } (limiting::part(kept)) }
+            @if let Some(surprise) = &kept.surprise { p { (shown(surprise)) } }
+            @if let Some(reason) = &kept.reason { p.note { "Chosen: " (shown(reason)) } }
+            (ways(kept))
+        }
+    }
+}
+
+fn bar(name: &str, seconds: f64, longest: f64, class: &str) -> Markup {
+    let percent = if seconds.is_finite() { (seconds / longest * 100.0).clamp(0.0, 100.0) } else { 0.0 };
+    html! {
+        dt { (name) }
+        dd { span.rail { span class={ "bar " (class) } style={ "width:" (format!("{percent:.1}%")) } {} } (time(seconds)) }
+    }
+}
+
+/// What other ways were predicted to take.
+fn ways(kept: &Kept) -> Markup {
+    let all = kept.run.as_ref().map_or(&[][..], |run| &run.candidates);
+    html! {
+        @if all.len() > 1 {
+            details {
+                summary { "Other ways, as they were predicted" }
+                table {
+                    thead { tr { th { "via" } th.number { "predicted" } } }
+                    tbody {
+                        @for way in all.iter().take(MOST_WAYS) {
+                            tr { td { (shown(&way.via)) } td.number { (time(way.predicted_seconds)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What `send --report` keeps of a run, as an object and as a page.
+
+use crate::faults::{half_way, slow};
+use crate::harness::{LIMIT, Site, Transfer, content, ended_here, one_switch, scratch};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::fs;
+use std::time::Duration;
+
+/// The numbers of a list.
+#[track_caller]
+fn numbers(list: &Value) -> Vec<f64> {
+    let list = list.as_array().unwrap_or_else(|| panic!("{list} is no list"));
+    list.iter().map(|one| one.as_f64().unwrap_or_else(|| panic!("{one} is no number"))).collect()
+}
+
+#[test]
+fn a_report_has_the_course_of_all_hosts_and_what_it_takes_to_repeat_the_run() {
+    let site = Site::beside("course", slow(4));
+    let session = half_way(&site, "chain", "n2");
+    session.receiver("n2").signal(Signal::SIGKILL);
+    let outcome = session.end(Duration::from_secs(10));
+    outcome.root.assert_code(1);
+    let report = outcome.root.json();
+    let (run, timeline) = (&report["run"], &report["run"]["timeline"]);
+    assert_eq!((&run["root"], &run["interface"], &run["plan"]["via"]), (&"n0".into(), &"eth0".into(), &"chain".into()));
+    let words = run["command"].as_array().expect("a list");
+    assert!(["send", "--json", "--via", "chain"].iter().all(|word| words.iter().any(|other| other == word)), "{run}");
+    assert_eq!(run["plan"]["edges"][0], serde_json::json!({ "from": "n0", "to": "n1", "order": 0 }));
+    let seconds = numbers(&timeline["seconds"]);
+    assert!(seconds.len() >= 5 && seconds.is_sorted(), "{seconds:?}");
+    let end = report["seconds"].as_f64().expect("a number");
+    assert!((seconds[seconds.len() - 1] - end).abs() < 0.01, "{seconds:?} ends at {end}");
+    for track in timeline["receivers"].as_array().expect("a list") {
+        let bytes = numbers(&track["bytes"]);
+        let states = track["states"].as_str().expect("letters");
+        assert_eq!((bytes.len(), states.len()), (seconds.len(), seconds.len()), "{track}");
+        assert!(bytes.is_sorted(), "{track}");
+        let is_dead = track["host"] == "n2";
+        assert_eq!(bytes[bytes.len() - 1] == report["bytes"].as_f64().expect("a number"), !is_dead, "{track}");
+        assert_eq!(states.ends_with('-'), is_dead, "{track}");
+        let half = bytes[bytes.len() / 2];
+        assert!(half > 0.0, "nothing was seen on its way: {track}");
+    }
+    let incident = &timeline["incidents"][0];
+    assert_eq!((&incident["kind"], &incident["hosts"][0]), (&"failed".into(), &"n2".into()), "{timeline}");
+    let file = scratch();
+    let path = file.path().join("run.json");
+    fs::write(&path, report.to_string()).expect("written");
+    let page = ended_here(&["report", path.to_str().expect("a path in UTF-8")]);
+    page.assert_code(0);
+    let page = page.stdout_text();
+    assert!(page.contains("1 of 3 receivers have not got the bytes") && page.contains("✕ died"), "{page}");
+    assert!(page.contains("Limited by </strong>"), "{page}");
+    outcome.forget_dead("n2");
+}
+
+#[test]
+fn a_report_is_written_as_a_page_if_it_is_called_one() {
+    let site = Site::beside("page", one_switch(3));
+    let directory = scratch();
+    let page = directory.path().join("run.html");
+    let outcome = Transfer::new(&site, content(9, 300_000)).send_option("--report").send_option(&page).start();
+    outcome.end(LIMIT).assert_verified();
+    let text = fs::read_to_string(&page).expect("written");
+    assert!(text.starts_with("<!DOCTYPE html>") && text.contains("all 2 receivers have verified"), "{text}");
+    assert!(["source.bin to 2 hosts", ">n1<", ">n2<", "--report"].iter().all(|part| text.contains(part)), "{text}");
+}
