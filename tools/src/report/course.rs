@@ -27,7 +27,8 @@ pub fn section(kept: &Kept, run: &Run) -> Markup {
             (together(kept, run, &courses, &seconds, length))
             h3 { "Host by host" }
             p.note {
-                "Height: the share of the bytes that had arrived, of " (crate::units::bytes(length)) "; width: seconds since the first data frame."
+                "Height: the share of the bytes that had arrived, of " (crate::units::bytes(length))
+                "; width: time since the first data frame."
             }
             ul.legend {
                 li { span.key.area {} "arrived" }

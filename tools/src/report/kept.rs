@@ -270,14 +270,12 @@ impl Kept {
         self.receivers.iter().filter(|one| !Kept::has_all(one))
     }
 
-    /// The whole length, in bytes: of a stream that was not read to its end, what got furthest.
+    /// What went to all, in bytes: everything, or if receivers had some already, the rest. Of a stream that was not read
+    /// to its end, what got furthest.
     pub fn length(&self) -> u64 {
         let timeline = self.run.iter().map(|run| &run.timeline);
         let furthest = timeline.flat_map(|timeline| timeline.sent_bytes.iter().copied()).max().unwrap_or_default();
-        if self.bytes > 0 {
-            self.bytes
-        } else {
-            furthest.max(self.receivers.iter().map(|one| one.bytes).max().unwrap_or(0))
-        }
+        let known = if self.sent_bytes.is_some() && furthest > 0 { furthest } else { self.bytes };
+        if known > 0 { known } else { furthest.max(1) }
     }
 }

@@ -33,7 +33,9 @@ fn body(kept: &Kept) -> Markup {
         main {
             (verdict::prediction(kept))
             @match &kept.run {
-                None => { p.note { "The report is of an earlier ethbcast, and says nothing of plan, course and settings." } }
+                None => {
+                    p.note { "The report is of an earlier ethbcast, and says nothing of plan, course and settings." }
+                }
                 Some(run) => { (course::section(kept, run)) (plan_picture::section(run)) }
             }
             (losses::section(kept))

@@ -69,6 +69,8 @@ pub fn section(run: &Run) -> Markup {
     let Some(drawn) = Drawn::of(run) else { return html! {} };
     let ranks = drawn.plan.ranks();
     let title = format!("{} from {} to {} others", drawn.plan.via(), drawn.topology.hosts()[drawn.hosts[0]], ranks - 1);
+    let loads = &drawn.judged.loads;
+    let overlay = Overlay { title: &title, plan: Some(&drawn.plan), host_of_rank: &drawn.hosts, loads };
     html! {
         section {
             h2 { "The plan over the switches" }
@@ -79,7 +81,6 @@ pub fn section(run: &Run) -> Markup {
             @if ranks > MOST_HOSTS {
                 p { (title) ": too many hosts to draw; `ethbcast plan --svg` draws it." }
             } @else {
-                @let overlay = Overlay { title: &title, plan: Some(&drawn.plan), host_of_rank: &drawn.hosts, loads: &drawn.judged.loads };
                 div.plan { (PreEscaped(draw::svg_in_page(&drawn.topology, &overlay))) }
             }
         }

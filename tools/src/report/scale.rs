@@ -1,10 +1,14 @@
-//! Axes and lines. Pictures are stretched to whatever width there is, so they have no text in them: what stands at their
-//! axes are elements of the page, placed in per cent.
+//! Axes and lines. Pictures are stretched to whatever width there is, so they have no text in them: what stands at
+//! their axes are elements of the page, placed in per cent.
 
 use maud::{Markup, html};
 
 /// The width of a picture, in its own units.
 pub const WIDTH: f64 = 1000.0;
+/// So many steps there are on an axis at most.
+const MOST_STEPS: f64 = 5.0;
+/// The last label across stands this far at most: one at the very end would hang out of the page.
+const LAST_ACROSS: f64 = 0.97;
 
 /// From zero to the end of an axis.
 #[derive(Clone, Debug)]
@@ -22,7 +26,7 @@ impl Scale {
             end if end < 600.0 => (1.0, "s"),
             _ => (60.0, "min"),
         };
-        Scale { end, ticks: ticks(end / unit, name, 5).map(|(at, text)| (at * unit, text)).collect() }
+        Scale { end, ticks: ticks(end / unit, name, LAST_ACROSS).map(|(at, text)| (at * unit, text)).collect() }
     }
 
     /// An axis of bytes.
@@ -31,7 +35,7 @@ impl Scale {
         let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
         let power = ((end.log2() / 10.0) as usize).min(units.len() - 1);
         let unit = 1024f64.powi(power as i32);
-        Scale { end, ticks: ticks(end / unit, units[power], 4).map(|(at, text)| (at * unit, text)).collect() }
+        Scale { end, ticks: ticks(end / unit, units[power], 1.0).map(|(at, text)| (at * unit, text)).collect() }
     }
 
     /// Where a value stands, from 0 to 1.
@@ -77,15 +81,15 @@ impl Scale {
     }
 }
 
-/// Round values from zero to the end, about so many, with their text.
-fn ticks(end: f64, unit: &str, about: usize) -> impl Iterator<Item = (f64, String)> {
-    let rough = end / about as f64;
+/// Round values from zero to this part of the end, with their text.
+fn ticks(end: f64, unit: &str, last: f64) -> impl Iterator<Item = (f64, String)> {
+    let rough = end / MOST_STEPS;
     let power = 10f64.powf(rough.log10().floor());
     let step =
-        [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power).find(|&step| step >= rough).unwrap_or(rough);
-    let decimals = (-(step.log10().floor())).max(0.0) as usize;
-    // At the very end a label would hang out of the page.
-    let count = (end * 0.97 / step).floor() as usize;
+        [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|times| times * power).find(|&step| step >= rough).unwrap_or(rough);
+    let digits = if step / power == 2.5 { 1.0 } else { 0.0 };
+    let decimals = (digits - step.log10().floor()).max(0.0) as usize;
+    let count = (end * last / step).floor() as usize;
     (0..=count).map(move |at| at as f64 * step).map(move |at| (at, format!("{at:.decimals$} {unit}")))
 }
 
@@ -130,7 +134,7 @@ mod tests {
         assert_eq!(labels(&Scale::of_time(0.08)), ["0 ms", "20 ms", "40 ms", "60 ms"]);
         assert_eq!(labels(&Scale::of_time(1800.0)), ["0 min", "10 min", "20 min"]);
         assert_eq!(labels(&Scale::of_bytes(64 << 20)), ["0 MiB", "20 MiB", "40 MiB", "60 MiB"]);
-        assert_eq!(labels(&Scale::of_bytes(1536 << 20)), ["0.0 GiB", "0.5 GiB", "1.0 GiB"]);
+        assert_eq!(labels(&Scale::of_bytes(1536 << 20)), ["0.0 GiB", "0.5 GiB", "1.0 GiB", "1.5 GiB"]);
     }
 
     #[test]

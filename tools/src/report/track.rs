@@ -10,6 +10,8 @@ use maud::{Markup, html};
 const HEIGHT: f64 = 100.0;
 /// Who stands still for a shorter time may only not have said where it is.
 const LEAST_STALL_SECONDS: f64 = 0.4;
+/// The same at the beginning: those at the end of a chain wait for their first bytes for longer.
+const LEAST_START_SECONDS: f64 = 1.5;
 
 /// A time in which nothing arrived though not all was there.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +34,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// The course of a receiver, which had all when it was at `length` bytes.
+    /// The course of a receiver, to which `length` bytes went.
     pub fn of(receiver: &Receiver, timeline: &Timeline, length: u64) -> Course {
         let track = timeline.receivers.iter().find(|track| track.host == receiver.host);
         let mut points = vec![(0.0, 0)];
@@ -40,12 +42,12 @@ impl Course {
         if let Some(Track { bytes, states: letters, .. }) = track {
             let moments = timeline.seconds.iter().zip(bytes).zip(letters.chars());
             for ((&seconds, &bytes), letter) in moments.take_while(|((seconds, _), _)| **seconds < receiver.seconds) {
-                points.push((seconds, bytes));
+                points.push((seconds, bytes.min(length)));
                 states.push(letter);
             }
         }
         let last = points.last().map_or(0, |&(_, bytes)| bytes);
-        let end = if Kept::has_all(receiver) { receiver.bytes.max(last) } else { last };
+        let end = if Kept::has_all(receiver) { length } else { last };
         points.push((receiver.seconds, end));
         states.push(states.last().copied().unwrap_or('a'));
         let stalls = stalls(&points, &states, length);
@@ -71,7 +73,8 @@ fn stalls(points: &[(f64, u64)], states: &[char], length: u64) -> Vec<Stall> {
             continue;
         }
         let ((from, bytes), (to, _)) = (points[begin], points[at - 1]);
-        if bytes < length && to - from >= LEAST_STALL_SECONDS {
+        let least = if begin == 0 { LEAST_START_SECONDS } else { LEAST_STALL_SECONDS };
+        if bytes < length && to - from >= least {
             stalls.push(Stall { from, to, state: most_frequent(&states[begin..at]) });
         }
         begin = at;
@@ -110,7 +113,9 @@ pub fn row(receiver: &Receiver, course: &Course, seconds: &Scale, length: u64) -
             span.name { (host) }
             div.plot {
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" {
-                    title { (host) ": " (units::bytes(got)) " in " (time(receiver.seconds)) ", " (shown(&receiver.status)) }
+                    title {
+                        (host) ": " (units::bytes(got)) " in " (time(receiver.seconds)) ", " (shown(&receiver.status))
+                    }
                     path.grid d=(seconds.grid_across(HEIGHT)) {}
                     path.area d=(scale::area(&points, HEIGHT)) {}
                     @for stall in &course.stalls {

@@ -70,7 +70,10 @@ fn bar(name: &str, seconds: f64, longest: f64, class: &str) -> Markup {
     let percent = if seconds.is_finite() { (seconds / longest * 100.0).clamp(0.0, 100.0) } else { 0.0 };
     html! {
         dt { (name) }
-        dd { span.rail { span class={ "bar " (class) } style={ "width:" (format!("{percent:.1}%")) } {} } (time(seconds)) }
+        dd {
+            span.rail { span class={ "bar " (class) } style={ "width:" (format!("{percent:.1}%")) } {} }
+            (time(seconds))
+        }
     }
 }
 

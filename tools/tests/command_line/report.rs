@@ -49,7 +49,9 @@ fn run_of(hosts: &[String]) -> Value {
             "version": "0.1.0", "command": ["ethbcast", "send", hosts[0]], "began": "2026-01-01T00:00:00Z",
             "source": hosts[0], "group": hosts[0], "root": "n0", "interface": "eth0", "mtu_bytes": 1500,
             "topology": null, "plan": { "via": "chain", "hosts": chain, "edges": edges },
-            "candidates": [{ "via": "chain", "predicted_seconds": 18.0 }, { "via": hosts[0], "predicted_seconds": 19.0 }],
+            "candidates": [
+                { "via": "chain", "predicted_seconds": 18.0 }, { "via": hosts[0], "predicted_seconds": 19.0 },
+            ],
             "timeline": {
                 "seconds": moments, "sent_bytes": vec![bytes; 200], "resent_frames": vec![0; 200],
                 "receivers": hosts.iter().enumerate().map(track).collect::<Vec<_>>(),
