@@ -60,7 +60,7 @@ impl Course {
         let Some(&(from, before)) = behind.checked_sub(1).and_then(|at| self.points.get(at)) else { return 0 };
         let Some(&(to, after)) = self.points.get(behind) else { return before };
         let part = if to > from { (seconds - from) / (to - from) } else { 1.0 };
-        before + (after.saturating_sub(before) as f64 * part) as u64
+        before.saturating_add((after.saturating_sub(before) as f64 * part) as u64)
     }
 }
 
