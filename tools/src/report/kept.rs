@@ -270,8 +270,8 @@ impl Kept {
         self.receivers.iter().filter(|one| !Kept::has_all(one))
     }
 
-    /// What went to all, in bytes: everything, or if receivers had some already, the rest. Of a stream that was not read
-    /// to its end, what got furthest.
+    /// What went to all, in bytes: everything, or if receivers had some already, the rest. Of a stream that was not
+    /// read to its end, what got furthest.
     pub fn length(&self) -> u64 {
         let timeline = self.run.iter().map(|run| &run.timeline);
         let furthest = timeline.flat_map(|timeline| timeline.sent_bytes.iter().copied()).max().unwrap_or_default();

@@ -68,9 +68,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let verdict = settings.verdict.as_ref();
     let report = Report { sent: &sent, preset: options.preset, verdict, is_unjudged, run };
     report.print(args.wire.json, args.wire.quiet)?;
-    if let Some(path) = &args.resume.report {
-        last_run::save(path, &report.to_text(path)?)?;
-    }
+    report.keep(args.resume.report.as_deref())?;
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {surprise}"));
     }

@@ -1,5 +1,6 @@
 //! What `send` says at the end: one line for each receiver and a total, or one JSON object.
 
+use super::last_run;
 use crate::exit::report;
 use crate::report::{Circumstances, is_page, page_of, record};
 use crate::units;
@@ -141,12 +142,14 @@ impl Report<'_> {
         })
     }
 
-    /// The report for a file: a page, or the object for programs.
+    /// Writes the report to a file, if there is to be one: a page, or the object for programs.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4 if there is no page of it.
-    pub fn to_text(&self, path: &Path) -> anyhow::Result<String> {
-        if is_page(path) { page_of(self.to_json()) } else { Ok(self.to_json().to_string()) }
+    /// A [`Failure`](crate::exit::Failure) with code 4.
+    pub fn keep(&self, path: Option<&Path>) -> anyhow::Result<()> {
+        let Some(path) = path else { return Ok(()) };
+        let text = if is_page(path) { page_of(self.to_json())? } else { self.to_json().to_string() };
+        last_run::save(path, &text)
     }
 
     /// Why the transfer took much longer or shorter than predicted, if it did.

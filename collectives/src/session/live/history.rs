@@ -2,6 +2,7 @@
 
 use crate::session::ledger::Form;
 use crate::session::{MemberReport, MemberState, Outcome, Root, RootEvent, Status, View};
+use ethbcast_transport::Instant;
 use ethbcast_transport::wire::HEADER_BYTES;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ const MOST_INCIDENTS: usize = 256;
 /// however many hosts it had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
+    /// When the first data frame was seen to have been sent.
+    began: Option<Instant>,
     step: Duration,
     moments: Vec<Moment>,
     tracks: Vec<Track>,
@@ -119,11 +122,14 @@ impl History {
         self.left_out
     }
 
-    /// Notes where everybody is `at` so long after the first data frame, if that is not too soon after the last time.
-    pub(super) fn note(&mut self, root: &Root, form: Form, at: Duration) {
-        let ends = self.is_ending;
+    /// Notes where everybody is, once data flows, if that is not too soon after the last time.
+    pub(super) fn note(&mut self, root: &Root, form: Form, now: Instant) {
+        if self.began.is_none() && root.stream_stats().data_sent > 0 {
+            self.began = Some(now);
+        }
+        let (at, ends) = (self.since_begin(now), self.is_ending);
         let due = self.moments.last().is_none_or(|last| at >= last.at + self.step.max(LEAST_STEP));
-        let Some(view) = root.view().filter(|_| !self.is_over && at > Duration::ZERO && (due || ends)) else { return };
+        let Some(view) = root.view().filter(|_| !self.is_over && self.began.is_some() && (due || ends)) else { return };
         let sent_bytes = bytes_of(root.streams().map_or(0, |streams| streams.frames()), view, form);
         let at = if ends { root.took() } else { at };
         self.moments.push(Moment { at, sent_bytes, resent_frames: root.stream_stats().data_resent });
@@ -171,8 +177,12 @@ impl History {
         }
     }
 
-    /// Notes what has happened `at` so long after the first data frame, if it is worth it.
-    pub(super) fn hear(&mut self, event: &RootEvent, at: Duration) {
+    fn since_begin(&self, now: Instant) -> Duration {
+        self.began.map(|began| now.since(began)).unwrap_or_default()
+    }
+
+    /// Notes what has happened, if it is worth it.
+    pub(super) fn hear(&mut self, event: &RootEvent, now: Instant) {
         let (kind, hosts, text) = match event {
             RootEvent::HeldUp { host, text } => (IncidentKind::HeldUp, vec![host.clone()], text.clone()),
             RootEvent::Aside { host, text } => (IncidentKind::Aside, vec![host.clone()], text.clone()),
@@ -189,7 +199,7 @@ impl History {
             _ => return,
         };
         if self.incidents.len() < MOST_INCIDENTS {
-            self.incidents.push(Incident { at, kind, hosts, text });
+            self.incidents.push(Incident { at: self.since_begin(now), kind, hosts, text });
         } else {
             self.left_out += 1;
         }
@@ -253,7 +263,7 @@ mod tests {
     fn what_happens_all_the_time_is_counted() {
         let mut history = History::default();
         let event = RootEvent::HeldUp { host: "n1".to_owned(), text: "makes no progress".to_owned() };
-        (0..MOST_INCIDENTS + 7).for_each(|_| history.hear(&event, Duration::from_secs(2)));
+        (0..MOST_INCIDENTS + 7).for_each(|_| history.hear(&event, Instant::START));
         assert_eq!((history.incidents().len(), history.left_out()), (MOST_INCIDENTS, 7));
         assert_eq!(history.incidents()[0].kind.word(), "held-up");
     }

@@ -215,7 +215,7 @@ impl Session {
                 root.start_now(now);
             }
             while let Some(event) = root.poll_event() {
-                teller.root_event(root, now, &event);
+                teller.root_event(now, &event);
                 sending.handle_event(root, now, &event);
                 watcher.tell(|| root.farewell(ROOT_ENDED));
             }

@@ -77,15 +77,15 @@ impl<'a> Teller<'a> {
     }
 
     /// What has happened to a root.
-    pub(super) fn root_event(&mut self, root: &Root, now: Instant, event: &RootEvent) {
+    pub(super) fn root_event(&mut self, now: Instant, event: &RootEvent) {
         self.options.tell(Progress::Sender(event));
-        self.history.hear(event, root.since_first_data(now));
+        self.history.hear(event, now);
     }
 
     /// What the slowest receiver has taken; and takes note of who is blocked, and of where everybody is.
     pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
         self.look_at_interface();
-        self.history.note(root, self.form, root.since_first_data(now));
+        self.history.note(root, self.form, now);
         for (rank, _) in root.states().filter(|(_, status)| status.state == MemberState::Blocked) {
             *self.blocked.entry(rank).or_default() += 1;
         }

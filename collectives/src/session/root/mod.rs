@@ -156,11 +156,6 @@ impl Root {
         self.phase.running().map(Running::took).unwrap_or_default()
     }
 
-    /// How long ago the first data frame was sent; zero if none has been.
-    pub fn since_first_data(&self, now: Instant) -> Duration {
-        self.phase.running().map(|running| running.delivery().since_first_data(now)).unwrap_or_default()
-    }
-
     /// How every member fared that is known so far, by rank.
     pub fn reports(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.phase.running().into_iter().flat_map(|running| running.members().reports())

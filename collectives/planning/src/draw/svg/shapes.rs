@@ -125,8 +125,8 @@ pub(super) fn document(width: f64, height: f64, title: &str, body: &str, whole: 
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 \
          {width:.0} {height:.0}\">\n\
          <title>{title}</title>\n\
-         {style}<defs><marker id=\"head\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"7\" markerHeight=\"7\" \
-         orient=\"auto\">\
+         {style}<defs><marker id=\"head\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" markerWidth=\"7\" \
+         markerHeight=\"7\" orient=\"auto\">\
          <path class=\"head\" d=\"M0 0L10 5L0 10z\"/></marker></defs>\n\
          {ground}<text class=\"title\" x=\"24\" y=\"30\">{title}</text>\n{body}</svg>\n"
     )
