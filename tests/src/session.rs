@@ -2,7 +2,7 @@
 
 use ethbcast_collectives::session::application::{Participant, Sink, Source};
 use ethbcast_collectives::session::{
-    Blocks, End, OnSlow, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Route, Station,
+    Blocks, End, OnSlow, Outcome as Fate, Rate, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Route, Station,
     Timing, View, Wanted,
 };
 use ethbcast_planning::plan::file::SavedPlan;
@@ -60,6 +60,8 @@ pub struct Case {
     pub auto: bool,
     /// The bytes of a segment, where they are not what is predicted to be best.
     pub segment_bytes: Option<u64>,
+    /// How much each host may send.
+    pub rate: Option<Rate>,
     /// Switches, by number, that police broadcast from some moment on.
     pub policed: Vec<(usize, StormControl, Duration)>,
 }
@@ -99,6 +101,7 @@ impl Case {
             topology: None,
             auto: false,
             segment_bytes: None,
+            rate: None,
             policed: Vec::new(),
         }
     }
@@ -206,6 +209,7 @@ pub fn hosts_of<S: Source, K: Sink>(
         on_slow: case.on_slow,
         topology: case.topology.clone(),
         probe: case.auto,
+        rate: case.rate,
         ..RootConfig::new(station(0), session(seed), "test")
     };
     let root = Participant::root(Root::new(Instant::START, config), source);

@@ -3,6 +3,7 @@
 use super::ControlMemory;
 use super::kind;
 use super::message::Message;
+use super::throttle::Throttle;
 use crate::membership::control::{self, ControlQueue};
 use crate::membership::{ControlStats, Station};
 use ethbcast_transport::wire::{self, Identity, Kind, Rank};
@@ -32,6 +33,7 @@ pub(super) struct Endpoint<C, E> {
     next_answer: Instant,
     events: VecDeque<E>,
     stats: ControlStats,
+    throttle: Throttle,
 }
 
 impl<C, E> Endpoint<C, E> {
@@ -48,6 +50,7 @@ impl<C, E> Endpoint<C, E> {
             next_answer: Instant::START,
             events: VecDeque::new(),
             stats: ControlStats::default(),
+            throttle: Throttle::default(),
         }
     }
 
@@ -76,6 +79,15 @@ impl<C, E> Endpoint<C, E> {
     pub(super) fn adopt(&mut self, rank: Rank, epoch: u32) {
         self.identity.rank = rank;
         self.epoch = epoch;
+    }
+
+    /// What this host may send.
+    pub(super) fn throttle(&self) -> &Throttle {
+        &self.throttle
+    }
+
+    pub(super) fn throttle_mut(&mut self) -> &mut Throttle {
+        &mut self.throttle
     }
 
     /// Queues a control message.

@@ -76,6 +76,7 @@ mod receiver;
 mod root;
 mod share;
 mod spell;
+mod throttle;
 mod view;
 
 pub use crate::membership::OtherBuild;
@@ -94,6 +95,7 @@ pub use root::{
     Wanted,
 };
 pub(crate) use spell::Speller;
+pub use throttle::Rate;
 pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
 
 use ethbcast_transport::wire::{Frame, Kind};

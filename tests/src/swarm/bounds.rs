@@ -182,6 +182,7 @@ mod tests {
                 content: ContentKind::default(),
                 selective: false,
                 members: members.collect(),
+                rate: None,
             }
         };
         let judge = |view: &View| check_contention(view, &topology, |rank| rank);

@@ -252,6 +252,12 @@ impl Blocks {
         }
     }
 
+    /// Writes the next acknowledgement.
+    pub(super) fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        self.settle_consumed();
+        self.streams.iter_mut().find_map(|stream| stream.poll_ack(now, buffer))
+    }
+
     /// What children lack that is gone here, and in which stream: an acknowledgement shows it, taken last.
     pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, Orphan)> {
         let shows = frame.header.kind == Kind::ACK;
@@ -328,9 +334,9 @@ impl Part for Blocks {
 
     /// Acknowledgements of all streams first, then the block that is on its way.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.settle_consumed();
-        if let Some(length) = self.streams.iter_mut().find_map(|stream| stream.poll_ack(now, buffer)) {
-            return Some(length);
+        let ack = self.poll_ack(now, buffer);
+        if ack.is_some() {
+            return ack;
         }
         if self.streams.len() > 1 {
             // The block that is halfway first, so that one after the other is whole; then that of the rank with the

@@ -5,8 +5,12 @@ use crate::membership::ack_tree::AckTree;
 use crate::session::view::{Tree, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Outlet, Stream};
-use ethbcast_transport::wire::{Identity, Peer, Rank};
+use ethbcast_transport::wire::{Identity, OVERHEAD_BYTES, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, Tuning};
+use std::time::Duration;
+
+/// No acknowledgement is put off longer under a limit.
+const MOST_ACK_DELAY: Duration = Duration::from_millis(50);
 
 /// Opens a stream at the host that `identity` names.
 pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &Tree<'_>, tuning: &Tuning) -> Stream {
@@ -93,6 +97,12 @@ pub(super) fn tuned(own: &Tuning, view: &View, rank: Rank) -> Tuning {
 /// The same, with the view's segments.
 pub(super) fn in_segments(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     let mut tuning = tuned(own, view, rank);
+    if let (Some(rate), true) = (view.rate, view.via != Via::Cast) {
+        // A relay pays for its acknowledgements, too: at a low rate one for each two frames would be 2 % of it.
+        let frame_bytes = u64::from(view.payload_bytes) + OVERHEAD_BYTES as u64;
+        let often = rate.time_of(frame_bytes * tuning.ack.every_frames);
+        tuning.ack.delay = often.clamp(tuning.ack.delay, MOST_ACK_DELAY.max(tuning.ack.delay));
+    }
     tuning.feed.segment_frames = u64::from(view.segment_frames.max(1));
     tuning
 }

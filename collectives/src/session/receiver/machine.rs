@@ -59,6 +59,7 @@ impl Machine for Receiver {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.endpoint.throttle_mut().handle_timeout(now);
         let end = match (&mut self.phase, &mut self.root) {
             (Phase::Waiting(waiting), root) => waiting.handle_timeout(now, root, &mut self.endpoint),
             (Phase::Running(running), Some(root)) => {
@@ -78,11 +79,13 @@ impl Machine for Receiver {
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let first = self.endpoint.poll_transmit(now, buffer).or_else(|| self.answer(now, buffer));
-        first.or_else(|| match &mut self.phase {
+        let length = first.or_else(|| match &mut self.phase {
             Phase::Waiting(waiting) => waiting.poll_transmit(now, buffer),
             Phase::Running(running) => running.poll_transmit(now, buffer, &mut self.endpoint),
             Phase::Ended(_) => None,
-        })
+        })?;
+        self.endpoint.throttle_mut().spend(now, length);
+        Some(length)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
@@ -96,7 +99,7 @@ impl Machine for Receiver {
             // Who has left answers nobody.
             Phase::Ended(_) => return None,
         };
-        own.into_iter().chain(self.answerer.next()).min()
+        self.endpoint.throttle().deadline(own.into_iter().chain(self.answerer.next()).min())
     }
 
     fn is_urgent(&self) -> bool {

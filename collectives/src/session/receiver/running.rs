@@ -1,5 +1,7 @@
 //! As a member: follows the root's views, takes and relays the stream, reports what became of it.
 
+mod sending;
+
 use super::fetching::Fetching;
 use super::givers::Givers;
 use super::joining::Joining;
@@ -14,7 +16,7 @@ use crate::session::view::{Assembler, Standing, View};
 use ethbcast_transport::planted;
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::{Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
+use ethbcast_transport::{Instant, MacAddr, Part};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -71,6 +73,7 @@ impl Running {
 
     fn begin(now: Instant, view: View, rank: Rank, endpoint: &mut ReceiverEndpoint) -> Running {
         endpoint.adopt(rank, view.epoch);
+        endpoint.throttle_mut().set(view.rate);
         let config = endpoint.config();
         let blocks = Blocks::new(endpoint.identity(), config.station.group_mac, &view, &config.tuning);
         // All members begin at the same moment; their signs of life are spread over the period.
@@ -237,6 +240,7 @@ impl Running {
                 return Some(self.end(End::Dropped));
             }
             endpoint.adopt(self.rank, view.epoch);
+            endpoint.throttle_mut().set(view.rate);
             self.givers.before(&view, self.rank, &self.view, &self.blocks);
             self.blocks.reshape(now, self.rank, &view);
             self.givers.after(self.rank, &view, &self.blocks);
@@ -336,33 +340,6 @@ impl Running {
         }
         self.blocks.handle_timeout(now);
         self.timers.take_due(Wait::Leave, now).then(|| self.end(End::Unconfirmed))
-    }
-
-    pub(super) fn poll_transmit(
-        &mut self,
-        now: Instant,
-        buffer: &mut [u8],
-        endpoint: &mut ReceiverEndpoint,
-    ) -> Option<usize> {
-        let answer = self.joining.as_mut().and_then(|joining| joining.poll_transmit(now, buffer));
-        if answer.is_some() {
-            return answer;
-        }
-        let before = self.fetching.poll(now, true);
-        if before.is_none()
-            && let Some(length) = self.blocks.poll_transmit(now, buffer)
-        {
-            self.fetching.main_sent(now);
-            return Some(length);
-        }
-        let piece = before.or_else(|| self.fetching.poll(now, false))?;
-        let root = self.view.members[Rank::ROOT.index()].mac;
-        Some(endpoint.write(buffer, root, &Message::Piece(piece)))
-    }
-
-    pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let timeouts = [self.timers.next(), self.blocks.poll_timeout(now), self.fetching.poll_timeout(now)];
-        timeouts.into_iter().flatten().min()
     }
 
     /// How a session ends without a word of the root: by whether it has this host's last report; without one,

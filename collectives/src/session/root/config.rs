@@ -6,6 +6,7 @@ use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
 use crate::session::message::{ContentKind, Message, Stage};
+use crate::session::throttle::Rate;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Tuning;
@@ -113,6 +114,8 @@ pub struct RootConfig {
     pub late: bool,
     /// What becomes of a slow member.
     pub on_slow: OnSlow,
+    /// How much each host may send, all frames counted.
+    pub rate: Option<Rate>,
     /// The engine's numbers.
     pub tuning: Tuning,
     /// The session's clockwork.
@@ -141,6 +144,7 @@ impl RootConfig {
             topology: None,
             late: false,
             on_slow: OnSlow::default(),
+            rate: None,
             tuning: Tuning::default(),
             timing: Timing::default(),
         }

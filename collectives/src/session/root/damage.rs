@@ -1,5 +1,6 @@
 //! Where bytes were damaged: everybody behind that hop asks for them again, and the uppermost names it.
 
+use super::Root;
 use crate::session::ledger::{Form, amount};
 use crate::session::message::Fetch;
 use crate::session::view::View;
@@ -28,6 +29,14 @@ pub struct Damage {
     pub from: Option<String>,
     /// To whom they came damaged: several hosts in a cast, or behind a host that sends to several.
     pub to: Vec<String>,
+}
+
+impl Root {
+    /// Bytes that came damaged to a member and were sent again, with the hop, as far as that is known by now.
+    pub fn damages(&self) -> Vec<Damage> {
+        let form = self.endpoint.config().form;
+        self.phase.running().map(|running| running.fetches().damages(running.view(), form)).unwrap_or_default()
+    }
 }
 
 impl fmt::Display for Damage {

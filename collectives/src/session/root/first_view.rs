@@ -50,6 +50,7 @@ pub(super) fn first_view(
         content: config.content,
         selective,
         members: members.collect(),
+        rate: config.rate,
     };
     // The report names the segment that is really used.
     choice.segment_bytes = choice.segment_bytes.min(u64::from(segment_frames) * u64::from(payload_bytes));

@@ -34,6 +34,7 @@ impl Machine for Root {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.endpoint.throttle_mut().handle_timeout(now);
         match &mut self.phase {
             Phase::Gathering(gathering) => {
                 gathering.handle_timeout(now, self.strangers.refusals_mut(), &mut self.endpoint);
@@ -53,11 +54,19 @@ impl Machine for Root {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.endpoint.poll_transmit(now, buffer).or_else(|| match &mut self.phase {
-            Phase::Gathering(gathering) => gathering.poll_transmit(now, buffer),
-            Phase::Running(running) => running.delivery_mut().poll_transmit(now, buffer, &mut self.endpoint),
-            Phase::Closing(..) | Phase::Ended(_) => None,
-        })
+        let first = self.endpoint.poll_transmit(now, buffer);
+        let length = match &mut self.phase {
+            _ if first.is_some() => first,
+            Phase::Gathering(gathering) if self.endpoint.throttle_mut().admits(now) => {
+                gathering.poll_transmit(now, buffer)
+            }
+            Phase::Running(running) if self.endpoint.throttle_mut().admits(now) => {
+                running.delivery_mut().poll_transmit(now, buffer, &mut self.endpoint)
+            }
+            _ => None,
+        }?;
+        self.endpoint.throttle_mut().spend(now, length);
+        Some(length)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
@@ -67,7 +76,8 @@ impl Machine for Root {
             Phase::Closing(closing, _) => closing.poll_timeout(),
             Phase::Ended(_) => return None,
         };
-        of_phase.into_iter().chain(self.endpoint.next_answer(now)).min()
+        let own = of_phase.into_iter().chain(self.endpoint.next_answer(now)).min();
+        self.endpoint.throttle().deadline(own)
     }
 
     fn is_urgent(&self) -> bool {

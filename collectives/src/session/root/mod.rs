@@ -12,6 +12,7 @@ mod event;
 mod fetches;
 mod first_view;
 mod gathering;
+mod limiting;
 mod machine;
 mod members;
 mod needs;
@@ -87,8 +88,9 @@ impl Root {
         config.tuning.check().expect("the root's tuning passes its check");
         config.check_names().expect("the root's names pass their check");
         let phase = Phase::Gathering(Box::new(Gathering::new(now, &config)));
-        let (station, session) = (config.station.clone(), config.session);
-        let endpoint = Endpoint::new(config, station, session, Rank::ROOT);
+        let (station, session, rate) = (config.station.clone(), config.session, config.rate);
+        let mut endpoint = Endpoint::new(config, station, session, Rank::ROOT);
+        endpoint.throttle_mut().set(rate);
         Root { endpoint, phase, trailer: None, choice: None, failure: None, strangers: Strangers::default() }
     }
 
@@ -164,12 +166,6 @@ impl Root {
     /// What each member that has not gone says of itself, by rank.
     pub fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
         self.phase.running().into_iter().flat_map(|running| running.members().states())
-    }
-
-    /// Bytes that came damaged to a member and were sent again, with the hop, as far as that is known by now.
-    pub fn damages(&self) -> Vec<Damage> {
-        let form = self.endpoint.config().form;
-        self.phase.running().map(|running| running.fetches().damages(running.view(), form)).unwrap_or_default()
     }
 
     /// Whether [`push`](Root::push) can take anything now.

@@ -1,6 +1,7 @@
 //! Plans over the cables of a session: the first one, and another for those who are left in place.
 
 use super::{NoPlan, RootConfig, Route};
+use crate::session::throttle::DEPTH;
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
@@ -47,7 +48,7 @@ impl Planner {
         Ok(Planner {
             topology,
             hosts,
-            calibration: calibration.unwrap_or_else(assumed),
+            calibration: limited(calibration.unwrap_or_else(assumed), config),
             frame_payload_bytes,
             // As in a plan that is made beforehand: what the ledgers add is nothing beside what a model can know.
             size_bytes: config.size,
@@ -140,6 +141,13 @@ fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan
         Some(via) => Ok(given(price(via, situation)?.plan, None, situation)),
         None => Ok(choice),
     }
+}
+
+/// What the network costs where hosts may send no more than so much.
+fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
+    let Some(rate) = config.rate else { return calibration };
+    let burst_ns = DEPTH.as_nanos() as u64;
+    calibration.limited_to(rate.bits_per_second(), u64::from(config.station.payload_bytes()), burst_ns)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
 use crate::session::ledger::ChunkSet;
 use crate::session::message::{Done, Message, Outcome, Status, Trailer};
+use crate::session::throttle::Rate;
 use crate::session::view::{Standing, View, ViewMember};
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::{Frame, Rank};
@@ -127,6 +128,12 @@ impl Running {
     /// stranger.
     pub(super) fn heard_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
         self.view.rank_of(nonce, from).map(|rank| self.members.hear(now, rank)).is_some()
+    }
+
+    /// How much each host may send from now on; the members are told with a new view.
+    pub(super) fn set_rate(&mut self, now: Instant, rate: Rate, endpoint: &mut RootEndpoint) {
+        (self.view.rate, self.changed) = (Some(rate), true);
+        self.follow_up(now, endpoint);
     }
 
     /// A member's process has ended, says it or who watches it.

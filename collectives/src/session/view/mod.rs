@@ -9,6 +9,7 @@ pub(super) use assembler::Assembler;
 pub(super) use tree::Tree;
 
 use super::message::{ContentKind, Digest, ViewPart};
+use super::throttle::Rate;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::route::{via_from_wire, via_to_wire};
 use ethbcast_planning::plan::{Plan, Via};
@@ -86,6 +87,8 @@ pub struct View {
     pub selective: bool,
     /// The members, by rank.
     pub members: Vec<ViewMember>,
+    /// How much each of them may send, if there is a limit.
+    pub rate: Option<Rate>,
 }
 
 /// The most frames that a view can say are pushed.
@@ -118,6 +121,7 @@ impl View {
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(parent.0).u16(member.order);
             out.u8(member.standing as u8).name(&member.host);
         }
+        self.rate.map(|rate| out.u64(rate.bits_per_second()));
         out.into_bytes()
     }
 
@@ -129,10 +133,22 @@ impl View {
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
         let (content, selective, count) = (ContentKind::read(&mut from)?, from.u8()? != 0, from.u16()?);
         let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<ViewMember>>>()?;
+        let rate = if from.rest().is_empty() { None } else { Some(Rate::new(from.u64()?)?) };
         let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
         let push_frames = strict.checked_sub(1).filter(|&frames| frames > 0);
-        let view =
-            View { epoch, via, segment_frames, policy, push_frames, payload_bytes, size, content, selective, members };
+        let view = View {
+            epoch,
+            via,
+            segment_frames,
+            policy,
+            push_frames,
+            payload_bytes,
+            size,
+            content,
+            selective,
+            members,
+            rate,
+        };
         (view.is_rooted_at_zero() && (size.is_some() || !selective)).then_some(view)
     }
 

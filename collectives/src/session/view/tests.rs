@@ -24,6 +24,7 @@ pub(in crate::session) fn chain(count: u16) -> View {
         content: ContentKind::Tree,
         selective: false,
         members: (0..count).map(member).collect(),
+        rate: None,
     }
 }
 

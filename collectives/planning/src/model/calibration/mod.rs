@@ -6,6 +6,7 @@
 
 mod file;
 mod hosts;
+mod limit;
 mod processing;
 
 pub use hosts::HostCost;

@@ -1,0 +1,43 @@
+//! What a network costs hosts that may send no more than so much.
+
+use super::{Calibration, HEADER_BYTES, MOST_BURST_NS, Point, SHORTEST_FRAME_BYTES};
+
+impl Calibration {
+    /// The same for hosts that limit what they send to so many bits per second, Ethernet headers counted, in frames of
+    /// `frame_payload_bytes` at most; after a pause `burst_ns` worth of it leaves at once. A limit above the link's rate
+    /// changes nothing.
+    ///
+    /// # Panics
+    /// If the rate or the payload of a frame is zero.
+    pub fn limited_to(self, rate_bits_per_second: u64, frame_payload_bytes: u64, burst_ns: u64) -> Calibration {
+        assert!(rate_bits_per_second > 0 && frame_payload_bytes > 0, "a limit lets something pass");
+        let takes = |bytes: u64| {
+            let frames = bytes.div_ceil(frame_payload_bytes).max(1);
+            let wire_bytes = (bytes + frames * HEADER_BYTES).max(SHORTEST_FRAME_BYTES);
+            let nanoseconds = u128::from(wire_bytes) * 8 * 1_000_000_000 / u128::from(rate_bits_per_second);
+            u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+        };
+        let binds = takes(frame_payload_bytes) as f64 > self.gap_ns(frame_payload_bytes);
+        let points = self.points.iter().map(|point| Point { gap_ns: point.gap_ns.max(takes(point.bytes)), ..*point });
+        let points = points.collect();
+        let burst_ns = if binds { burst_ns.min(MOST_BURST_NS) } else { self.burst_ns };
+        Calibration { points, burst_ns, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lower_of_link_and_limit_is_what_a_message_takes() {
+        let link = Calibration::assumed(1_000_000_000, 1468);
+        let frame_ns = |rate: u64| 1514 * 8 * 1_000_000_000 / rate;
+        let half = link.clone().limited_to(500_000_000, 1468, 8_000_000);
+        assert_eq!(half.gap_ns(1468) as u64, frame_ns(500_000_000));
+        assert_eq!(half.gap_ns(1468 * 1024) as u64, 1024 * frame_ns(500_000_000));
+        assert_eq!((half.burst_ns(), half.latency_ns(1468)), (8_000_000, link.latency_ns(1468)));
+        let above = link.clone().limited_to(2_000_000_000, 1468, 8_000_000);
+        assert_eq!(above, link);
+    }
+}

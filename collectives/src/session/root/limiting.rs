@@ -1,0 +1,24 @@
+//! How much each host of the session may send.
+
+use super::{Phase, Root};
+use crate::session::throttle::Rate;
+use ethbcast_transport::Instant;
+
+impl Root {
+    /// How much each host may send, if there is a limit.
+    pub fn rate(&self) -> Option<Rate> {
+        self.endpoint.config().rate
+    }
+
+    /// Sets another limit: for this host at once, for the members as soon as they have the view that says so.
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) {
+        if self.rate() == Some(rate) {
+            return;
+        }
+        self.endpoint.config_mut().rate = Some(rate);
+        self.endpoint.throttle_mut().set(Some(rate));
+        if let Phase::Running(running) = &mut self.phase {
+            running.set_rate(now, rate, &mut self.endpoint);
+        }
+    }
+}

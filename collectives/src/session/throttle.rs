@@ -1,0 +1,243 @@
+//! How fast a host may send where its session has a limit: a bucket of tokens.
+//!
+//! What leaves the host is paid for at the limit's rate: every frame, as the kernel counts it. Data waits until all that
+//! left before is paid; acknowledgements and control messages, which others wait for, go at once, and what follows pays
+//! for them. A host that had nothing to send, or no processor, may make up for [`DEPTH`] of it, so that within any
+//! second no more leaves than 1 % above the limit.
+
+use ethbcast_transport::{Deadline, Instant, Timer};
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// The lowest limit, in bits per second: below, signs of life and views would have it for themselves.
+const LOWEST_BITS_PER_SECOND: u64 = 1_000_000;
+
+/// What may be made up for: so much of the limit leaves at once after a pause.
+pub(super) const DEPTH: Duration = Duration::from_millis(8);
+
+/// Who waits for the limit comes back so much later than it could, and sends several frames then: a wake-up costs as
+/// much as a handful. The depth makes up for it.
+const TOGETHER: Duration = Duration::from_micros(200);
+
+/// What is due and cannot be sent is looked at again after so long.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The shortest frame on the Ethernet, without its check sum: shorter ones are padded.
+const SHORTEST_FRAME_BYTES: usize = 60;
+
+/// How much each host of a session may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(NonZeroU64);
+
+impl Rate {
+    /// The lowest there is: 1 Mbit/s.
+    pub const LOWEST: Rate = Rate(NonZeroU64::new(LOWEST_BITS_PER_SECOND).unwrap());
+
+    /// So many bits per second, Ethernet headers included, preamble, check sequence and gap not; none below the lowest.
+    pub const fn new(bits_per_second: u64) -> Option<Rate> {
+        match NonZeroU64::new(bits_per_second) {
+            Some(rate) if bits_per_second >= LOWEST_BITS_PER_SECOND => Some(Rate(rate)),
+            _ => None,
+        }
+    }
+
+    /// Bits per second.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0.get()
+    }
+
+    /// How long so many bytes of frames take.
+    pub(super) fn time_of(self, bytes: u64) -> Duration {
+        let nanos = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(self.bits_per_second());
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a host has sent, and when it may send data again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Throttle {
+    rate: Option<Rate>,
+    /// When all that has left is paid for.
+    paid_at: Instant,
+    /// What of a nanosecond is to be paid beyond that, in parts of which the rate makes a second.
+    rest: u64,
+    /// Whether data was held back when it was asked for last.
+    refused: bool,
+    /// Until when all timers have been handled.
+    handled: Instant,
+}
+
+impl Throttle {
+    /// Holds back what goes beyond this rate from now on; nothing without one.
+    pub(super) fn set(&mut self, rate: Option<Rate>) {
+        if self.rate != rate {
+            (self.rate, self.rest) = (rate, 0);
+        }
+    }
+
+    /// Whether data may leave. If not, [`deadline`](Throttle::deadline) says when to ask again.
+    pub(super) fn admits(&mut self, now: Instant) -> bool {
+        self.refused = self.rate.is_some() && self.paid_at > now;
+        !self.refused
+    }
+
+    /// A frame has left, whatever it was.
+    pub(super) fn spend(&mut self, now: Instant, frame_bytes: usize) {
+        let Some(rate) = self.rate else { return };
+        let earliest = now - DEPTH;
+        if self.paid_at < earliest {
+            (self.paid_at, self.rest) = (earliest, 0);
+        }
+        let bits = frame_bytes.max(SHORTEST_FRAME_BYTES) as u128 * 8;
+        let (cost, rate) = (bits * 1_000_000_000 + u128::from(self.rest), u128::from(rate.bits_per_second()));
+        self.paid_at += Duration::from_nanos((cost / rate) as u64);
+        self.rest = (cost % rate) as u64;
+    }
+
+    /// Time has passed, and all timers that were due have been handled.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.handled = now;
+        self.refused &= self.leave_at() > now;
+    }
+
+    /// When the machine is to be called, whose own next deadline is `own`. What was due, has been handled and stays can
+    /// only wait for the limit.
+    pub(super) fn deadline(&self, own: Option<Deadline>) -> Option<Deadline> {
+        if !self.refused {
+            return own;
+        }
+        let own = own.map(|own| Deadline { at: if own.at > self.handled { own.at } else { self.handled + LOOK }, ..own });
+        own.into_iter().chain([Deadline { at: self.leave_at(), why: Timer::PACE }]).min()
+    }
+
+    /// When data that was held back is to be asked for again.
+    fn leave_at(&self) -> Instant {
+        self.paid_at + TOGETHER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND_NANOS: u64 = 1_000_000_000;
+
+    /// A host that is polled at moments of its own, and what it sent when: data whenever it may, control frames as they
+    /// come.
+    struct Host {
+        throttle: Throttle,
+        now: Instant,
+        sent: Vec<(Instant, usize)>,
+    }
+
+    impl Host {
+        fn at(rate: u64) -> Host {
+            let mut throttle = Throttle::default();
+            throttle.set(Rate::new(rate));
+            Host { throttle, now: Instant::from_nanos(5 * SECOND_NANOS), sent: Vec::new() }
+        }
+
+        /// Sends all it may, for as long as the driver lets it.
+        fn poll(&mut self, frame_bytes: usize, most: usize) {
+            self.throttle.handle_timeout(self.now);
+            for _ in 0..most {
+                if !self.throttle.admits(self.now) {
+                    break;
+                }
+                self.send(frame_bytes);
+            }
+        }
+
+        fn send(&mut self, frame_bytes: usize) {
+            self.throttle.spend(self.now, frame_bytes);
+            self.sent.push((self.now, frame_bytes.max(SHORTEST_FRAME_BYTES)));
+        }
+
+        /// Sleeps until the throttle's deadline, and `late` beyond.
+        fn sleep(&mut self, late: Duration) {
+            let deadline = self.throttle.deadline(None).expect("data waits");
+            self.now = self.now.max(deadline.at) + late;
+        }
+
+        /// The most and the fewest bits that left within any second but the last.
+        fn bits_of_any_second(&self) -> (u64, u64) {
+            let end = self.now - Duration::from_secs(1);
+            let mut to = 0;
+            let mut within = 0;
+            let mut found = Vec::new();
+            for (from, &(begin, bytes)) in self.sent.iter().enumerate() {
+                while to < self.sent.len() && self.sent[to].0 < begin + Duration::from_secs(1) {
+                    within += self.sent[to].1 as u64 * 8;
+                    to += 1;
+                }
+                // The fewest are those of a second that begins just behind a burst.
+                if begin <= end && (from == 0 || self.sent[from - 1].0 < begin) {
+                    found.push(within);
+                }
+                within -= bytes as u64 * 8;
+            }
+            (found.iter().copied().max().unwrap_or(0), found.iter().copied().min().unwrap_or(0))
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn whoever_always_has_data_sends_the_limit_in_any_second_to_one_percent(
+            rate in prop::sample::select(vec![1_000_003_u64, 10_000_000, 99_999_989, 400_000_000, 2_500_000_000]),
+            frame_bytes in prop::sample::select(vec![84_usize, 346, 1514, 9014]),
+            // The sleeper comes late, now and then by more than the limit makes up for one frame.
+            lateness in prop::collection::vec(0_u64..6_000_000, 1..40),
+            control in prop::collection::vec(20_usize..200, 0..20),
+        ) {
+            let mut host = Host::at(rate);
+            let mut turn = 0;
+            while host.now < Instant::from_nanos(7 * SECOND_NANOS + SECOND_NANOS / 2) {
+                host.poll(frame_bytes, usize::MAX);
+                if let Some(&bytes) = control.get(turn) {
+                    host.send(bytes);
+                }
+                host.sleep(Duration::from_nanos(lateness[turn % lateness.len()]));
+                turn += 1;
+            }
+            let (most, fewest) = host.bits_of_any_second();
+            let frame_bits = frame_bytes as u64 * 8;
+            let control_bits: u64 = control.iter().map(|&bytes| bytes.max(SHORTEST_FRAME_BYTES) as u64 * 8).sum();
+            prop_assert!(most <= rate + rate / 100 + frame_bits + control_bits, "{most} of {rate}");
+            prop_assert!(fewest + frame_bits * 2 >= rate - rate / 100 - rate * 6 / 1000, "{fewest} of {rate}");
+        }
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_held_back_and_no_timer_is_set() {
+        let mut throttle = Throttle::default();
+        (0..1000).for_each(|_| throttle.spend(Instant::START, 1514));
+        assert!(throttle.admits(Instant::START));
+        assert_eq!(throttle.deadline(None), None);
+    }
+
+    #[test]
+    fn odd_rates_lose_nothing_to_rounding() {
+        // 3 Tbit/s: a frame takes 4.04 ns.
+        let mut host = Host::at(3_000_000_000_000);
+        host.poll(1514, 1);
+        let begin = host.throttle.paid_at;
+        (0..1_000_000).for_each(|_| host.send(1514));
+        let took = host.throttle.paid_at.since(begin).as_nanos();
+        assert_eq!(took, 1514 * 8 * 1_000_000 / 3000);
+    }
+
+    #[test]
+    fn what_is_due_and_stays_waits_with_the_data_and_what_comes_later_does_not() {
+        let mut host = Host::at(1_000_000);
+        host.poll(1514, usize::MAX);
+        let leave = host.throttle.paid_at + TOGETHER;
+        let own = |at| Some(Deadline { at, why: Timer::HEARTBEAT });
+        assert_eq!(host.throttle.deadline(own(host.now)).map(|next| next.at), Some(leave.min(host.now + LOOK)));
+        let soon = host.now + Duration::from_micros(1);
+        assert_eq!(host.throttle.deadline(own(soon)), own(soon));
+        host.throttle.handle_timeout(leave);
+        assert_eq!(host.throttle.deadline(None), None, "it is polled now");
+    }
+}

@@ -1,0 +1,189 @@
+//! A limit to what each host sends: in every second the root and every relay stay within 1 % of it, whatever is lost, and
+//! with it set anew while the session runs.
+
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::{Outcome, Rate};
+use ethbcast_planning::plan::Via;
+use ethbcast_tests::session::{Case, Host, hosts, run, star, turn};
+use ethbcast_transport::sim::{Delivery, Departure, Fate, Faults, Network, RandomFaults, Sending, Simulation};
+use ethbcast_transport::Instant;
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+
+const LINK_BITS_PER_SECOND: u64 = 100_000_000;
+const RATE_BITS_PER_SECOND: u64 = 40_000_000;
+const SECOND: Duration = Duration::from_secs(1);
+/// A frame and what the control messages of a second are at most, in bits.
+const BOUNDARY_BITS: u64 = 1514 * 8 * 2;
+
+/// What left which host when, in bytes as the kernel counts them.
+#[derive(Clone, Default)]
+struct Meter(Rc<RefCell<Vec<(usize, Instant, usize)>>>);
+
+impl Meter {
+    /// What left a host from each of its frames on within a second, of those seconds that lie in a stretch of time.
+    fn seconds(&self, host: usize, within: &Range<Instant>) -> Vec<u64> {
+        let log = self.0.borrow();
+        let own: Vec<_> = log.iter().filter(|(from, ..)| *from == host).collect();
+        let whole = |begin: Instant| within.start <= begin && begin + SECOND <= within.end;
+        let bits = |begin: Instant| {
+            let from = own.partition_point(|(_, at, _)| *at < begin);
+            let to = own.partition_point(|(_, at, _)| *at < begin + SECOND);
+            own[from..to].iter().map(|(.., bytes)| *bytes as u64 * 8).sum()
+        };
+        own.iter().map(|(_, at, _)| *at).filter(|&at| whole(at)).step_by(7).map(bits).collect()
+    }
+
+    /// When a host sent its first and its last full frame.
+    fn bulk(&self, host: usize) -> Range<Instant> {
+        let log = self.0.borrow();
+        let mut full = log.iter().filter(|(from, _, bytes)| *from == host && *bytes > 1000).map(|(_, at, _)| *at);
+        let first = full.next().expect("a host that sends");
+        first..full.next_back().unwrap_or(first)
+    }
+}
+
+struct Metered {
+    faults: RandomFaults,
+    meter: Meter,
+}
+
+impl Faults for Metered {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        self.faults.fate(delivery)
+    }
+
+    fn sending(&mut self, departure: &Departure<'_>) -> Sending {
+        let length = departure.frame.len();
+        self.meter.0.borrow_mut().push((departure.from, departure.at, length));
+        Sending::Taken
+    }
+}
+
+fn limited(via: Via, receivers: usize, seconds: f64) -> Case {
+    let bytes = (RATE_BITS_PER_SECOND as f64 * seconds / 8.0) as usize;
+    let rate = Rate::new(RATE_BITS_PER_SECOND);
+    Case { mtu_bytes: 1500, rate, ..Case::new(via, receivers, bytes) }.with_feed(1024)
+}
+
+/// Plays it, and lets the root set another limit at a moment; how long it took beside what left whom.
+fn play(case: &Case, network: &Network, loss: f64, change: Option<(Duration, Rate)>) -> (Duration, Meter) {
+    let meter = Meter::default();
+    let faults = Metered { faults: RandomFaults::new(7).loss(loss), meter: meter.clone() };
+    let mut simulation = Simulation::new(network, hosts(case, 7), faults);
+    simulation.set_event_limit(20_000_000);
+    let replay = format!("{} to {} at {loss}", case.via, case.receivers);
+    run(&mut simulation, Duration::from_secs(60), &replay, |host: &mut Host, now| {
+        let again = turn(host, now);
+        if let (Participant::Root(root, _), Some((at, rate))) = (host, change) {
+            if now >= Instant::START + at {
+                root.set_rate(now, rate);
+            } else {
+                return again.into_iter().chain([Instant::START + at]).min();
+            }
+        }
+        again
+    });
+    let Participant::Root(root, _) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+    assert!(root.reports().all(|report| report.outcome == Outcome::Delivered), "{replay}");
+    (root.took(), meter)
+}
+
+/// The most and the least that a host sent in any second of its bulk.
+fn extremes(meter: &Meter, host: usize) -> (u64, u64) {
+    let seconds = meter.seconds(host, &meter.bulk(host));
+    assert!(!seconds.is_empty(), "host {host} sends for a second");
+    (seconds.iter().copied().max().unwrap_or(0), seconds.iter().copied().min().unwrap_or(0))
+}
+
+fn assert_within(meter: &Meter, host: usize, what: &str) {
+    let (most, least) = extremes(meter, host);
+    println!("{what}: host {host} sent {least} to {most} bit in a second");
+    { let bulk = meter.bulk(host); let log = meter.0.borrow(); let mut t = bulk.start; while t < bulk.end { let n: u64 = log.iter().filter(|(h,a,_)| *h==host && *a>=t && *a < t+Duration::from_millis(50)).map(|x| x.2 as u64*8).sum(); print!("{} ", n/1000); t += Duration::from_millis(50);} println!(" from {:?} to {:?}", bulk.start, bulk.end);}
+    let tolerated = RATE_BITS_PER_SECOND / 100 + BOUNDARY_BITS;
+    assert!(most <= RATE_BITS_PER_SECOND + tolerated, "{what}: host {host} sent {most} bit in a second");
+    assert!(least + tolerated >= RATE_BITS_PER_SECOND, "{what}: host {host} sent {least} bit in a second");
+}
+
+#[test]
+fn root_and_relays_of_a_chain_and_the_root_of_a_cast_send_the_limit_in_every_second() {
+    for (via, senders) in [(Via::Chain, 0..4), (Via::Cast, 0..1), (Via::Kary(3), 0..1)] {
+        let case = limited(via, 4, 2.5);
+        let (_, meter) = play(&case, &star(&case, LINK_BITS_PER_SECOND), 0.0, None);
+        senders.for_each(|host| assert_within(&meter, host, &via.to_string()));
+    }
+}
+
+#[test]
+fn repairs_and_several_children_do_not_lift_anybody_above_the_limit() {
+    for (via, loss) in [(Via::Chain, 0.02), (Via::Cast, 0.02), (Via::Binomial, 0.01), (Via::Kary(2), 0.02)] {
+        let case = limited(via, 7, 2.0);
+        let (_, meter) = play(&case, &star(&case, LINK_BITS_PER_SECOND), loss, None);
+        let everywhere = Instant::START..Instant::from_nanos(u64::MAX);
+        for host in 0..=case.receivers {
+            let most = meter.seconds(host, &everywhere).into_iter().max().unwrap_or(0);
+            assert!(
+                most <= RATE_BITS_PER_SECOND + RATE_BITS_PER_SECOND / 100 + BOUNDARY_BITS,
+                "{via}: host {host} sent {most} bit in a second"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_relay_that_stood_still_does_not_catch_up_faster() {
+    let case = limited(Via::Chain, 4, 3.0);
+    let meter = Meter::default();
+    let faults = Metered { faults: RandomFaults::new(7), meter: meter.clone() };
+    let network = star(&case, LINK_BITS_PER_SECOND);
+    let mut simulation = Simulation::new(&network, hosts(&case, 7), faults);
+    simulation.pause(2, Instant::START + Duration::from_millis(1000));
+    simulation.resume(2, Instant::START + Duration::from_millis(1500));
+    run(&mut simulation, Duration::from_secs(60), "a pause", turn);
+    let everywhere = Instant::START..Instant::from_nanos(u64::MAX);
+    for host in 0..4 {
+        let most = meter.seconds(host, &everywhere).into_iter().max().expect("it sends");
+        assert!(most <= RATE_BITS_PER_SECOND + RATE_BITS_PER_SECOND / 100 + BOUNDARY_BITS, "host {host}: {most} bit");
+    }
+}
+
+#[test]
+fn another_limit_holds_everywhere_from_the_moment_it_is_told() {
+    let slower = Rate::new(RATE_BITS_PER_SECOND / 2).expect("above the lowest");
+    let at = Duration::from_millis(1500);
+    for via in [Via::Chain, Via::Cast] {
+        let case = limited(via, 3, 2.5);
+        let (_, meter) = play(&case, &star(&case, LINK_BITS_PER_SECOND), 0.0, Some((at, slower)));
+        // A relay has the view a period of it later, and what lies in its feed then.
+        let begin = Instant::START + at + Duration::from_millis(100);
+        for host in 0..if via == Via::Chain { 3 } else { 1 } {
+            let seconds = meter.seconds(host, &(begin..meter.bulk(host).end));
+            let (most, least) = (seconds.iter().max().expect("some"), seconds.iter().min().expect("some"));
+            let tolerated = slower.bits_per_second() / 100 + BOUNDARY_BITS;
+            assert!(most.abs_diff(slower.bits_per_second()) <= tolerated, "{via}: host {host}: {most}");
+            assert!(least.abs_diff(slower.bits_per_second()) <= tolerated, "{via}: host {host}: {least}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_above_the_link_changes_nothing_and_the_prediction_knows_one_below() {
+    let below = limited(Via::Chain, 3, 1.0);
+    let free = Case { rate: None, ..below.clone() };
+    let above = Case { rate: Rate::new(10 * LINK_BITS_PER_SECOND), ..below.clone() };
+    let took = |case: &Case| play(case, &star(case, LINK_BITS_PER_SECOND), 0.0, None).0;
+    assert_eq!(took(&above), took(&free));
+    let ratio = took(&below).as_secs_f64() / took(&free).as_secs_f64();
+    assert!((2.4..2.6).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn the_probe_before_the_start_keeps_to_the_limit_too() {
+    let case = Case { auto: true, ..limited(Via::Chain, 7, 2.0) };
+    let (_, meter) = play(&case, &star(&case, LINK_BITS_PER_SECOND), 0.0, None);
+    let everywhere = Instant::START..Instant::from_nanos(u64::MAX);
+    let most = meter.seconds(0, &everywhere).into_iter().max().expect("it sends");
+    assert!(most <= RATE_BITS_PER_SECOND + RATE_BITS_PER_SECOND / 100 + BOUNDARY_BITS, "{most} bit");
+}
