@@ -15,6 +15,16 @@ pub struct Interrupt {
     watched: Arc<AtomicBool>,
 }
 
+/// Blocks these signals in this thread and all it starts from now on.
+///
+/// # Errors
+/// If the kernel refuses the signal mask.
+pub fn block(signals: &[Signal]) -> std::io::Result<()> {
+    let mut blocked = SigSet::empty();
+    signals.iter().for_each(|&signal| blocked.add(signal));
+    Ok(blocked.thread_block()?)
+}
+
 /// Blocks these signals in this thread and all it starts from now on, and has `tell` called for each that comes.
 ///
 /// # Errors

@@ -69,7 +69,7 @@ local NUMBERS = {
     "bytes", "came_bytes", "child", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
     "free_bytes", "from", "held_us", "joined", "last_ns", "late_ns", "limit", "megabits", "members", "message", "message_bytes",
     "moved", "mtu", "number", "of_stream", "offset", "over", "part", "parts", "payload", "preset", "pushed_bytes",
-    "ranks", "repeats", "room_bytes", "room_messages", "seconds_ago",
+    "ranks", "rate", "repeats", "room_bytes", "room_messages", "seconds_ago",
     "segment", "selective", "set_bytes", "size", "spread_ms", "stretch", "tag",
     "to", "told", "unfit", "waits_for", "worked_ns",
 }
@@ -318,6 +318,9 @@ local function view(from)
             .. (parent ~= NONE and ("<" .. parent) or "") .. standing
     end
     from:say("tree", from.tvb(begin), table.concat(list, ", "))
+    if from.left > 0 then
+        from:number("rate", 8)
+    end
 end
 
 -- Parts of views that came in frames before this one, by digest; and what they were together, by frame.

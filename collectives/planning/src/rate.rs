@@ -9,16 +9,15 @@ pub const HIGHEST_RATE_BITS_PER_SECOND: u64 = 1_000_000_000_000;
 /// The units, largest first, in bits per second; decimal, as everywhere in networking.
 const UNITS: [(&str, u64); 4] = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 
-/// Reads a rate like `100mbit`, `2.5gbit`, `64kbit` or `1000000`; the result is in bits per second.
+/// Reads a rate like `100mbit`, `2.5gbit`, `900m` or `1000000`, or `50MB/s` in bytes; the result is in bits per second.
 ///
 /// # Errors
 /// A sentence that says how rates are written, for what is no number, has an unknown unit, or lies outside
 /// [`LOWEST_RATE_BITS_PER_SECOND`] to [`HIGHEST_RATE_BITS_PER_SECOND`].
 pub fn parse_rate(text: &str) -> Result<u64, String> {
-    let lower = text.trim().to_ascii_lowercase();
-    parse_exactly(&lower)
+    parse_exactly(text.trim())
         .filter(|rate| (LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(rate))
-        .ok_or_else(|| format!("`{text}` is no rate; write a number with its unit, such as 100mbit, 2.5gbit or 10gbit"))
+        .ok_or_else(|| format!("`{text}` is no rate; write a number with its unit, such as 100mbit, 2.5gbit or 50MB/s"))
 }
 
 /// Writes a rate in the largest unit that needs no fraction, such that [`parse_rate`] reads it back.
@@ -31,11 +30,9 @@ pub fn format_rate(rate_bits_per_second: u64) -> String {
 }
 
 /// Reads digits, an optional fraction and an optional unit, without floating point.
-fn parse_exactly(lower: &str) -> Option<u64> {
-    let (number, scale) = UNITS
-        .into_iter()
-        .find_map(|(unit, scale)| Some((lower.strip_suffix(unit)?.trim_end(), scale)))
-        .unwrap_or((lower, 1));
+fn parse_exactly(text: &str) -> Option<u64> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (number, scale) = (&text[..end], unit(text[end..].trim_start())?);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_digits(whole) || !is_digits(fraction) || fraction.len() > 9 {
@@ -44,6 +41,20 @@ fn parse_exactly(lower: &str) -> Option<u64> {
     let fraction_scale = 10_u64.pow(fraction.len() as u32);
     let fraction_bits = fraction.parse::<u64>().ok()?.checked_mul(scale)? / fraction_scale;
     whole.parse::<u64>().ok()?.checked_mul(scale)?.checked_add(fraction_bits)
+}
+
+/// How many bits per second a unit is. A capital B is a byte; `mbps` is none, as `tc` counts bytes by it and others
+/// bits.
+fn unit(text: &str) -> Option<u64> {
+    let power = text.chars().next().and_then(|letter| "kmg".find(letter.to_ascii_lowercase()));
+    let (power, rest) = power.map_or((0, text), |at| (at as u32 + 1, &text[1..]));
+    match rest {
+        "B/s" => Some(8 * 1000_u64.pow(power)),
+        "iB/s" if power > 0 => Some(8 * 1024_u64.pow(power)),
+        "" | "b/s" => Some(1000_u64.pow(power)),
+        bit if bit.eq_ignore_ascii_case("bit") || bit.eq_ignore_ascii_case("bit/s") => Some(1000_u64.pow(power)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -61,6 +72,14 @@ mod tests {
             ("1000000", 1_000_000),
             ("1000000bit", 1_000_000),
             ("1000gbit", HIGHEST_RATE_BITS_PER_SECOND),
+            ("900m", 900_000_000),
+            ("1G", 1_000_000_000),
+            ("100 Mbit/s", 100_000_000),
+            ("100Mb/s", 100_000_000),
+            ("50MB/s", 400_000_000),
+            ("1.5 GB/s", 12_000_000_000),
+            ("64MiB/s", 8 << 26),
+            ("8000B/s", 64_000),
         ] {
             assert_eq!(parse_rate(text).expect(text), expected, "{text}");
         }
@@ -68,9 +87,10 @@ mod tests {
 
     #[test]
     fn a_rate_that_cannot_be_meant_is_refused_by_its_own_spelling() {
-        for text in
-            ["", "mbit", "fast", "-1mbit", "+1mbit", "1e9", "1.mbit", ".5gbit", "1..5mbit", "10mbps", "0", "63kbit"]
-        {
+        for text in [
+            "", "mbit", "fast", "-1mbit", "+1mbit", "1e9", "1.mbit", ".5gbit", "1..5mbit", "10mbps", "10MBps", "5iB/s",
+            "5mB", "7t", "3 m bit", "0", "63kbit",
+        ] {
             let error = parse_rate(text).expect_err(text);
             assert!(error.contains(&format!("`{text}`")) && error.contains("100mbit"), "{error}");
         }

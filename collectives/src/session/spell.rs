@@ -4,6 +4,7 @@ use super::message::{
     Challenge, ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Trailer,
     Verdict, ViewPart,
 };
+use super::throttle::Rate;
 use super::view::{Assembler, View};
 use super::{Standing, kind};
 use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Rank, Spelled};
@@ -172,7 +173,8 @@ fn whole(view: &View) -> Fields {
     let fields = Fields::default().text("via", view.via).number("segment", view.segment_frames);
     let fields = fields.number("payload", view.payload_bytes).perhaps("size", view.size);
     let fields = fields.and(content(view.content)).number("selective", view.selective);
-    fields.number("members", view.members.len() as u64).text("tree", members.join(", "))
+    let fields = fields.number("members", view.members.len() as u64).text("tree", members.join(", "));
+    fields.perhaps("rate", view.rate.map(Rate::bits_per_second))
 }
 
 fn verdict(verdict: &Verdict) -> Fields {

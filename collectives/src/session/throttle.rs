@@ -1,8 +1,8 @@
 //! How fast a host may send where its session has a limit: a bucket of tokens.
 //!
-//! What leaves the host is paid for at the limit's rate: every frame, as the kernel counts it. Data waits until all that
-//! left before is paid; acknowledgements and control messages, which others wait for, go at once, and what follows pays
-//! for them. A host that had nothing to send, or no processor, may make up for [`DEPTH`] of it, so that within any
+//! What leaves the host is paid for at the limit's rate: every frame, as the kernel counts it. Data waits until all
+//! that left before is paid; acknowledgements and control messages, which others wait for, go at once, and what follows
+//! pays for them. A host that had nothing to send, or no processor, may make up for [`DEPTH`] of it, so that within any
 //! second no more leaves than 1 % above the limit.
 
 use ethbcast_transport::{Deadline, Instant, Timer};
@@ -106,7 +106,8 @@ impl Throttle {
         if !self.refused {
             return own;
         }
-        let own = own.map(|own| Deadline { at: if own.at > self.handled { own.at } else { self.handled + LOOK }, ..own });
+        let own =
+            own.map(|own| Deadline { at: if own.at > self.handled { own.at } else { self.handled + LOOK }, ..own });
         own.into_iter().chain([Deadline { at: self.leave_at(), why: Timer::PACE }]).min()
     }
 

@@ -124,6 +124,7 @@ fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
         content: ContentKind::Stream,
         selective: false,
         members: (0..=MEMBERS).map(member).collect(),
+        rate: None,
     };
     let mut views = vec![(Nothing, view.clone()), (Nothing, View { epoch: u32::MAX, ..view.clone() })];
     views.push((Nothing, View { via: Via::ScatterAllgather, segment_frames: u32::MAX, ..view.clone() }));

@@ -27,6 +27,7 @@ pub use cp::CpArgs;
 pub use doctor::{DoctorArgs, ExplainArgs};
 pub use dump::DumpArgs;
 use ethbcast_collectives::Preset;
+use ethbcast_collectives::session::Rate;
 use ethbcast_transport::wire::EtherType;
 pub use hosts::HostsArgs;
 pub use lab::{CableArgs, LabArgs, LabCommand};
@@ -200,6 +201,11 @@ pub struct SendArgs {
     /// The cluster's switches and hosts; without it all hosts are taken to be on one switch.
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,
+    /// Let no host send more than this, neither this one nor those that hand on: 400mbit, 1gbit, 50MB/s; 400m is
+    /// 400mbit. All frames count, with their Ethernet headers. SIGUSR1 raises it by a tenth while it runs, SIGUSR2
+    /// lowers it.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate: Option<Rate>,
     /// Send frames for this MTU instead of the interface's.
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<u32>,
@@ -336,6 +342,13 @@ fn presets() -> impl TypedValueParser<Value = Preset> {
 /// Reads how many receivers there are.
 fn receivers() -> impl TypedValueParser<Value = u16> {
     clap::value_parser!(u16).range(1..65535)
+}
+
+/// Reads how much a host may send.
+fn rate(text: &str) -> Result<Rate, String> {
+    let bits_per_second = ethbcast_planning::parse_rate(text)?;
+    Rate::new(bits_per_second)
+        .ok_or_else(|| format!("`{text}` is too little: signs of life need some, give at least 1mbit"))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

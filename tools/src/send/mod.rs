@@ -3,6 +3,7 @@
 mod audience;
 mod dry_run;
 mod last_run;
+mod rate;
 mod report;
 mod settings;
 mod source;
@@ -12,7 +13,7 @@ use crate::args::SendArgs;
 use crate::exit::{Code, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::Bar;
-use crate::session::{failure, open, watch};
+use crate::session::{failure, watch};
 use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
@@ -36,7 +37,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
         return report::say_nothing_missing(args.wire.json, args.wire.quiet);
     }
     let (mut options, bar) = Bar::show(settings.options.clone(), args.wire.quiet);
-    let (mut session, interrupt) = open(&args.wire.group, &options, GIVEN_UP)?;
+    let (mut session, interrupt) = rate::open(&args.wire.group, &options, &bar)?;
     settings.check_station(session.station())?;
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;

@@ -5,7 +5,7 @@ use crate::exit::report;
 use crate::report::{Circumstances, is_page, page_of, record};
 use crate::units;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{Damage, MemberReport, Options, Outcome, SendReport, Session, TurnedAway};
+use ethbcast_collectives::session::{Damage, MemberReport, Options, Outcome, Rate, SendReport, Session, TurnedAway};
 use ethbcast_planning::duration;
 use ethbcast_planning::plan::{CableLoad, CheckReport};
 use ethbcast_planning::topology::nodeset;
@@ -126,6 +126,7 @@ impl Report<'_> {
             "preset": self.preset.to_string(),
             "segment_bytes": self.sent.choice.as_ref().map(|choice| choice.segment_bytes),
             "predicted_seconds": self.predicted_seconds(),
+            "rate_limit_bits_per_second": self.sent.rate.map(Rate::bits_per_second),
             "reason": self.sent.choice.as_ref().map(|choice| choice.reason.as_str()),
             "surprise": self.surprise(),
             "contention": self.verdict.map(contention_json),

@@ -7,7 +7,7 @@ use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_ro
 use crate::session;
 use crate::topology_file::read_topology;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{Options, Route, Start, Station};
+use ethbcast_collectives::session::{Options, RateLimit, Route, Start, Station};
 use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
 use ethbcast_planning::plan::CheckReport;
 use ethbcast_planning::plan::file::Contention;
@@ -69,6 +69,7 @@ impl Settings {
         options.calibration = args.calibration.as_deref().map(calibration).transpose()?;
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
         options.mtu_bytes = args.mtu;
+        options.rate = args.rate.map(RateLimit::new);
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);
         options.start = args.start_rule.map(|_| Start::new());
         let last_run = LastRun::read(&args.resume)?;

@@ -79,9 +79,7 @@ fn say_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
         return fail(Code::Usage, text);
     }
     if let Some(names) = given(Meaning::Unlimited) {
-        say(format_args!(
-            "ethbcast: {names} is not obeyed: there is no rate limit yet; limit the port with tc or at the switch"
-        ));
+        say(format_args!("ethbcast: {names} is not obeyed: what there is of a rate limit is --max-bitrate"));
     }
     if let Some(names) = given(Meaning::Ignored) {
         say(format_args!("ethbcast: ignored, as raw Ethernet frames have no use for it: {names}"));

@@ -26,7 +26,7 @@ const UNUSED_BY_BOTH: [Unused; 4] = [
     ("print-uncompressed-position", Some('x'), true, &[]),
     ("stat-period", Some('z'), true, &["statistics-period"]),
 ];
-const UNUSED_BY_SENDER: [Unused; 22] = [
+const UNUSED_BY_SENDER: [Unused; 21] = [
     ("full-duplex", Some('d'), false, &[]),
     ("half-duplex", Some('c'), false, &[]),
     ("mcast-data-address", Some('m'), true, &["mcast_data_address", "mcast-address", "mcast_address"]),
@@ -42,7 +42,6 @@ const UNUSED_BY_SENDER: [Unused; 22] = [
     ("sendbuf", Some('s'), true, &[]),
     ("rehello-offset", Some('Y'), true, &[]),
     ("retries-until-drop", Some('R'), true, &["retriesUntilDrop"]),
-    ("max-bitrate", Some('r'), true, &["max_bitrate"]),
     ("rate-governor", Some('g'), true, &[]),
     ("autorate", Some('A'), false, &[]),
     ("async", Some('a'), false, &[]),
@@ -62,7 +61,7 @@ const UNUSED_BY_RECEIVER: [Unused; 5] = [
 pub fn meaning(name: &str) -> Meaning {
     let unused = UNUSED_BY_BOTH.iter().chain(&UNUSED_BY_SENDER).chain(&UNUSED_BY_RECEIVER);
     match name {
-        "max-bitrate" | "rate-governor" | "autorate" => Meaning::Unlimited,
+        "rate-governor" | "autorate" => Meaning::Unlimited,
         "async" | "daemon-mode" | "pid-file" | "kill" | "passive" => Meaning::Refused,
         _ if unused.into_iter().any(|(other, ..)| *other == name) => Meaning::Ignored,
         _ => Meaning::Same,
@@ -129,7 +128,7 @@ fn shared() -> [Arg; 7] {
     ]
 }
 
-fn of_sender() -> [Arg; 7] {
+fn of_sender() -> [Arg; 8] {
     [
         text("min-receivers", 'C', "Start as soon as so many have joined")
             .alias("min-clients")
@@ -139,6 +138,7 @@ fn of_sender() -> [Arg; 7] {
         seconds("start-timeout", "Give up if it has not started by then; 0: never").short('T'),
         text("autostart", 'S', "Start after so many times --rexmit-hello-interval").value_parser(value_parser!(u32)),
         text("rexmit-hello-interval", 'H', "Milliseconds; a second without it").value_parser(value_parser!(u32)),
+        text("max-bitrate", 'r', "Send no more than this, such as 900m").alias("max_bitrate"),
         switch("streaming", "Let receivers take part that come later: they get all of it").short('Z'),
     ]
 }

@@ -21,6 +21,9 @@ pub fn arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     let mut arguments = shared("send", matches)?;
     arguments.push(format!("--min-receivers={}", least(matches)).into());
     arguments.push(format!("--max-wait={}", seconds(matches, "start-timeout").unwrap_or(FOR_EVER)).into());
+    if let Some(rate) = matches.get_one::<String>("max-bitrate") {
+        arguments.push(format!("--rate={rate}").into());
+    }
     if matches.get_flag("streaming") {
         arguments.push("--late".into());
     }

@@ -18,6 +18,10 @@ fn what_clap_does_not_understand_is_a_usage_error() {
         (&["send", "--ether-type", "0800x", "file"], "hexadecimal"),
         (&["send", "--ether-type", "5ff", "file"], "not EtherTypes"),
         (&["send", "--preset", "strict", "file"], "paper"),
+        (&["send", "--rate", "fast", "file"], "100mbit"),
+        (&["send", "--rate", "400mbps", "file"], "50MB/s"),
+        (&["send", "--rate", "64kbit", "file"], "at least 1mbit"),
+        (&["send", "--rate=-5mbit", "file"], "100mbit"),
         (&["lab", "up"], "TOPOLOGY"),
         (&["lab", "exec", "n0"], "COMMAND"),
     ] {

@@ -14,6 +14,7 @@ mod presets;
 mod printing;
 mod probe;
 mod programs;
+mod rates;
 mod refusals;
 mod reports;
 mod routes;

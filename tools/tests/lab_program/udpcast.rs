@@ -164,7 +164,7 @@ fn sessions_of_different_ports_do_not_mix_and_what_cannot_be_obeyed_is_said_once
     };
     let receivers = [receive("n1", "9100"), receive("n2", "9102")];
     let send = |port: &str, file: &str| {
-        let limit = "--max-bitrate 10m --ttl 1 --fec 8x8";
+        let limit = "--max-bitrate 10m --autorate --ttl 1 --fec 8x8";
         shell(&site, "n0", &format!("exec udp-sender -i eth0 -k -C 1 -P {port} {limit} -f {file}"), &out, true)
     };
     let senders = [send("9100", "$SRC"), send("9102", "$SRC.2")].map(|run| run.end(LIMIT));
@@ -175,7 +175,7 @@ fn sessions_of_different_ports_do_not_mix_and_what_cannot_be_obeyed_is_said_once
     for sender in senders {
         sender.assert_code(0);
         let count = |words: &str| sender.stderr.lines().filter(|line| line.contains(words)).count();
-        assert_eq!((count("no rate limit"), count("ignored")), (1, 1), "{}", sender.stderr);
+        assert_eq!((count("--autorate is not obeyed"), count("ignored")), (1, 1), "{}", sender.stderr);
         assert!(sender.stderr.contains("--fec") && sender.stderr.contains("--ttl"), "{}", sender.stderr);
     }
     for (call, code, words) in [

@@ -16,8 +16,24 @@ pub struct Cancel {
 #[derive(Debug, Default)]
 struct CancelState {
     reason: OnceLock<String>,
-    /// The loops to wake; those of sessions that are over are gone.
-    wakers: Mutex<Vec<Weak<Waker>>>,
+    loops: Loops,
+}
+
+/// The loops to wake; those of sessions that are over are gone.
+#[derive(Debug, Default)]
+pub(super) struct Loops(Mutex<Vec<Weak<Waker>>>);
+
+impl Loops {
+    pub(super) fn wake(&self) {
+        self.0.lock().iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
+    }
+
+    /// From now on this loop is among them, for as long as it is there.
+    pub(super) fn watch(&self, waker: &Arc<Waker>) {
+        let mut wakers = self.0.lock();
+        wakers.retain(|waker| waker.strong_count() > 0);
+        wakers.push(Arc::downgrade(waker));
+    }
 }
 
 impl Cancel {
@@ -34,7 +50,7 @@ impl Cancel {
     /// The same; the receivers of a session that is being sent are told this sentence.
     pub fn cancel_because(&self, reason: &str) {
         self.shared.reason.get_or_init(|| reason.to_owned());
-        self.shared.wakers.lock().iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
+        self.shared.loops.wake();
     }
 
     /// Whether it was used.
@@ -48,9 +64,7 @@ impl Cancel {
 
     /// From now on a cancellation wakes this loop, for as long as it is there.
     pub(super) fn watch(&self, waker: &Arc<Waker>) {
-        let mut wakers = self.shared.wakers.lock();
-        wakers.retain(|waker| waker.strong_count() > 0);
-        wakers.push(Arc::downgrade(waker));
+        self.shared.loops.watch(waker);
     }
 }
 
@@ -92,7 +106,7 @@ mod tests {
         for _ in 0..3 {
             cancel.watch(&Arc::new(Waker::new().expect("a descriptor")));
         }
-        assert_eq!(cancel.shared.wakers.lock().len(), 1);
+        assert_eq!(cancel.shared.loops.0.lock().len(), 1);
         let clone = cancel.clone();
         std::thread::spawn(move || clone.cancel_because("enough")).join().expect("a thread");
         cancel.cancel();

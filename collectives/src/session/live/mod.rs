@@ -30,6 +30,7 @@ mod last_words;
 mod limited;
 mod options;
 mod progress;
+mod rate_limit;
 mod read_again;
 mod read_ahead;
 mod report;
@@ -46,6 +47,7 @@ pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use last_words::LastWords;
 pub use options::{Callback, Options};
 pub use progress::Progress;
+pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, Reader, read_ahead};
 pub use report::{ReceiveReport, SendReport};
@@ -172,6 +174,7 @@ impl Session {
         port.inherited = options.port_fd;
         port.also = options.about.as_ref().map(|_| census::address());
         options.start.iter().for_each(|start| start.watch(&waker));
+        options.rate.iter().for_each(|limit| limit.watch(&waker));
         let opening = Opening {
             interface: options.interface.as_deref(),
             host: options.host.as_deref(),
@@ -211,9 +214,8 @@ impl Session {
             if root.take_over(now) && !root.stop_waiting(now, TIMED_OUT) {
                 given_up.get_or_insert(Error::TimedOut);
             }
-            if options.start.as_ref().is_some_and(Start::is_now) {
-                root.start_now(now);
-            }
+            options.start.iter().filter(|start| start.is_now()).for_each(|_| root.start_now(now));
+            options.rate.iter().for_each(|limit| limit.apply(root, now));
             while let Some(event) = root.poll_event() {
                 teller.root_event(now, &event);
                 sending.handle_event(root, now, &event);
@@ -251,6 +253,7 @@ impl Session {
             aside: aside(&root),
             held_up_by: teller.held_up_by(&root),
             history: teller.take_history(),
+            rate: root.rate(),
         })
     }
 

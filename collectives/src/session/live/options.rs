@@ -1,6 +1,6 @@
 //! What a session is told.
 
-use super::{Cancel, Error, LastWords, Progress, Start, Usher, processors};
+use super::{Cancel, Error, LastWords, Progress, RateLimit, Start, Usher, processors};
 use crate::Preset;
 use crate::census::About;
 use crate::session::ledger::Form;
@@ -86,6 +86,8 @@ with_defaults! {
         pub late: bool = false,
         /// What becomes of a receiver that holds up the others.
         pub on_slow: OnSlow = OnSlow::Demote,
+        /// How much each host may send, the sender and receivers that hand on; without it, as much as its link takes.
+        pub rate: Option<RateLimit> = None,
         /// How long the whole may take; without it, as long as it takes.
         pub time_limit: Option<Duration> = None,
         /// Ends the session before its time.
@@ -164,6 +166,7 @@ impl Options {
             topology: self.topology.clone(),
             late: self.late,
             on_slow: self.on_slow,
+            rate: self.rate.as_ref().map(RateLimit::rate),
             timing: self.timing,
             tuning,
             ..RootConfig::new(station.clone(), session, &self.source)

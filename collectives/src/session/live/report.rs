@@ -2,7 +2,7 @@
 
 use super::{Error, History};
 use crate::session::application::{Receiving, Sink};
-use crate::session::{ControlStats, Damage, Done, End, MemberReport, Outcome, Receiver, Trailer, TurnedAway};
+use crate::session::{ControlStats, Damage, Done, End, MemberReport, Outcome, Rate, Receiver, Trailer, TurnedAway};
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::StreamStats;
@@ -43,6 +43,8 @@ pub struct SendReport {
     pub held_up_by: Option<String>,
     /// How far each receiver was, moment by moment.
     pub history: History,
+    /// How much each host might send at the end, if there was a limit.
+    pub rate: Option<Rate>,
 }
 
 impl SendReport {

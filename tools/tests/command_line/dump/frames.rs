@@ -2,8 +2,8 @@
 
 use ethbcast_collectives::census::{About, Answer, Busy, LastSession, Question, kind};
 use ethbcast_collectives::session::{
-    ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Piece, Refusal, Stage, Standing,
-    Status, Trailer, Verdict, View, ViewMember,
+    ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Piece, Rate, Refusal, Stage,
+    Standing, Status, Trailer, Verdict, View, ViewMember,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Policy;
@@ -240,7 +240,8 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
     ];
     // In three parts, the last one first; and once more in one.
     messages.extend(view(content).parts(100).collect::<Vec<_>>().into_iter().rev().map(Message::View));
-    messages.extend(view(ContentKind::Stream).parts(1468).map(Message::View));
+    let limited = View { rate: Rate::new(40_000_000), ..view(ContentKind::Stream) };
+    messages.extend(limited.parts(1468).map(Message::View));
     messages
 }
 
@@ -264,6 +265,7 @@ fn view(content: ContentKind) -> View {
         content,
         selective: false,
         members: vec![member(0, Standing::InPlace), member(1, Standing::InPlace), member(2, Standing::Gone)],
+        rate: None,
     }
 }
 

@@ -3,9 +3,9 @@
 use super::{Calibration, HEADER_BYTES, MOST_BURST_NS, Point, SHORTEST_FRAME_BYTES};
 
 impl Calibration {
-    /// The same for hosts that limit what they send to so many bits per second, Ethernet headers counted, in frames of
-    /// `frame_payload_bytes` at most; after a pause `burst_ns` worth of it leaves at once. A limit above the link's rate
-    /// changes nothing.
+    /// The same for hosts that limit what they send to so many bits per second, Ethernet headers counted, in frames
+    /// of `frame_payload_bytes` at most; after a pause `burst_ns` worth of it leaves at once. A limit above the link's
+    /// rate changes nothing.
     ///
     /// # Panics
     /// If the rate or the payload of a frame is zero.

@@ -1,0 +1,62 @@
+//! The rate limit of a running `send`, which signals change: SIGUSR1 raises it by a tenth, SIGUSR2 lowers it.
+
+use super::GIVEN_UP;
+use crate::exit::{Code, WithCode};
+use crate::progress::Bar;
+use crate::session;
+use crate::signals::{self, Interrupt};
+use crate::units;
+use ethbcast_collectives::session::{Options, Rate, RateLimit, Session};
+use ethbcast_planning::HIGHEST_RATE_BITS_PER_SECOND;
+use nix::sys::signal::Signal;
+use std::io;
+use std::sync::Arc;
+
+const RAISE: Signal = Signal::SIGUSR1;
+const LOWER: Signal = Signal::SIGUSR2;
+
+/// Opens the session's port, as [`open`](session::open()) does, and changes the limit with each signal that comes.
+///
+/// # Errors
+/// A failure with code 2 or 4.
+pub fn open(group: &str, options: &Options, bar: &Arc<Bar>) -> anyhow::Result<(Session, Interrupt)> {
+    // Before the first thread is started, which could take one that is not blocked and end the process.
+    signals::block(&[RAISE, LOWER]).code(Code::System)?;
+    let opened = session::open(group, options, GIVEN_UP)?;
+    heed(options.rate.clone(), bar).code(Code::System)?;
+    Ok(opened)
+}
+
+/// Changes the limit with each signal that comes, and says so; without one, says how to have one.
+fn heed(limit: Option<RateLimit>, bar: &Arc<Bar>) -> io::Result<()> {
+    let bar = Arc::clone(bar);
+    signals::listen(&[RAISE, LOWER], move |signal| {
+        let Some(limit) = &limit else {
+            return bar.line("there is no rate limit to change: start with one, such as --rate 400mbit".to_owned());
+        };
+        let rate = changed(limit.rate(), signal == RAISE);
+        limit.set(rate);
+        bar.line(format!("the rate limit is {} now", units::rate(rate.bits_per_second() as f64)));
+    })
+}
+
+/// A tenth more, or less.
+fn changed(rate: Rate, raise: bool) -> Rate {
+    let tenth = rate.bits_per_second() / 10;
+    let bits = if raise { rate.bits_per_second() + tenth } else { rate.bits_per_second() - tenth };
+    Rate::new(bits.min(HIGHEST_RATE_BITS_PER_SECOND)).unwrap_or(Rate::LOWEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_goes_up_and_down_by_a_tenth_between_the_lowest_and_the_highest() {
+        let rate = |bits| Rate::new(bits).expect("above the lowest");
+        assert_eq!(changed(rate(400_000_000), true), rate(440_000_000));
+        assert_eq!(changed(rate(400_000_000), false), rate(360_000_000));
+        assert_eq!(changed(rate(1_050_000), false), Rate::LOWEST);
+        assert_eq!(changed(rate(HIGHEST_RATE_BITS_PER_SECOND), true), rate(HIGHEST_RATE_BITS_PER_SECOND));
+    }
+}
