@@ -147,6 +147,7 @@ fn who_was_told_of_a_view_that_there_is_not_waits_for_the_root_that_gathers() {
             size: Some(1000),
             content: ContentKind::Stream,
             selective: false,
+            rate: None,
             members: (0..2).map(member).collect(),
         };
         let part = ViewPart { epoch: 1, digest: view.digest(), at: 0, count: 1, bytes: view.encode() };
