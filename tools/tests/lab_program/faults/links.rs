@@ -99,7 +99,8 @@ fn a_cable_that_takes_no_large_frames_is_found_before_the_start() {
     let outcome = transfer.receive_option("--max-wait").receive_option("6").start().end(ENDS_WITHIN);
     ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.assert_named(CULPRIT, &["MTU", "1500", "9000", "large"]);
-    outcome.assert_nothing(CULPRIT, 3);
+    // Also behind the start, for which it comes too late, that is the reason.
+    outcome.assert_nothing(CULPRIT, 4);
 }
 
 #[test]
