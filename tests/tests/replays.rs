@@ -221,3 +221,37 @@ fn many_who_wait_together_for_one_that_writes_are_all_answered() {
         assert!(ends.clone().all(|end| *end == End::Confirmed), "{deaf}: {:?}", ends.collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn one_that_stands_still_does_not_seem_to_move_because_its_old_words_come_again() {
+    // Beside what it has said of itself before it stood still, each true word of it is more.
+    let timing = Timing { stall: STALL, patience: Duration::from_secs(6), ..Timing::default() };
+    for via in [Via::Chain, Via::Cast] {
+        let case = Case { timing, mtu_bytes: 1500, stops: Some((2, 40_000)), ..Case::new(via, 4, 4_000_000) };
+        let said: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
+        let of_member = Rc::clone(&said);
+        let faults = move |delivery: &Delivery<'_>| {
+            let is_status = parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind(21));
+            if is_status && delivery.from == Some(2) && delivery.to == 0 && of_member.borrow().len() < 8 {
+                of_member.borrow_mut().push(delivery.frame.to_vec());
+            }
+            Fate::Deliver
+        };
+        let mut simulation = Simulation::new(&star(&case, RATE_BITS_PER_SECOND), hosts(&case, 1), faults);
+        let (mut random, mut now) = (Random::new(9), Duration::ZERO);
+        while !simulation.run(at(now), |_, host: &mut Host, now| host.turn(now)).is_quiet() {
+            now += Duration::from_millis(37);
+            assert!(now < STALL + timing.patience + 2 * NEEDS, "{via}: they wait for one that stands still");
+            let count = said.borrow().len() as u64;
+            if count > 0 {
+                let frame = said.borrow()[random.below(count) as usize].clone();
+                simulation.inject(at(now), 0, &frame);
+            }
+        }
+        let Participant::Root(root, _) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+        let fates: Vec<Outcome> = root.reports().map(|report| report.outcome).collect();
+        let mut wanted = [Outcome::Delivered; 4];
+        wanted[1] = Outcome::Stalled;
+        assert_eq!(fates, wanted, "{via}");
+    }
+}

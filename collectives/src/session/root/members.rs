@@ -1,5 +1,6 @@
 //! During a session: what the root knows of each member.
 
+use super::advance::{Advance, phase};
 use super::pace::{Pace, Rates};
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
@@ -48,6 +49,7 @@ pub(super) struct Entry {
     /// The last view it has confirmed.
     ready_epoch: u32,
     status: Status,
+    advance: Advance,
     pace: Pace,
     /// What it has verified is what was sent.
     accepted: bool,
@@ -69,6 +71,7 @@ impl Entry {
             standing,
             ready_epoch: 0,
             status: Status::default(),
+            advance: Advance::new(now),
             pace: Pace::new(now),
             accepted: false,
             claimed: None,
@@ -154,17 +157,6 @@ impl Entry {
 /// So many may have been let in after the start without having confirmed a view: whoever asks under made-up names does
 /// not fill the list.
 const MOST_COMING: usize = 16;
-
-/// How far a member is on its way from the last byte to its report.
-fn phase(state: MemberState) -> u8 {
-    match state {
-        MemberState::Alive | MemberState::Blocked | MemberState::Starved | MemberState::WaitsForChild => 0,
-        MemberState::Verifying => 1,
-        MemberState::Syncing => 2,
-        MemberState::Settled => 3,
-        MemberState::Done => 4,
-    }
-}
 
 /// All members but the root.
 #[derive(Clone, Debug)]
@@ -266,16 +258,14 @@ impl Members {
         }
     }
 
-    /// What a member says of itself when `frames` frames have been sent. Progress is more than it said before, not more
-    /// than it ever said: one false word does not cover what follows. Numbers that cannot be are no word of its.
+    /// What a member says of itself when `frames` frames have been sent. Numbers that cannot be are no word of its.
     pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status, frames: u64) {
         let kept = self.rates.kept();
         let Some(entry) = self.entry_mut(rank) else { return };
         if status.arrived > frames || status.consumed > status.arrived {
             return;
         }
-        let Status { state, arrived, consumed, .. } = entry.status;
-        if status.arrived > arrived || status.consumed > consumed || phase(status.state) > phase(state) {
+        if entry.advance.note(now, &status) {
             entry.moved(now);
         }
         if phase(status.state) < phase(MemberState::Settled) {
@@ -315,6 +305,7 @@ impl Members {
     pub(super) fn stands_at(&mut self, rank: Rank, arrived: u64) {
         if let Some(entry) = self.entry_mut(rank) {
             (entry.status.arrived, entry.status.consumed) = (arrived, arrived.min(entry.status.consumed));
+            entry.advance.begin(&entry.status);
         }
     }
 

@@ -3,6 +3,7 @@
 //! Here is what its user and its driver see. What it does depends on its phase: `gathering` receivers, `running`
 //! the session, `closing` it; each phase has its own fields and timers.
 
+mod advance;
 mod applicants;
 mod closing;
 mod config;
