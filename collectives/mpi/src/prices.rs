@@ -6,6 +6,10 @@ use crate::settings::Operation;
 pub const SIZES: [usize; 3] = [1 << 10, 16 << 10, 256 << 10];
 /// Of a tenth more or less a trial says nothing.
 const MARGIN_PERCENT: u64 = 10;
+/// Far beyond what was tried it says little: where cables are slow, what they let pass at once hides what they take.
+const FAR_MARGIN_PERCENT: u64 = 50;
+/// So many times as long as the longest that was tried is far.
+const FAR: u64 = 4;
 /// Numbers in all, and bytes of them.
 const NUMBERS: usize = Operation::ALL.len() * 2 * SIZES.len();
 pub const BYTES: usize = NUMBERS * 8;
@@ -51,12 +55,14 @@ impl Prices {
 
     /// Whether the MPI itself is faster, by more than chance.
     pub fn is_mpi_faster(&self, operation: Operation, bytes: u64) -> bool {
+        let longest = self.longest(operation);
+        let margin_percent = if bytes / FAR > longest { FAR_MARGIN_PERCENT } else { MARGIN_PERCENT };
         let is_faster = |bytes| {
             let of = |way| self.expected(operation, way, bytes);
-            of(Way::Wire).zip(of(Way::Mpi)).is_some_and(|(wire, mpi)| mpi < scaled(wire, 100 - MARGIN_PERCENT, 100))
+            of(Way::Wire).zip(of(Way::Mpi)).is_some_and(|(wire, mpi)| mpi < scaled(wire, 100 - margin_percent, 100))
         };
         // Beyond the longest that was tried a line says nothing that this does not say, too.
-        is_faster(bytes) && is_faster(bytes.min(self.longest(operation)))
+        is_faster(bytes) && is_faster(bytes.min(longest))
     }
 
     /// The longest that was tried.
@@ -126,6 +132,17 @@ mod tests {
     fn within_a_tenth_it_stays_on_the_wire() {
         assert!(!prices([1000; 3], [901; 3]).is_mpi_faster(Operation::Broadcast, 4096));
         assert!(prices([1000; 3], [899; 3]).is_mpi_faster(Operation::Broadcast, 4096));
+    }
+
+    #[test]
+    fn far_beyond_what_was_tried_the_mpi_is_to_be_twice_as_fast() {
+        let mut prices = Prices::default();
+        for (size, [wire, mpi]) in [[2_000, 1_000], [10_000, 7_000]].into_iter().enumerate() {
+            prices.note(Operation::Broadcast, Way::Wire, size, wire);
+            prices.note(Operation::Broadcast, Way::Mpi, size, mpi);
+        }
+        let is_mpi = |kibibytes: u64| prices.is_mpi_faster(Operation::Broadcast, kibibytes << 10);
+        assert!(is_mpi(16) && is_mpi(64) && !is_mpi(80) && !is_mpi(1 << 20));
     }
 
     #[test]
