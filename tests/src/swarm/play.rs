@@ -264,7 +264,7 @@ mod tests {
         schedule.tuning = Tuning::push_pull().with_feed_frames(64);
         schedule.timing.patience = Duration::from_secs(5);
         let lossy = Filter { cast: Some(false), ..Filter::to([0, 2].into_iter().collect()) };
-        schedule.rules = vec![always(Class::CastLoss, lossy, Effect::Lose(0.7))];
+        schedule.rules = vec![always(Class::CastLoss, lossy, Effect::Lose(0.75))];
         (schedule.classes, schedule.core) = (vec![Class::CastLoss], [0, 1].into_iter().collect());
         let (report, _) = play(&schedule, Told::Nothing);
         assert_eq!(report.violation, None);

@@ -223,7 +223,7 @@ fn what_cannot_be_true_of_cables_and_hosts_is_refused_with_its_line() {
         "rack.toml:10: the cable from switch `b` to `a` is described twice, with 10gbit and with 1gbit; give it one \
          rate"
     );
-    let no_rate = "is no rate; write a number with its unit, such as 100mbit, 2.5gbit or 10gbit";
+    let no_rate = "is no rate; write a number with its unit, such as 100mbit, 2.5gbit or 50MB/s";
     assert_eq!(refused("\"10gbit\"", "\"fast\""), format!("rack.toml:5: rate: `fast` {no_rate}"));
     assert_eq!(refused("\"100mbit\"", "\"-1mbit\""), format!("rack.toml:22: rate: `-1mbit` {no_rate}"));
     let bare = "rack.toml:22: rate: `100` has no unit; write it as \"100mbit\" if that is what it means";
