@@ -260,11 +260,11 @@ mod tests {
     /// good. Strict go-back-n brings it a frame or so in a second, and it has all after more than the bound.
     #[test]
     fn who_is_not_healed_and_gets_further_is_waited_for() {
-        let mut schedule = Schedule::plain(Seed::small(0), 2, 50_000);
+        let mut schedule = Schedule::plain(Seed::small(0), 2, 200_000);
         schedule.tuning = Tuning::push_pull().with_feed_frames(64);
         schedule.timing.patience = Duration::from_secs(5);
         let lossy = Filter { cast: Some(false), ..Filter::to([0, 2].into_iter().collect()) };
-        schedule.rules = vec![always(Class::CastLoss, lossy, Effect::Lose(0.75))];
+        schedule.rules = vec![always(Class::CastLoss, lossy, Effect::Lose(0.6))];
         (schedule.classes, schedule.core) = (vec![Class::CastLoss], [0, 1].into_iter().collect());
         let (report, _) = play(&schedule, Told::Nothing);
         assert_eq!(report.violation, None);
