@@ -5,14 +5,17 @@
 //! accept another one, look at the difference and run `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test
 //! efficiency`.
 
+#[path = "common/accepted.rs"]
+mod accepted;
+
+use accepted::compare;
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{EtherType, Rank, StreamId, group_mac};
 use ethbcast_transport::wire::{Identity, Peer};
 use ethbcast_transport::{Instant, Policy, Tuning};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 const WINDOWS_FRAMES: [u64; 2] = [16, 64];
@@ -144,22 +147,6 @@ fn simulate(policy: Policy, window_frames: u64, receivers: usize, loss: f64) -> 
     100.0 * frames as f64 / (stats.data_sent + stats.data_resent) as f64
 }
 
-/// Compares `text` with the file, or writes it there if `ETHBCAST_ACCEPT` is set.
-fn compare(path: &Path, text: &str) {
-    if std::env::var_os("ETHBCAST_ACCEPT").is_some() {
-        path.parent().map_or(Ok(()), fs::create_dir_all).expect("the snapshot's folder can be made");
-        fs::write(path, text).expect("the snapshot can be written");
-        return;
-    }
-    let accepted = fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        accepted == text,
-        "{} has changed.\n\naccepted:\n{accepted}\nnow:\n{text}\nIf that is right, accept it: \
-         ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test efficiency",
-        path.display()
-    );
-}
-
 #[test]
 fn strict_go_back_n_collapses_under_broadcast_and_hole_repair_does_not() {
     let cells = WINDOWS_FRAMES.into_iter().flat_map(|window| RECEIVERS.map(|receivers| (window, receivers)));
@@ -180,7 +167,7 @@ fn strict_go_back_n_collapses_under_broadcast_and_hole_repair_does_not() {
 
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let text: String = rows.iter().map(Row::text).collect();
-    compare(&root.join("tests/snapshots/efficiency.txt"), &format!("{TEXT_HEADING}{text}"));
+    compare(&root.join("tests/snapshots/efficiency.txt"), &format!("{TEXT_HEADING}{text}"), "efficiency");
     let csv: String = rows.iter().map(Row::csv).collect();
-    compare(&root.join("../docs/results/efficiency.csv"), &format!("{CSV_HEADING}{csv}"));
+    compare(&root.join("../docs/results/efficiency.csv"), &format!("{CSV_HEADING}{csv}"), "efficiency");
 }

@@ -200,7 +200,9 @@ fn a_message_of_one_frame_costs_its_copies_and_one_acknowledgement_from_each_hos
 #[test]
 fn messages_are_passed_whatever_gets_lost() {
     for seed in 0..200 {
-        for path in [Path::Chain, Path::Cast, Path::TunedCast, Path::AckTree(2), Path::Flat, Path::Binomial] {
+        for path in
+            [Path::Chain, Path::Cast, Path::TunedCast, Path::AckTree(2), Path::Flat, Path::Tree(3), Path::Binomial]
+        {
             let hosts = 2 + (seed % 7) as usize;
             let case = Case { message_frames: 1 + seed % 5, ..case(path, hosts, 60) };
             // There is no ack tree for strict go-back-n.

@@ -210,6 +210,14 @@ mod tests {
     }
 
     #[test]
+    fn the_same_wrong_stamp_twice_is_once() {
+        let mut pair = Pair::new(7);
+        assert!((5..=10).all(|ms| pair.take(ms, ms)));
+        (0..2).for_each(|_| pair.clock.take(at(11), Stamp(1 << 30)));
+        assert!(pair.take(12, 12), "a clock would have gone on by then");
+    }
+
+    #[test]
     fn a_receiver_that_was_away_takes_what_has_waited_for_it() {
         for offset in OFFSETS {
             let mut pair = Pair::new(offset);

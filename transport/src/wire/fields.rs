@@ -62,3 +62,24 @@ impl Fields {
         self.list.iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_told_in_the_order_in_which_they_were_named() {
+        let behind = Fields::default().hex("digest", &[0, 0xAB]);
+        let nothing: Option<u64> = None;
+        let fields = Fields::default().number("frames", 7_u64).perhaps("absent", nothing).perhaps("rank", Some(3_u16));
+        let fields = fields.text("name", "blue").and(behind);
+        let text = |text: &str| FieldValue::Text(text.into());
+        let told = [
+            ("frames", FieldValue::Number(7)),
+            ("rank", FieldValue::Number(3)),
+            ("name", text("blue")),
+            ("digest", text("00ab")),
+        ];
+        assert!(fields.iter().eq(&told), "{fields:?}");
+    }
+}

@@ -36,3 +36,16 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_named_from_the_lowest_on_and_unknown_ones_are_not() {
+        let named = |bits: u8| Flags(bits).names().collect::<Vec<_>>();
+        assert_eq!(named(0b1111_1111), ["LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT"]);
+        assert_eq!((named(0b1001_0100), named(0)), (vec!["RESENT", "REPORT"], vec![]));
+        assert_eq!(named(Flags::ACK_NOW.with(Flags::FLUSH).0), ["ACK_NOW", "FLUSH"]);
+    }
+}

@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn an_address_is_read_as_it_is_written() {
         let address = MacAddr::new(2, 0, 0xab, 0, 0, 0x1f);
-        assert_eq!(address.to_string(), "02:00:ab:00:00:1f");
+        assert_eq!((address.to_string(), format!("{address:?}")), (format!("{address:?}"), "02:00:ab:00:00:1f".into()));
         assert_eq!("02:00:AB:00:00:1f".parse(), Ok(address));
         for wrong in
             ["", "02:00:ab:00:00", "02:00:ab:00:00:1f:00", "02:00:ab:00:00:1g", "2:0:ab:0:0:1f", "+2:00:ab:00:00:1f"]

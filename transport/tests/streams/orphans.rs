@@ -1,22 +1,18 @@
 //! Chains in which neighbours die at once: what died with them the root sends again where it is reported missing, and
 //! whoever lives has everything.
 
+use crate::common::gaps::Gaps;
 use crate::common::peer;
 use crate::hosts::at;
-use crate::relays::{Host, ending, network, take_exact, tree};
+use crate::relays::{ending, network, take_exact, tree};
 use ethbcast_transport::sim::{HostSettings, Random, RandomFaults, Simulation};
-use ethbcast_transport::stream::{Orphan, Stream};
+use ethbcast_transport::stream::Stream;
 use ethbcast_transport::{Instant, Policy, Tuning};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 const RUNS: u64 = 600;
 /// How often the root looks at the reports.
 const TURN: Duration = Duration::from_micros(500);
-/// Frames of one child's gap that the root sends in a turn: half of what the cable carries.
-const TURN_FRAMES: u64 = 16;
-/// What has been sent again is not, once more, before so long.
-const PATIENCE: Duration = Duration::from_millis(30);
 
 /// A chain, drawn by its seed.
 struct World {
@@ -76,55 +72,6 @@ impl World {
     }
 }
 
-/// What the root has sent of a child's gap: the next frame, and when the gap last got smaller.
-struct Filling {
-    from: u64,
-    next: u64,
-    since: Instant,
-}
-
-/// What the root knows of gaps.
-#[derive(Default)]
-pub struct Gaps {
-    reports: BTreeMap<usize, Orphan>,
-    fillings: BTreeMap<usize, Filling>,
-    reported: bool,
-}
-
-impl Gaps {
-    /// Whether anybody lacked what was gone.
-    pub fn were_reported(&self) -> bool {
-        self.reported
-    }
-
-    pub fn report(&mut self, orphans: Vec<Orphan>) {
-        self.reported |= !orphans.is_empty();
-        self.reports.extend(orphans.into_iter().map(|orphan| (orphan.rank.index(), orphan)));
-    }
-
-    pub fn fill(&mut self, now: Instant, frames: u64, root: &mut Host) {
-        for (child, orphan) in std::mem::take(&mut self.reports) {
-            let fresh = Filling { from: orphan.from, next: orphan.from, since: now };
-            let filling = self.fillings.entry(child).or_insert(fresh);
-            if orphan.from > filling.from {
-                *filling = Filling { from: orphan.from, next: filling.next.max(orphan.from), since: now };
-            } else if now.since(filling.since) > PATIENCE {
-                *filling = Filling { from: orphan.from, next: orphan.from, since: now };
-            }
-            let end = orphan.to.min(filling.next + TURN_FRAMES);
-            while filling.next < end {
-                let sequence = filling.next;
-                root.write_again(now, child, sequence, frames);
-                filling.next += 1;
-            }
-            // Its next acknowledgement may be some time away.
-            if filling.next < orphan.to {
-                self.reports.insert(child, orphan);
-            }
-        }
-    }
-}
-
 /// Plays one seed; whether anybody lacked what was gone.
 fn play(seed: u64) -> bool {
     let mut random = Random::new(seed);
@@ -158,7 +105,7 @@ fn play(seed: u64) -> bool {
             pushed += 1;
         }
         if now >= world.fills {
-            gaps.fill(now, frames, machine);
+            gaps.fill(now, |child, sequence| machine.write_again(now, child, sequence, frames));
         }
         let all = (1..hosts).all(|host| world.is_dead(host) || taken[host] == frames);
         (!all).then_some(learns.map_or(now + TURN, |learns| learns.min(now + TURN)))
@@ -173,7 +120,8 @@ fn play(seed: u64) -> bool {
     if std::env::var_os("ETHBCAST_SHOW").is_some() {
         println!(
             "{seed}: {:?} loss {loss} sent {sent} resent {resent} asked {asked} at {outcome:?} gaps {}",
-            world.tuning.policy, gaps.reported
+            world.tuning.policy,
+            gaps.reported()
         );
     }
     // Each loss costs a frame, a death what the dead had not passed on, and waiting an ever rarer question.
@@ -181,7 +129,7 @@ fn play(seed: u64) -> bool {
     let strict = world.tuning.policy == Policy::InOrderOnly;
     assert!(strict || (resent as f64) < due, "{replay}: {resent} frames sent again, {due} would do");
     assert!(asked < 150 + (sent + resent) / 4, "{replay}: asked {asked} times");
-    gaps.were_reported()
+    gaps.reported() > 0
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod forgery;
 
-use crate::common::{Case, Path, payload};
+use crate::common::{Case, PAYLOAD_BYTES, Path, identity, payload, peer};
 use crate::hosts::{at, star};
 use crate::{push_pull, strict};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
@@ -166,7 +166,7 @@ impl Seen {
         stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
         self.orphans.extend(stream.take_orphans().into_iter().map(|orphan| (host, orphan.rank)));
         if host == 0 {
-            return world.case.push(stream, &mut self.pushed);
+            return world.case.push(stream, &mut self.pushed, world.case.frames);
         }
         while let Some((bytes, _)) = stream.peek() {
             let sequence = self.taken[host];
@@ -247,7 +247,7 @@ fn one_forged_frame_stops_nobody_for_good() {
 #[test]
 fn a_forged_word_on_where_one_that_is_served_alone_stands_is_taken_back() {
     let case = crate::case(Path::Chain, 2, FRAMES);
-    let mut root = case.alone(100);
+    let mut root = Stream::origin_at(identity(0), PAYLOAD_BYTES, 100, peer(1), case.tuning.clone());
     root.expect_last(FRAMES - 1);
     let mut buffer = [0; 2000];
     let tell = |root: &mut Stream, ms: u64, cursor: u64, echo: u32| {

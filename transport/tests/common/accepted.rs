@@ -1,0 +1,47 @@
+//! Tables that a test makes and compares with what was accepted: somebody has looked at each figure of them.
+
+use std::fs;
+use std::path::Path;
+
+/// Compares `text` with the file, line by line, or writes it there if `ETHBCAST_ACCEPT` is set; `test` is the test
+/// binary that does so.
+pub fn compare(path: &Path, text: &str, test: &str) {
+    if std::env::var_os("ETHBCAST_ACCEPT").is_some() {
+        path.parent().map_or(Ok(()), fs::create_dir_all).expect("the snapshot's folder can be made");
+        fs::write(path, text).expect("the snapshot can be written");
+        return;
+    }
+    let accepted = fs::read_to_string(path).unwrap_or_default();
+    if accepted == text {
+        return;
+    }
+    panic!(
+        "{} has changed:\n{}\nIf that is right, accept it: ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test \
+         {test}",
+        path.display(),
+        changes(&accepted, text)
+    );
+}
+
+/// The first lines that differ, each below the nearest heading (a line that begins with `#`), and how many there are.
+fn changes(accepted: &str, text: &str) -> String {
+    const SHOWN: usize = 12;
+    let (mut heading, mut told, mut count) = ("", "", 0);
+    let mut changes = String::new();
+    for (new, old) in text.lines().zip(accepted.lines().chain(std::iter::repeat(""))) {
+        heading = if new.starts_with('#') { new } else { heading };
+        if old == new {
+            continue;
+        }
+        count += 1;
+        if count <= SHOWN {
+            if told != heading {
+                changes += &format!("{heading}\n");
+                told = heading;
+            }
+            changes += &format!("  accepted {old}\n  now      {new}\n");
+        }
+    }
+    let (lines, before) = (text.lines().count(), accepted.lines().count());
+    format!("{changes}{count} of {lines} lines differ from those accepted, which are {before}")
+}
