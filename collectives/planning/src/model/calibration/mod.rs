@@ -288,9 +288,12 @@ impl Calibration {
         self.hosts.find(host)
     }
 
-    /// g(m) in nanoseconds: linear between points, the last slope beyond the last, constant below the first.
+    /// g(m) in nanoseconds: linear between points, constant below the first. What is longer than the last takes as long
+    /// as messages of that one's size one after another.
     pub fn gap_ns(&self, bytes: u64) -> f64 {
-        self.interpolate(bytes, |point| point.gap_ns as f64)
+        let last = self.points[self.points.len() - 1];
+        let times = (bytes as f64 / last.bytes.max(1) as f64).max(1.0);
+        self.interpolate(bytes.min(last.bytes), |point| point.gap_ns as f64) * times
     }
 
     /// L(m) in nanoseconds: linear between points, constant below the first and beyond the last, for what a message
@@ -305,9 +308,7 @@ impl Calibration {
         if above == 0 {
             return value(&self.points[0]);
         }
-        // Beyond the last point the last two draw the line.
-        let right = above.min(self.points.len() - 1);
-        let (left, right) = (&self.points[right - 1], &self.points[right]);
+        let (left, right) = (&self.points[above - 1], &self.points[above]);
         let slope = (value(right) - value(left)) / (right.bytes - left.bytes) as f64;
         value(left) + slope * (bytes - left.bytes) as f64
     }
