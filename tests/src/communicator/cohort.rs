@@ -135,8 +135,7 @@ impl<F: Faults> NodePlay<F> {
         let until = self.simulation.now() + span;
         let outcome = self.simulation.run(until, |_, cohort: &mut Cohort, now| cohort.turn(now));
         for (rank, process) in self.processes().enumerate() {
-            let audit = process.member.as_ref().and_then(|member| member.audit().err()).map(|error| error.to_string());
-            if let Some(wrong) = process.wrong.as_ref().or(process.undelivered.as_ref()).or(audit.as_ref()) {
+            if let Some(wrong) = process.complaint() {
                 panic!("{}: process {rank}: {wrong}", self.replay);
             }
         }

@@ -29,8 +29,7 @@ impl<F: Faults> Play<F> {
         let until = self.simulation.now() + span;
         let outcome = self.simulation.run(until, |_, process: &mut Process, now| process.turn(now));
         for (host, process) in self.simulation.machines().iter().enumerate() {
-            let audit = process.member.as_ref().and_then(|member| member.audit().err()).map(|error| error.to_string());
-            if let Some(wrong) = process.wrong.as_ref().or(process.undelivered.as_ref()).or(audit.as_ref()) {
+            if let Some(wrong) = process.complaint() {
                 panic!("{}: host {host}: {wrong}", self.replay);
             }
         }

@@ -62,12 +62,20 @@ pub struct Process {
     pub ended: Option<(Result<(), CommunicatorError>, Instant)>,
     /// What was wrong with the data.
     pub wrong: Option<String>,
+    /// The first receive that got another message of the same sender and tag: one whose receive has been left out.
+    pub exchanged: Option<String>,
     /// The first message that did not arrive, or receive that came to nothing.
     pub undelivered: Option<String>,
     turns: u32,
 }
 
 impl Process {
+    /// The first thing that is wrong with its data, its messages or its member's accounts.
+    pub fn complaint(&self) -> Option<String> {
+        let told = [&self.wrong, &self.exchanged, &self.undelivered].into_iter().flatten().next().cloned();
+        told.or_else(|| self.member.as_ref()?.audit().err().map(|error| error.to_string()))
+    }
+
     pub(crate) fn new(case: &Case, host: usize, seed: u64) -> Process {
         Process::with_config(case, host, case.config(host, seed))
     }
@@ -94,6 +102,7 @@ impl Process {
             joined_at: None,
             ended: None,
             wrong: None,
+            exchanged: None,
             undelivered: None,
             turns: 0,
         }
@@ -276,8 +285,13 @@ impl Process {
                     };
                     let expected = RecvOutcome::Received { bytes: message(tag, from, bytes) };
                     if outcome != expected {
-                        let received = matches!(outcome, RecvOutcome::Received { .. });
-                        let place = if received { &mut self.wrong } else { &mut self.undelivered };
+                        let place = match &outcome {
+                            RecvOutcome::Received { bytes } if *bytes == message(tag, from, bytes.len()) => {
+                                &mut self.exchanged
+                            }
+                            RecvOutcome::Received { .. } => &mut self.wrong,
+                            _ => &mut self.undelivered,
+                        };
                         place.get_or_insert(format!("step {}: a receive ended as {outcome:?}", self.step));
                     }
                     Ok(Progress::Done)

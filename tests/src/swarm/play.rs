@@ -171,16 +171,16 @@ impl<'a> Stage<'a> {
     fn wait_for_the_slow(&mut self, mut outcome: Outcome) -> Outcome {
         let timing = self.schedule.timing;
         let (mut until, span) = (self.schedule.bound(), timing.patience * 2 + timing.sync);
+        let mut events = events_bound(self.schedule);
         let mut before = None;
-        while let Outcome::TimeLimit { .. } = outcome
-            && self.core_is_done()
-        {
+        while matches!(outcome, Outcome::TimeLimit { .. } | Outcome::EventLimit { .. }) && self.core_is_done() {
             let frames: u64 = self.simulation.machines().iter().map(|host| host.stream_stats().data_received).sum();
             let further = (frames, self.simulation.faults_mut().pieces());
             if before.replace(further) == Some(further) {
                 break;
             }
-            until += span;
+            (until, events) = (until + span, events + events_bound(self.schedule));
+            self.simulation.set_event_limit(events);
             outcome = self.run(until);
         }
         outcome

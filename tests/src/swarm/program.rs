@@ -261,7 +261,8 @@ impl Program {
     }
 
     fn judge(&self, host: usize, process: &Process, dead: bool, report: &mut Report) {
-        if let Some(wrong) = &process.wrong {
+        let exchanged = process.exchanged.as_ref().filter(|_| self.mistakes.is_empty());
+        if let Some(wrong) = process.wrong.as_ref().or(exchanged) {
             report.blame(format!("rank of n{host}: {wrong}"));
         }
         if let Some(Err(error)) = process.member.as_ref().map(|member| member.audit()) {

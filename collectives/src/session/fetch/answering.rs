@@ -15,6 +15,10 @@ const MAIN_FRAMES: u32 = 4;
 /// So many bytes at a time are answered; with the rest whoever asks stands at the end again. Many who ask at once all
 /// hear something soon, which is what tells them, and whoever waits for them, that it goes on.
 const PORTION_BYTES: u64 = 16 << 10;
+/// Portions of many are shorter, so that a round through all who ask is no longer than this, but where they would be
+/// shorter than the shortest: one frame that comes to all damaged has all of a crowd ask.
+const ROUND_BYTES: u64 = 128 << 10;
+const SHORTEST_PORTION_BYTES: u64 = 2 << 10;
 
 /// Questions and answers. What they take is bounded by the number of those who may ask, and a portion.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +64,8 @@ impl Answering {
     /// For whom bytes are needed next, and which.
     pub(in crate::session) fn wanted(&self) -> Option<(Rank, Range<u64>)> {
         let Fetch { rank, bytes: Range { start, end }, .. } = self.next()?;
-        Some((*rank, *start..start + PORTION_BYTES.min(end - start)))
+        let share = ROUND_BYTES / self.questions.len() as u64;
+        Some((*rank, *start..start + share.clamp(SHORTEST_PORTION_BYTES, PORTION_BYTES).min(end - start)))
     }
 
     /// Takes the bytes that are [`wanted`](Answering::wanted), and sends so many at a time. If the next question is
@@ -185,6 +190,26 @@ mod tests {
         let all =
             turns(0, PORTION_BYTES).chain(turns(PORTION_BYTES, PORTION_BYTES)).chain(turns(2 * PORTION_BYTES, 10));
         assert_eq!(served, all.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_round_through_a_crowd_is_no_longer_than_one_through_few() {
+        let mut answering = Answering::default();
+        for crowd in [8, 16, 200] {
+            (1..=crowd).for_each(|rank| answering.ask(&question(rank, 0..1 << 16)));
+            let round_bytes: u64 = (1..=crowd)
+                .map(|rank| {
+                    let (asking, bytes) = answering.wanted().expect("it asks");
+                    assert_eq!((asking, bytes.start), (Rank(rank), 0));
+                    let length = bytes.end - bytes.start;
+                    answering.supply(asking, 0, &vec![0; length as usize], 1 << 16);
+                    sent(&mut answering, Instant::START + Duration::from_secs(1));
+                    length
+                })
+                .sum();
+            assert_eq!(round_bytes, ROUND_BYTES.max(u64::from(crowd) * SHORTEST_PORTION_BYTES));
+            answering.retain(|_| false);
+        }
     }
 
     #[test]

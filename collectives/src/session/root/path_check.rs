@@ -17,6 +17,13 @@ const TRIES: u32 = 12;
 /// within it, and those that are not hold nobody up. At MTU 1500 that is 40 Mbit/s at most.
 const AT_ONCE: u32 = 32;
 const REFILL: Duration = Duration::from_millis(10);
+/// So often a PROBE leaves with all others. The PROBEs of many and their ECHOs can meet in a short queue in the same
+/// way each time, so that nobody's ever comes through: whoever has not answered by then is asked alone.
+const TRIES_TOGETHER: u32 = 6;
+/// As long as a long frame takes there and back on links of 2 Mbit/s.
+const ALONE: Duration = Duration::from_millis(25);
+/// However many are asked alone, all of them have been after so long, then closer to each other.
+const LATE_ROUND: Duration = Duration::from_millis(800);
 
 /// One that is being checked.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +44,9 @@ pub(super) struct PathChecks {
     checks: BTreeMap<MacAddr, Check>,
     /// Who is to be sent a PROBE.
     queue: VecDeque<MacAddr>,
+    /// Who is to be sent one alone, and when it is the next one's turn.
+    late: VecDeque<MacAddr>,
+    late_at: Instant,
     /// Who is to be sent a short one, to know that its root is alive.
     greetings: VecDeque<(MacAddr, u64)>,
     /// Who was sent one, and when.
@@ -54,6 +64,8 @@ impl PathChecks {
             payload_bytes,
             checks: BTreeMap::new(),
             queue: VecDeque::new(),
+            late: VecDeque::new(),
+            late_at: Instant::START,
             greetings: VecDeque::new(),
             sent: VecDeque::new(),
             credit: AT_ONCE,
@@ -78,7 +90,7 @@ impl PathChecks {
 
     /// Entries kept of all hosts.
     pub(super) fn entries(&self) -> usize {
-        self.checks.len() + self.queue.len() + self.greetings.len() + self.sent.len()
+        self.checks.len() + self.queue.len() + self.late.len() + self.greetings.len() + self.sent.len()
     }
 
     /// Nobody wants to know any more.
@@ -108,12 +120,18 @@ impl PathChecks {
             self.sent.pop_front();
             // The last PROBE of a check that is still open.
             let Some(check) = self.checks.get(&host).filter(|check| check.sent_at == Some(sent_at)) else { continue };
-            if check.tries < TRIES {
+            if check.tries < TRIES_TOGETHER {
                 self.queue.push_back(host);
+            } else if check.tries < TRIES {
+                self.late.push_back(host);
             } else {
                 self.checks.remove(&host);
                 unreached.push(host);
             }
+        }
+        if self.late_at <= now && !self.late.is_empty() {
+            self.late_at = now + ALONE.min(LATE_ROUND / self.late.len() as u32);
+            self.queue.extend(self.late.pop_front());
         }
         unreached
     }
@@ -146,8 +164,9 @@ impl PathChecks {
 
     pub(super) fn poll_timeout(&self) -> Option<Deadline> {
         let refill = (self.credit == 0 && !self.queue.is_empty()).then_some(self.refill_at);
+        let late = (!self.late.is_empty()).then_some(self.late_at);
         let answer = self.sent.front().map(|(at, _)| *at + ANSWER_LIMIT);
-        refill.into_iter().chain(answer).min().map(|at| Deadline { at, why: Timer("path") })
+        refill.into_iter().chain(late).chain(answer).min().map(|at| Deadline { at, why: Timer("path") })
     }
 }
 
@@ -175,15 +194,21 @@ mod tests {
             if !reaches(to, length) {
                 continue;
             }
-            let mut responder = Responder::new(identity(to), 9000, None);
-            let frame = parse(&buffer[..length]).expect("an own frame");
-            assert_eq!(frame.header.kind, kind::PROBE);
-            responder.handle_frame(now, &frame);
-            let mut answer = vec![0; 9100];
-            let length = responder.poll_transmit(now, &mut answer).expect("an answer");
-            reached.extend(checks.on_echo(&parse(&answer[..length]).expect("a frame")));
+            reached.extend(answer(checks, now, &buffer[..length]));
         }
         reached
+    }
+
+    /// The one whom a PROBE is for answers it; who was reached.
+    fn answer(checks: &mut PathChecks, now: Instant, probe: &[u8]) -> Option<MacAddr> {
+        let to = u16::from_be_bytes([probe[4], probe[5]]);
+        let mut responder = Responder::new(identity(to), 9000, None);
+        let frame = parse(probe).expect("an own frame");
+        assert_eq!(frame.header.kind, kind::PROBE);
+        responder.handle_frame(now, &frame);
+        let mut echo = vec![0; 9100];
+        let length = responder.poll_transmit(now, &mut echo).expect("an answer");
+        checks.on_echo(&parse(&echo[..length]).expect("a frame"))
     }
 
     #[test]
@@ -213,5 +238,39 @@ mod tests {
             assert_eq!(unreached.len(), usize::from(tick == 12), "after {tick} tries");
         }
         assert!(checks.poll_timeout().is_none());
+    }
+
+    #[test]
+    fn who_is_never_heard_among_all_is_asked_alone() {
+        let mut checks = PathChecks::new(identity(0), 8968);
+        (1..=13).for_each(|host| checks.begin(identity(host).mac, 1));
+        let (mut buffer, mut reached, mut last) = (vec![0; 9100], 0, None);
+        for now in (0..3000).map(at) {
+            assert!(checks.handle_timeout(now).is_empty(), "{reached} of 13 were reached");
+            let mut tested = Vec::new();
+            while checks.poll_transmit(now, &mut buffer).is_some() {
+                tested.push(parse(&buffer).map(|frame| frame.header.stamp).expect("an own frame"));
+            }
+            // Of several on the way at a time none comes through.
+            let alone = tested.len() == 1 && last.is_none_or(|before: Instant| now.since(before) >= ALONE);
+            last = if tested.is_empty() { last } else { Some(now) };
+            reached += u32::from(alone && answer(&mut checks, now, &buffer).is_some());
+        }
+        assert_eq!((reached, checks.poll_timeout()), (13, None));
+    }
+
+    #[test]
+    fn a_crowd_that_nothing_reaches_is_found_out_in_seconds() {
+        let mut checks = PathChecks::new(identity(0), 8968);
+        (1..=1000).for_each(|host| checks.begin(identity(host).mac, 1));
+        let (mut unreached, mut seconds) = (0, 0);
+        while unreached < 1000 {
+            seconds += 1;
+            for now in (1000 * (seconds - 1)..1000 * seconds).map(at) {
+                unreached += checks.handle_timeout(now).len();
+                run(&mut checks, now, |_, _| false);
+            }
+        }
+        assert!(seconds <= 15, "{seconds} s");
     }
 }
