@@ -227,7 +227,7 @@ fn one_that_stands_still_does_not_seem_to_move_because_its_old_words_come_again(
     // Beside what it has said of itself before it stood still, each true word of it is more.
     let timing = Timing { stall: STALL, patience: Duration::from_secs(6), ..Timing::default() };
     for via in [Via::Chain, Via::Cast] {
-        let case = Case { timing, mtu_bytes: 1500, stops: Some((2, 40_000)), ..Case::new(via, 4, 4_000_000) };
+        let case = Case { timing, mtu_bytes: 1500, stops: Some((2, 3_000_000)), ..Case::new(via, 4, 6_000_000) };
         let said: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
         let of_member = Rc::clone(&said);
         let faults = move |delivery: &Delivery<'_>| {
