@@ -3,6 +3,7 @@
 use crate::buffers::Elements;
 use crate::group::Group;
 use crate::library::{Process, say};
+use crate::prices::Way;
 use crate::settings::{Operation, Settings};
 use crate::statistics::Reason;
 use crate::table::{OTHER, TRUNCATED, Table, Word};
@@ -173,9 +174,17 @@ fn call(
     let began = Instant::now();
     let Work { bytes, run } = match prepare(&place).and_then(|work| decided(operation, settings, &place.wire, work)) {
         Ok(work) => work,
-        Err(reason) => return passed(reason),
+        Err(reason) => {
+            place.wire.begin(Way::Mpi, began);
+            let code = passed(reason);
+            place.wire.end();
+            return code;
+        }
     };
-    let code = outcome(table, comm, group, operation, catch_unwind(AssertUnwindSafe(run)));
+    place.wire.begin(Way::Wire, began);
+    let ended = catch_unwind(AssertUnwindSafe(|| run().map_err(|trouble| place.wire.explained(trouble))));
+    place.wire.end();
+    let code = outcome(table, comm, group, operation, ended);
     if process.counts() {
         process.statistics.took(operation, bytes, began.elapsed());
     }

@@ -2,6 +2,7 @@
 
 use crate::card::{self, Card};
 use crate::library::say;
+use crate::lookout;
 use crate::neighbours::ProcessId;
 use crate::seating::{Seating, cards};
 use crate::settings::Settings;
@@ -61,6 +62,7 @@ impl Group {
             say(format_args!("{size} ranks stay with MPI: {}: {text}", reason.text()));
         }
         let way = way.map(Arc::new).map_err(|(reason, _)| reason);
+        way.iter().for_each(lookout::add);
         ON_THE_WIRE.fetch_add(usize::from(way.is_ok()), Ordering::Relaxed);
         let (rank, size) = (rank as usize, size as usize);
         let group: &'static Group = Box::leak(Box::new(Group { way: RwLock::new(way), rank, size }));
@@ -97,6 +99,7 @@ pub extern "C" fn closed(state: *mut c_void) {
     group.give_up(Reason::NotNow);
     drop(group);
     if let Ok(wire) = way {
+        wire.close();
         wire.release();
     }
 }
@@ -107,7 +110,9 @@ pub fn close_all() {
     for address in groups {
         // SAFETY: what is in the list has not been freed, and no communicator is freed while the program finalizes.
         let group = unsafe { &*(address as *const Group) };
+        let way = group.way();
         group.give_up(Reason::NotNow);
+        way.iter().for_each(|wire| wire.close());
     }
 }
 

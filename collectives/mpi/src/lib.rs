@@ -12,6 +12,8 @@
 //! ranks have. From then on a call's way depends on that and on its number of bytes alone, which all ranks see the same
 //! (`calls`).
 //!
+//! Where they do not, as ranks differ about the number of bytes, a thread finds it out (`order`, `lookout`).
+//!
 //! While a call waits it lets the MPI go on, or messages that others wait for would never leave.
 #![allow(unsafe_code)]
 #![cfg(target_os = "linux")]
@@ -25,7 +27,9 @@ mod exports;
 mod fortran;
 mod group;
 mod library;
+mod lookout;
 mod neighbours;
+mod order;
 mod presence;
 mod prices;
 mod seating;

@@ -1,7 +1,9 @@
 //! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of this host.
 
+use crate::library::say;
 use crate::neighbours::{Neighbours, Watch};
-use crate::prices::Prices;
+use crate::order::{Contradiction, Order};
+use crate::prices::{Prices, Way};
 use crate::seating::Seating;
 use crate::settings::{Operation, Settings};
 use crate::table::{GIVEN_UP, Table, Word, done};
@@ -9,17 +11,26 @@ use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
+use parking_lot::Mutex;
 use std::ffi::c_int;
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// How long the leaders look for each other; they have all just said that they come.
 const JOIN_WITHIN: Duration = Duration::from_secs(10);
 /// How long a rank may compute before it makes a call that others wait in: MPI knows no limit. Whoever dies is missed
 /// within seconds.
 const CALL_WITHIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// How long a rank that frees a communicator, or ends, stays for those that have not begun with the calls that it is
+/// through with.
+const LEAVE_WITHIN: Duration = Duration::from_secs(60 * 60);
+/// After so long it says that it stays.
+const SPOKEN_OF_AFTER: Duration = Duration::from_secs(10);
 /// How often a call that waits lets the MPI go on. An empty look costs it about a microsecond.
 const PROGRESS_EVERY: Duration = Duration::from_micros(200);
+/// Of the messages by which a rank says that it is in a call of the MPI's own: the only ones on this communicator.
+const IN_A_CALL: u32 = 1;
 
 /// What a call on the wire can fail with.
 pub enum Trouble {
@@ -31,6 +42,8 @@ pub enum Trouble {
     Neighbour,
     /// This rank's own arguments name blocks of two lengths.
     Lengths,
+    /// The leader of a host, by name, makes this call by the MPI, and this rank by the wire: its length is another one.
+    Order { host: String, number: u64 },
     /// The MPI's own error, whose handler has been called.
     Mpi(c_int),
 }
@@ -39,7 +52,7 @@ impl Trouble {
     pub fn is_mismatch(&self) -> bool {
         match self {
             Trouble::Wire(error) => error.kind() == ErrorKind::Mismatch,
-            Trouble::Lengths => true,
+            Trouble::Lengths | Trouble::Order { .. } => true,
             Trouble::Leader | Trouble::Neighbour | Trouble::Mpi(_) => false,
         }
     }
@@ -52,6 +65,11 @@ impl std::fmt::Display for Trouble {
             Trouble::Leader => out.write_str("the first rank of this host says why"),
             Trouble::Neighbour => out.write_str("a rank of this host has died"),
             Trouble::Lengths => out.write_str("the blocks that are sent and received differ in length"),
+            Trouble::Order { host, number } => write!(
+                out,
+                "calls differ: {host} has been waiting in call {number} by the MPI, which this rank makes by the wire: \
+                 its length is another one"
+            ),
             Trouble::Mpi(code) => write!(out, "the MPI's error {code}"),
         }
     }
@@ -70,6 +88,7 @@ pub struct Wire {
     seats: Vec<u16>,
     neighbours: Neighbours,
     prices: Prices,
+    order: Arc<Mutex<Order>>,
 }
 
 impl Wire {
@@ -100,6 +119,7 @@ impl Wire {
             seats: Vec::new(),
             neighbours: Neighbours::default(),
             prices: Prices::default(),
+            order: Arc::default(),
             seating,
         };
         match neighbours {
@@ -110,7 +130,7 @@ impl Wire {
             }
         }
         if wire.is_leader() {
-            let joined = options(settings, &wire.seating.names[host], table).and_then(|options| {
+            let joined = options(settings, &wire.seating.names[host], table, &wire.order).and_then(|options| {
                 let size = u16::try_from(wire.seating.leaders.len()).map_err(|_| "too many hosts".to_owned())?;
                 Communicator::join_with(&wire.seating.group, size, &options).map_err(|error| error.to_string())
             });
@@ -140,7 +160,50 @@ impl Wire {
         self.seating.leaders.len()
     }
 
-    fn is_leader(&self) -> bool {
+    /// The next call begins, this way.
+    pub fn begin(&self, way: Way, now: Instant) {
+        self.order.lock().begin(way, now);
+    }
+
+    /// It has ended.
+    pub fn end(&self) {
+        self.order.lock().end();
+    }
+
+    /// Tells the other leaders of a call that lasts, and hears of theirs.
+    pub fn look(&self, now: Instant) {
+        let Some(leaders) = &self.leaders else { return };
+        let (told, listens) = {
+            let mut order = self.order.lock();
+            (order.tell(now), order.listens(now))
+        };
+        let own = leaders.rank();
+        for seat in (0..leaders.size()).filter(|&seat| seat != own) {
+            // Who has left, or has no room for it, waits for nobody.
+            if let Some(number) = told {
+                drop(leaders.try_send(seat, IN_A_CALL, &number.to_be_bytes()));
+            }
+            let mut word = [0; size_of::<u64>()];
+            while listens
+                && matches!(leaders.try_recv(seat, IN_A_CALL, &mut word), Ok(Some(bytes)) if bytes == word.len())
+            {
+                self.order.lock().hear(seat, u64::from_be_bytes(word));
+            }
+        }
+    }
+
+    /// What a call has failed with: one that was broken off because calls differ, with that.
+    pub fn explained(&self, trouble: Trouble) -> Trouble {
+        match (self.order.lock().contradiction(), &self.leaders) {
+            (Some(Contradiction { seat, number }), Some(leaders)) => {
+                Trouble::Order { host: leaders.hosts()[usize::from(seat)].clone(), number }
+            }
+            _ => trouble,
+        }
+    }
+
+    /// Whether this rank is the one of its host that is on the wire.
+    pub fn is_leader(&self) -> bool {
         self.seating.place_of[self.rank] == 0
     }
 
@@ -212,10 +275,33 @@ impl Wire {
         if word[0] == 0 { Ok(()) } else { Err(Trouble::Leader) }
     }
 
+    /// Leaves when all have what they were sent: who comes late to a call that this rank is through with, too.
+    pub fn close(&self) {
+        let Some(all) = &self.leaders else { return };
+        let (began, mut is_said) = (Instant::now(), false);
+        // A socket that has failed has nobody to tell.
+        drop(all.leave_in(LEAVE_WITHIN));
+        while matches!(all.has_left(), Ok(false)) {
+            if began.elapsed() >= SPOKEN_OF_AFTER && !std::mem::replace(&mut is_said, true) {
+                let most_s = LEAVE_WITHIN.as_secs();
+                let (rank, group) = (self.rank, self.describe());
+                say(format_args!(
+                    "rank {rank} stays in {group} until all have what they were sent, {most_s} s at most"
+                ));
+            }
+            (self.table.progress)();
+            std::thread::sleep(PROGRESS_EVERY);
+        }
+        if began.elapsed() >= LEAVE_WITHIN {
+            let waited_s = LEAVE_WITHIN.as_secs();
+            say(format_args!("left {} after {waited_s} s in which not all took what they were sent", self.describe()));
+        }
+    }
+
     /// Leaves, and gives back what the MPI has made for it: all ranks of the communicator do so together.
     pub fn release(&self) {
         if let Some(all) = &self.leaders {
-            // A socket that has failed has nobody to tell.
+            // As above.
             drop(all.leave());
         }
         if let Some(node) = self.node {
@@ -239,7 +325,13 @@ fn seats(seating: &Seating, leaders: &Communicator) -> Result<Vec<u16>, String> 
     seats.ok_or_else(|| "the wire has other names for the hosts".to_owned())
 }
 
-fn options(settings: &Settings, name: &str, table: &'static Table) -> Result<Options, String> {
+fn options(
+    settings: &Settings,
+    name: &str,
+    table: &'static Table,
+    order: &Arc<Mutex<Order>>,
+) -> Result<Options, String> {
+    let order = Arc::clone(order);
     let topology = settings.topology.as_ref().map(Topology::load).transpose().map_err(|error| error.to_string())?;
     let calibration = settings.calibration.as_ref().map(Calibration::load).transpose();
     Ok(Options {
@@ -249,9 +341,9 @@ fn options(settings: &Settings, name: &str, table: &'static Table) -> Result<Opt
         calibration: calibration.map_err(|error| error.to_string())?,
         join_within: JOIN_WITHIN,
         call_within: CALL_WITHIN,
-        meanwhile: Some(Meanwhile::new(PROGRESS_EVERY, || {
+        meanwhile: Some(Meanwhile::new(PROGRESS_EVERY, move || {
             (table.progress)();
-            ControlFlow::Continue(())
+            if order.lock().contradiction().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })),
         ..Options::default()
     })

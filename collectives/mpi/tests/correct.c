@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, size;
 
@@ -243,16 +244,77 @@ static void threads(void)
         MPI_Comm_free(&own[at]);
 }
 
-/* Rank 1 expects less than is sent: an error on it or on all, and nobody waits for ever. */
-static void lengths(void)
+/* The root is through with its part and frees the communicator, or ends, long before the others begin with theirs. */
+static void late(void)
 {
-    static char bytes[100000];
+    static char bytes[3000000];
+    MPI_Comm made;
+    MPI_Comm_dup(MPI_COMM_WORLD, &made);
+    for (int at = 0; at < 2; at++) {
+        REQUIRE(MPI_Barrier(made) == MPI_SUCCESS);
+        memset(bytes, rank == 0 ? 5 : 0, sizeof bytes);
+        if (rank != 0)
+            sleep(3);
+        MPI_Bcast(bytes, sizeof bytes, MPI_CHAR, 0, made);
+        REQUIRE(bytes[0] == 5 && bytes[sizeof bytes - 1] == 5);
+        if (at == 0) {
+            MPI_Comm_free(&made);
+            MPI_Comm_dup(MPI_COMM_WORLD, &made);
+        }
+    }
+}
+
+/* A communicator on which an error comes back, after a first call. */
+static MPI_Comm returning(void)
+{
     MPI_Comm made;
     MPI_Comm_dup(MPI_COMM_WORLD, &made);
     MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
     REQUIRE(MPI_Barrier(made) == MPI_SUCCESS);
+    return made;
+}
+
+/* Rank 1 expects less than is sent: an error on it or on all, and nobody waits for ever. */
+static void lengths(void)
+{
+    static char bytes[100000];
+    MPI_Comm made = returning();
     int code = MPI_Bcast(bytes, rank == 1 ? 50000 : 100000, MPI_CHAR, 0, made);
     REQUIRE(rank != 1 || code != MPI_SUCCESS);
+}
+
+/* The root sends so little that its call is the MPI's own, and the others want what goes by the wire: an error on them,
+   and on the root with its next call by the wire. */
+static void decided(void)
+{
+    static char bytes[100000];
+    MPI_Comm made = returning();
+    int code = MPI_Bcast(bytes, rank == 0 ? 1000 : 100000, MPI_CHAR, 0, made);
+    REQUIRE((rank == 0) == (code == MPI_SUCCESS));
+    REQUIRE(rank != 0 || MPI_Barrier(made) != MPI_SUCCESS);
+}
+
+/* The same, but that who makes it by the MPI waits in there for those who make it by the wire: these have an error, and
+   end the program for all. */
+static void stuck(int at_root, int elsewhere)
+{
+    static char bytes[4000000];
+    MPI_Comm made = returning();
+    int code = MPI_Bcast(bytes, rank == 0 ? at_root : elsewhere, MPI_CHAR, 0, made);
+    if (code == MPI_SUCCESS)
+        code = MPI_Barrier(made);
+    REQUIRE(code != MPI_SUCCESS);
+    MPI_Abort(MPI_COMM_WORLD, 7);
+}
+
+static void stuck_elsewhere(void)
+{
+    stuck(100000, 1000);
+}
+
+static void stuck_root(void)
+{
+    stuck(4000000, 100000);
 }
 
 /* What the MPI says of arguments that cannot be, it says still. */
@@ -316,7 +378,8 @@ int main(int count, char **words)
     struct { const char *name; void (*run)(void); } parts[] = {
         {"roots", roots}, {"named", named}, {"derived", derived}, {"blocks", blocks}, {"communicators", communicators},
         {"in-flight", in_flight}, {"threads", threads}, {"arguments", arguments}, {"large", large},
-        {"lengths", lengths}};
+        {"lengths", lengths}, {"late", late}, {"decided", decided}, {"stuck-elsewhere", stuck_elsewhere},
+        {"stuck-root", stuck_root}};
     for (int word = 1; word < count; word++)
         for (size_t at = 0; at < sizeof parts / sizeof *parts; at++)
             if (strcmp(words[word], parts[at].name) == 0) {

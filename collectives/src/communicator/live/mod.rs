@@ -112,7 +112,24 @@ impl Communicator {
     /// # Errors
     /// If the socket has failed.
     pub fn leave(&self) -> Result<(), Error> {
-        Ok(self.shared.with(|member, now| member.leave(now, now + LEAVE_WITHIN))?)
+        self.leave_in(LEAVE_WITHIN)
+    }
+
+    /// The same, with a time of its own for what the others were sent: [`has_left`](Communicator::has_left) says when
+    /// they have it. Until then whoever drops it waits, for two seconds at most.
+    ///
+    /// # Errors
+    /// As [`leave`](Communicator::leave).
+    pub fn leave_in(&self, within: Duration) -> Result<(), Error> {
+        Ok(self.shared.with(|member, now| member.leave(now, now + within))?)
+    }
+
+    /// Whether this rank has left, and the others have what they were sent or its time was up.
+    ///
+    /// # Errors
+    /// If the socket has failed.
+    pub fn has_left(&self) -> Result<bool, Error> {
+        Ok(self.shared.with(|member, _| member.has_left())?)
     }
 
     fn named(&self, rank: u16) -> Named {

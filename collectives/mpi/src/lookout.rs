@@ -1,0 +1,43 @@
+//! A thread that looks for calls which wait for each other for ever: some by the wire, others inside the MPI (`order`).
+
+use crate::library::say;
+use crate::wire::Wire;
+use parking_lot::Mutex;
+use std::sync::{Arc, Once, Weak};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// As `ps` shows it; 15 characters at most.
+const THREAD_NAME: &str = "ethb-lookout";
+
+/// The places on the wire that are looked after.
+static WIRES: Mutex<Vec<Weak<Wire>>> = Mutex::new(Vec::new());
+
+/// Looks after one more, if it is of a rank on the wire.
+pub fn add(wire: &Arc<Wire>) {
+    static STARTED: Once = Once::new();
+    if !wire.is_leader() {
+        return;
+    }
+    WIRES.lock().push(Arc::downgrade(wire));
+    STARTED.call_once(|| {
+        if let Err(error) = Builder::new().name(THREAD_NAME.to_owned()).spawn(run) {
+            say(format_args!("lengths that differ between ranks may not be noticed: no thread: {error}"));
+        }
+    });
+}
+
+fn run() {
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        // Not locked while it is looked: whoever makes a communicator does not wait for that.
+        let wires: Vec<Arc<Wire>> = {
+            let mut kept = WIRES.lock();
+            kept.retain(|wire| wire.strong_count() > 0);
+            kept.iter().filter_map(Weak::upgrade).collect()
+        };
+        wires.iter().for_each(|wire| wire.look(Instant::now()));
+    }
+}
