@@ -1,0 +1,277 @@
+//! Gives every change the tests, quickest first, until one fails.
+
+use crate::list::Mutant;
+use crate::scratch::Scratch;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The engine's own tests.
+const BINARIES: [&str; 4] = ["ethbcast_transport", "streams", "messages", "prices"];
+/// Tests that take no longer than this together are one run.
+const TOGETHER: Duration = Duration::from_millis(250);
+/// What takes longer without any change is left out.
+const LONGEST: Duration = Duration::from_secs(20);
+/// Schedules of the swarm for what nothing else has killed.
+const SCHEDULES: u32 = 1500;
+
+/// One run of some tests, and how long it takes without any change.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    pub name: String,
+    program: PathBuf,
+    arguments: Vec<String>,
+    folder: PathBuf,
+    takes: Duration,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Passed,
+    Failed,
+    TimedOut,
+}
+
+impl Stage {
+    fn run(&self, mutant: Option<u32>, limit: Duration) -> Result<End> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).current_dir(&self.folder).env("RUST_BACKTRACE", "0");
+        command.env("ETHBCAST_MUTANT", mutant.map_or("none".into(), |number| number.to_string()));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()?;
+        let end = wait(&mut child, limit)?;
+        if end == End::TimedOut {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(end)
+    }
+
+    /// What decides the order: the price list ends soon where anything costs something else.
+    fn until_failure(&self) -> Duration {
+        if self.name.starts_with("prices") { self.takes / 12 } else { self.takes }
+    }
+
+    /// Ten times as long as without a change, and a little more.
+    fn limit(&self) -> Duration {
+        self.takes * 10 + Duration::from_secs(4)
+    }
+}
+
+/// Waits until it has ended, or has had the processor for so long: how busy the machine is changes nothing.
+fn wait(child: &mut Child, limit: Duration) -> Result<End> {
+    let (begun, mut pause) = (Instant::now(), Duration::from_micros(500));
+    while processor_time(child).is_none_or(|spent| spent < limit) && begun.elapsed() < limit * 100 {
+        if let Some(status) = child.try_wait()? {
+            return Ok(if status.success() { End::Passed } else { End::Failed });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+    Ok(End::TimedOut)
+}
+
+/// What a process has had of the processor so far, in steps of 10 ms.
+fn processor_time(child: &Child) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
+    // After the name, which may hold anything: proc(5), fields 14 and 15, in hundredths of a second.
+    let fields: Vec<&str> = text.rsplit(')').next()?.split_whitespace().collect();
+    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(ticks * 10))
+}
+
+/// Compiles the tests, tries each without any change, and puts them in order: short ones in bundles first.
+pub fn stages(scratch: &Scratch) -> Result<Vec<Stage>> {
+    let mut command = scratch.cargo();
+    let arguments = ["test", "-p", "ethbcast-transport", "--no-default-features", "--lib", "--tests"];
+    command.args(arguments).args(["--locked", "--no-run", "--message-format=json"]);
+    let output = command.stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "the tests of the copy do not compile");
+    let mut single = Vec::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let message: Value = serde_json::from_str(line)?;
+        let (name, program) = (message["target"]["name"].as_str(), message["executable"].as_str());
+        let (Some(name), Some(program)) = (name, program) else { continue };
+        if BINARIES.contains(&name) && message["profile"]["test"] == true {
+            single.extend(tests(name, program.as_ref(), &scratch.root.join("transport"))?);
+        }
+    }
+    Ok(bundles(single))
+}
+
+/// Each test of a binary that passes without a change.
+fn tests(name: &str, program: &Path, folder: &Path) -> Result<Vec<Stage>> {
+    let output = Command::new(program).arg("--list").output()?;
+    let list = String::from_utf8(output.stdout)?;
+    let mut stages = Vec::new();
+    for test in list.lines().filter_map(|line| line.strip_suffix(": test")) {
+        let arguments = vec!["--exact".to_string(), "--test-threads=1".to_string(), test.to_string()];
+        let (program, folder) = (program.into(), folder.into());
+        let mut stage = Stage { name: format!("{name} {test}"), program, arguments, folder, takes: Duration::ZERO };
+        if stage.measure()? {
+            stages.push(stage);
+        } else {
+            eprintln!("{}: fails without any change, or takes too long, and is left out", stage.name);
+        }
+    }
+    Ok(stages)
+}
+
+impl Stage {
+    /// Runs it without a change; whether it passes, and soon enough.
+    fn measure(&mut self) -> Result<bool> {
+        let before = children_time()?;
+        let end = self.run(None, LONGEST)?;
+        self.takes = children_time()? - before;
+        Ok(end == End::Passed)
+    }
+}
+
+/// What all that has ended so far has had of the processor, in steps of 10 ms.
+fn children_time() -> Result<Duration> {
+    let text = fs::read_to_string("/proc/self/stat")?;
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks: u64 = fields[13].parse::<u64>()? + fields[14].parse::<u64>()?;
+    Ok(Duration::from_millis(ticks * 10))
+}
+
+/// Short tests of the same binary go together, the others alone; shortest first.
+fn bundles(mut single: Vec<Stage>) -> Vec<Stage> {
+    single.sort_by_key(|stage| stage.takes);
+    let mut stages: Vec<Stage> = Vec::new();
+    for stage in single {
+        let fits = |other: &&mut Stage| other.program == stage.program && other.takes + stage.takes <= TOGETHER;
+        match stages.iter_mut().find(fits) {
+            Some(other) => {
+                other.takes += stage.takes;
+                other.arguments.extend(stage.arguments.last().cloned());
+                other.name = format!("{} and others", stage.name.split(' ').next().unwrap_or_default());
+            }
+            None => stages.push(stage),
+        }
+    }
+    stages.sort_by_key(Stage::until_failure);
+    stages
+}
+
+fn swarm(scratch: &Scratch) -> Result<Option<Stage>> {
+    let mut command = scratch.cargo();
+    let built = command.args(["build", "-p", "ethbcast-tests", "--bin", "swarm", "--locked"]).status()?;
+    ensure!(built.success(), "the swarm does not compile");
+    let arguments = ["--seeds".to_string(), SCHEDULES.to_string()].into();
+    let program = scratch.root.join("target/debug/swarm");
+    let folder = scratch.root.clone();
+    let mut stage = Stage { name: "swarm".into(), program, arguments, folder, takes: Duration::ZERO };
+    Ok(stage.measure()?.then_some(stage))
+}
+
+/// What is given to whom.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    pub scratch: &'a Scratch,
+    pub mutants: &'a [Mutant],
+    /// The changes to be tried, by number.
+    pub tried: Vec<u32>,
+    pub stages: &'a [Stage],
+    /// Stages that take longer than so many milliseconds wait until everybody has had the others.
+    pub border_ms: u64,
+    pub seed: u64,
+    pub jobs: usize,
+}
+
+/// What is written of a change that has survived the short stages.
+const SO_FAR: &str = "survived so far";
+
+/// One after the other in an order drawn by the seed, so that at any moment what is known is a fair sample. A line for
+/// each goes to `results`; what stands there is not tried again.
+pub fn run(plan: &Plan<'_>, results: &Path) -> Result<()> {
+    let is_short = |stage: &&Stage| stage.until_failure() <= Duration::from_millis(plan.border_ms);
+    let (short, mut long) = plan.stages.iter().partition::<Vec<&Stage>, _>(is_short);
+    pass(plan, &short, |verdict| verdict.is_none(), SO_FAR, results)?;
+    let swarm = swarm(plan.scratch)?;
+    long.extend(&swarm);
+    pass(plan, &long, |verdict| verdict == Some(SO_FAR), "survived", results)
+}
+
+/// Gives some stages to all changes of which the verdict so far is such.
+fn pass(
+    plan: &Plan<'_>,
+    stages: &[&Stage],
+    is_open: impl Fn(Option<&str>) -> bool,
+    survived: &str,
+    results: &Path,
+) -> Result<()> {
+    let (known, mut left) = (newest(results), plan.tried.clone());
+    shuffle(&mut left, plan.seed);
+    left.retain(|&number| is_open(known.get(&plan.mutants[number as usize].name).map(|row| &*row[0])));
+    left.reverse();
+    let file = OpenOptions::new().create(true).append(true).open(results).context("the results can be written")?;
+    let (left, file) = (Mutex::new(left), Mutex::new(file));
+    let work = || -> Result<()> {
+        loop {
+            let Some(number) = left.lock().expect("no panic").pop() else { return Ok(()) };
+            let mutant = &plan.mutants[number as usize];
+            let (mut verdict, begun) = (survived.to_string(), Instant::now());
+            for stage in stages {
+                match stage.run(Some(number), stage.limit())? {
+                    End::Passed => continue,
+                    End::Failed => verdict = stage.name.clone(),
+                    End::TimedOut => verdict = format!("{} (time)", stage.name),
+                }
+                break;
+            }
+            let (folder, took) = (mutant.folder(), begun.elapsed().as_secs_f64());
+            let line = format!("{verdict}\t{folder}\t{took:.1}\t{}\n", mutant.name);
+            file.lock().expect("no panic").write_all(line.as_bytes())?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan.jobs).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("no panic"))
+    })
+}
+
+/// The last line of each change, by its name.
+fn newest(results: &Path) -> BTreeMap<String, Vec<String>> {
+    let text = fs::read_to_string(results).unwrap_or_default();
+    let rows = text.lines().map(|line| line.split('\t').map(String::from).collect::<Vec<_>>());
+    rows.map(|row| (row[3].clone(), row)).collect()
+}
+
+/// Fisher and Yates, with splitmix64.
+fn shuffle(numbers: &mut [u32], mut seed: u64) {
+    for last in (1..numbers.len()).rev() {
+        seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        numbers.swap(last, ((mixed ^ (mixed >> 31)) % (last as u64 + 1)) as usize);
+    }
+}
+
+/// How many of each folder were tried and killed, and by what.
+pub fn tell(results: &Path) -> Result<()> {
+    let rows: Vec<Vec<String>> = newest(results).into_values().collect();
+    for folder in crate::list::FOLDERS.into_iter().chain([""]) {
+        let of: Vec<&Vec<String>> = rows.iter().filter(|row| folder.is_empty() || row[1] == folder).collect();
+        let killed = of.iter().filter(|row| !row[0].starts_with("survived")).count();
+        let by = |binary: &str| of.iter().filter(|row| row[0].split(' ').next() == Some(binary)).count();
+        let timed_out = of.iter().filter(|row| row[0].ends_with("(time)")).count();
+        let percent = 100.0 * killed as f64 / of.len().max(1) as f64;
+        let by: Vec<String> =
+            BINARIES.iter().chain(&["swarm"]).map(|binary| format!("{binary} {}", by(binary))).collect();
+        let folder = if folder.is_empty() { "together" } else { folder };
+        println!(
+            "{folder}: {} tried, {killed} killed ({percent:.1} %), {timed_out} of them by time; {}",
+            of.len(),
+            by.join(", ")
+        );
+    }
+    Ok(())
+}
