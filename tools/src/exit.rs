@@ -1,8 +1,10 @@
 //! Exit codes, and how failures become them.
 
 use crate::doctor::Fault;
+use crate::event;
 use ethbcast_collectives::ErrorKind;
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
@@ -11,6 +13,17 @@ use thiserror::Error;
 
 /// Whether stdout has had a report: who reads JSON there gets one object, of the outcome or of the failure.
 static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// What programs read on stdout, if they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Lines, which are for people.
+    Lines,
+    /// One object, at the end.
+    Object,
+    /// An object for each thing that happens; the last has that of the end.
+    Stream,
+}
 
 /// How a run can end badly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +75,31 @@ impl From<ErrorKind> for Code {
 }
 
 /// A failure with its exit code and one sentence that says what to do.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[error("{text}")]
 pub struct Failure {
     code: Code,
     text: String,
     fault: Option<Fault>,
+}
+
+impl Form {
+    /// What a command line asks for that may not be one.
+    pub fn asked_for(arguments: &[OsString]) -> Form {
+        let options = arguments.iter().take_while(|word| *word != "--");
+        let is_there = |wanted: &str| options.clone().any(|word| word == wanted);
+        match (is_there("--json-stream"), is_there("--json")) {
+            // Whoever reads data there is not to take an object for some.
+            _ if arguments.get(1).is_some_and(|command| command == "recv")
+                && arguments.iter().any(|word| word == "-") =>
+            {
+                Form::Lines
+            }
+            (true, _) => Form::Stream,
+            (false, true) => Form::Object,
+            (false, false) => Form::Lines,
+        }
+    }
 }
 
 impl Failure {
@@ -89,6 +121,12 @@ impl Failure {
     /// The exit code.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// The failure for programs.
+    pub fn to_json(&self) -> Value {
+        let finding = self.fault.map(Fault::code);
+        json!({ "schema": 1, "error": self.text, "finding": finding, "exit_code": self.code.number() })
     }
 }
 
@@ -125,6 +163,17 @@ pub fn report(text: &str) -> anyhow::Result<()> {
     })
 }
 
+/// Prints the object of the end on stdout, in this form.
+///
+/// # Errors
+/// As for [`report`].
+pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
+    match form {
+        Form::Stream => report(&event::done(object).to_string()),
+        Form::Lines | Form::Object => report(&object.to_string()),
+    }
+}
+
 /// Prints a line on stderr; if nobody reads it any more, that changes nothing.
 pub fn say(text: impl fmt::Display) {
     // One write for the whole line: those of other processes on this terminal go before it or behind it.
@@ -132,21 +181,68 @@ pub fn say(text: impl fmt::Display) {
 }
 
 /// Prints a failure on stderr and turns it into the process's exit code; what has no code of its own is a system
-/// failure. With `as_json` it is also an object on stdout, unless that has had a report.
-pub fn finish(result: anyhow::Result<()>, as_json: bool) -> ExitCode {
+/// failure. For programs it is also an object on stdout, unless that has had a report.
+pub fn finish(result: anyhow::Result<()>, form: Form) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    let failure = error.downcast_ref::<Failure>();
-    let code = failure.map_or(Code::System, Failure::code);
-    let fault = failure.and_then(Failure::fault).map(|fault| fault.code());
-    if as_json && !HAS_REPORTED.load(Ordering::Relaxed) {
-        drop(report(&failure_json(&format!("{error:#}"), code, fault.as_deref()).to_string()));
+    let fault = error.downcast_ref::<Failure>().and_then(Failure::fault);
+    let failure = Failure { code: code(&error), text: format!("{error:#}"), fault };
+    if form != Form::Lines && !HAS_REPORTED.load(Ordering::Relaxed) {
+        drop(report_object(&failure.to_json(), form));
     }
-    let found = fault.map_or_else(String::new, |fault| format!(" [{fault}]"));
-    say(format_args!("ethbcast: {error:#}{found}"));
-    ExitCode::from(code.number())
+    let found = fault.map_or_else(String::new, |fault| format!(" [{}]", fault.code()));
+    say(format_args!("ethbcast: {failure}{found}"));
+    ExitCode::from(failure.code.number())
 }
 
-/// A failure for programs; `fault` is what `ethbcast explain` knows it by.
-fn failure_json(text: &str, code: Code, fault: Option<&str>) -> Value {
-    json!({ "schema": 1, "error": text, "finding": fault, "exit_code": code.number() })
+/// The exit code of a command that ends so.
+pub fn number(result: &anyhow::Result<()>) -> u8 {
+    result.as_ref().err().map_or(0, |error| code(error).number())
+}
+
+fn code(error: &anyhow::Error) -> Code {
+    error.downcast_ref::<Failure>().map_or(Code::System, Failure::code)
+}
+
+/// Ends the process for a mistake that the command line's reader has found, who can explain it; `more` is said after
+/// that. Whoever asks for help is answered.
+pub fn refuse(error: &clap::Error, more: Option<String>, form: Form) -> ! {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    if form != Form::Lines {
+        drop(report_object(&Failure::new(Code::Usage, words(error)).to_json(), form));
+    }
+    drop(error.print());
+    more.iter().for_each(say);
+    std::process::exit(Code::Usage.number().into())
+}
+
+/// What the reader of the command line has to say, without what it says to everybody.
+fn words(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let lines: Vec<&str> = first.trim_start_matches("error: ").lines().map(str::trim).collect();
+    lines.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_known_of_a_command_line_that_is_none() {
+        let form = |line: &str| Form::asked_for(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(form("ethbcast send --no-such-flag --json x"), Form::Object);
+        assert_eq!(form("ethbcast send --json --json-stream x"), Form::Stream);
+        assert_eq!(form("ethbcast send --no-such-flag -- --json"), Form::Lines, "that is a file");
+        assert_eq!(form("ethbcast recv --no-such-flag --json -"), Form::Lines, "stdout is for data");
+        assert_eq!(form("ethbcast"), Form::Lines);
+    }
+
+    #[test]
+    fn the_words_of_the_command_lines_reader_are_one_sentence() {
+        let command = clap::Command::new("ethbcast").arg(clap::Arg::new("SOURCE").required(true));
+        let error = command.try_get_matches_from(["ethbcast"]).expect_err("there is none");
+        assert_eq!(words(&error), "the following required arguments were not provided: <SOURCE>");
+    }
 }

@@ -5,8 +5,10 @@ mod config;
 mod cp;
 mod doctor;
 mod dump;
+mod event;
 mod exit;
 mod hosts;
+mod interface;
 mod lab;
 mod manual;
 mod mpi_env;
@@ -29,8 +31,10 @@ mod topology_file;
 mod udpcast;
 mod units;
 mod watcher;
+mod whole_file;
 
 use args::{Cli, Command};
+use exit::Form;
 use std::ffi::OsString;
 use std::fs::File;
 use std::process::ExitCode;
@@ -38,10 +42,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let (cli, log) = match command_line() {
         Ok(read) => read,
-        Err(error) => return exit::finish(Err(error), false),
+        Err(error) => return exit::finish(Err(error), Form::asked_for(&std::env::args_os().collect::<Vec<_>>())),
     };
     log_to(log);
-    let as_json = cli.command.ends_with_json();
+    let form = cli.command.form();
     let result = match cli.command {
         Command::Send(args) => send::run(*args),
         Command::Recv(args) => recv::run(*args),
@@ -64,15 +68,19 @@ fn main() -> ExitCode {
         Command::Port(args) => port::run(&args),
         Command::Watch(args) => watcher::run(&args),
     };
-    exit::finish(result, as_json)
+    exit::finish(result, form)
 }
 
 /// What is to be done, and the file that takes the log if it is not stderr.
 fn command_line() -> anyhow::Result<(Cli, Option<File>)> {
     let own: Vec<OsString> = std::env::args_os().collect();
-    match own.first().and_then(|program| udpcast::Role::of(program)) {
+    match own.first().and_then(|program| args::Role::of(program)) {
         Some(role) => udpcast::command_line(role, &own),
-        None => Ok((config::command_line(own)?, None)),
+        None => {
+            let cli = config::command_line(own)?;
+            let log = cli.command.log().map(udpcast::open_log).transpose()?;
+            Ok((cli, log))
+        }
     }
 }
 

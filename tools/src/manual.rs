@@ -27,10 +27,11 @@ const EXIT_STATUS: [(&str, &str); 8] = [
     ("other", "With recv --pipe, the command's own code."),
 ];
 
-const ENVIRONMENT: [(&str, &str); 4] = [
+const ENVIRONMENT: [(&str, &str); 5] = [
     ("ETHBCAST_INTERFACE", "The network interface, where --interface is not given; so each option: ethbcast.toml(5)."),
     ("ETHBCAST_CONFIG", "The configuration file, instead of /etc/ethbcast/ethbcast.toml; empty for none."),
     ("ETHBCAST_HOST", "This host's name in reports and topology files, where --host is not given."),
+    ("NO_COLOR", "If it is set, a terminal gets no colours."),
     ("RUST_LOG", "What is logged on stderr: error (the default), warn, info, debug or trace, also for a part alone."),
 ];
 

@@ -3,6 +3,7 @@
 use crate::args::WireArgs;
 use crate::doctor;
 use crate::exit::{Code, Failure, WithCode, fail};
+use crate::interface::chosen;
 use crate::signals::Interrupt;
 use crate::watcher::Watcher;
 use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
@@ -27,7 +28,7 @@ pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
 /// What all sessions are told.
 pub fn options(args: &WireArgs) -> Options {
     let mut options = Options::new();
-    options.interface.clone_from(&args.interface);
+    options.interface = chosen(args.interface.as_deref(), args.quiet);
     options.host = crate::lab::host_name(args.host.as_deref());
     options.ether_type = args.ether_type;
     options
@@ -105,8 +106,9 @@ impl Wire {
     /// A [`Failure`] with code 2 (group name) or 4 (interface, permission).
     pub fn open(args: &WireArgs, port: PortConfig) -> anyhow::Result<Wire> {
         let host = crate::lab::host_name(args.host.as_deref());
+        let interface = chosen(args.interface.as_deref(), args.quiet);
         let opening =
-            Opening { interface: args.interface.as_deref(), host: host.as_deref(), ..Opening::new(&args.group, port) };
+            Opening { interface: interface.as_deref(), host: host.as_deref(), ..Opening::new(&args.group, port) };
         let ring = |payload_bytes| RingRoom::for_session(Tuning::default().feed_frames_for(payload_bytes));
         let (port, station) = opening.open(ring).map_err(|error| station_failure(&error))?;
         Ok(Wire { port, station })

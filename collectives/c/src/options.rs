@@ -72,7 +72,7 @@ pub extern "C" fn ethbcast_options_on_progress(
         options.named.on_progress(move |event| {
             // Whole, or the closure would take the pointer alone.
             let UserData(user) = { user };
-            if let Progress::Moved { bytes, slowest } = event {
+            if let Progress::Moved { bytes, slowest, .. } = event {
                 let name = slowest.and_then(|(host, _)| CString::new(host).ok());
                 progress(bytes, name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr()), user);
             }

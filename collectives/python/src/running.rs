@@ -28,7 +28,7 @@ pub fn run<T: Send>(
     let cancel = options.cancel.clone();
     let (tell, told) = mpsc::channel();
     let options = options.on_progress(move |event| {
-        if let Progress::Moved { bytes, slowest } = event {
+        if let Progress::Moved { bytes, slowest, .. } = event {
             // Nobody listens any more to what was cancelled.
             drop(tell.send(Moved { bytes, slowest: slowest.map(|(host, _)| host.to_owned()) }));
         }

@@ -1,6 +1,6 @@
 //! The arguments of `ethbcast cp`.
 
-use super::{WireArgs, seconds};
+use super::{ProgressArgs, WireArgs, seconds};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,6 +11,9 @@ pub struct CpArgs {
     /// What all commands on the wire share.
     #[command(flatten)]
     pub wire: WireArgs,
+    /// How it tells how far it is.
+    #[command(flatten)]
+    pub progress: ProgressArgs,
     /// To these hosts, such as n[1-31], rack[1-4]n[0-9] or @group (as ClusterShell's `nodeset` knows it). Without it
     /// and without HOSTS:, those of the Slurm job (SLURM_JOB_NODELIST).
     #[arg(short = 'w', long, value_name = "NODESET")]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// `ethbcast hosts`.
 #[derive(Debug, Args)]
 pub struct HostsArgs {
-    /// Network interface; without it, the only Ethernet interface that is up.
+    /// Network interface; without it, the only Ethernet interface that is up, or that of the default route.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
     /// Only receivers of this group; without it, those of all groups.

@@ -9,8 +9,8 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub struct PatienceArgs {
     /// How long a host that falls silent is waited for (a cable that was pulled, a stopped process) while the others go
-    /// on; 0 gives it up at once.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
+    /// on; 0 gives it up at once. --receive-timeout is the same.
+    #[arg(long, alias = "receive-timeout", value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     pub patience: f64,
     /// Silence after which a host is put out of the others' way: 0.05 to 30.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.5, value_parser = dead_after)]

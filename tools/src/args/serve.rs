@@ -7,7 +7,7 @@ use clap::Args;
 pub struct ServeArgs {
     /// Stay: take one session after another, and several groups' at once, into the directory DEST, until SIGTERM.
     /// SIGHUP reads the configuration again. With --json, an object on a line of its own for each session.
-    #[arg(long, conflicts_with_all = ["once", "max_wait", "timeout"])]
+    #[arg(long, conflicts_with_all = ["once", "max_wait", "timeout", "stat_period", "metrics_file", "json_stream"])]
     pub serve: bool,
     /// With --serve: take what is sent to these groups, such as images or rack[1-4], instead of to that of -g. May be
     /// given several times.

@@ -9,7 +9,7 @@ mod file;
 mod options;
 
 use crate::args::{Cli, Command, ConfigArgs, ConfigCommand, RecvArgs};
-use crate::exit::{Code, Failure, fail, report, say};
+use crate::exit::{self, Code, Failure, Form, fail, report, say};
 use clap::{CommandFactory, FromArgMatches};
 use file::File;
 use options::Given;
@@ -27,14 +27,12 @@ const VARIABLE: &str = "ETHBCAST_CONFIG";
 pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
     let (arguments, given) = whole(own)?;
     // clap prints help to stdout (exit 0) and mistakes to stderr (exit 2).
+    let form = Form::asked_for(&arguments);
     let cli = Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
-    cli.or_else(|error| {
-        if !error.use_stderr() || given.is_empty() {
-            error.exit();
-        }
-        drop(error.print());
+    cli.map(Cli::settled).or_else(|error| {
         let came = given.iter().map(Given::says).collect::<Vec<_>>().join(", ");
-        fail(Code::Usage, format!("not from the command line: {came}"))
+        let more = (!came.is_empty()).then(|| format!("ethbcast: not from the command line: {came}"));
+        exit::refuse(&error, more, form)
     })
 }
 
@@ -52,7 +50,7 @@ pub fn receiver_again() -> anyhow::Result<RecvArgs> {
     let (arguments, _) = whole(std::env::args_os().collect())?;
     let matches = Cli::command().try_get_matches_from(arguments);
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    match cli.map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?.command {
+    match cli.map(Cli::settled).map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?.command {
         Command::Recv(args) => Ok(*args),
         _ => fail(Code::Usage, "this process was not started as a receiver"),
     }

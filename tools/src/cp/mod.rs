@@ -5,11 +5,14 @@ mod target;
 use crate::args::{Cli, Command, CpArgs, SendArgs};
 use crate::exit::{Code, Failure, fail, say};
 use crate::hosts::{Census, Search};
+use crate::interface::chosen;
+use crate::progress::{Bar, Role};
 use crate::send;
 use clap::Parser;
 use ethbcast_planning::topology::nodeset;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::Duration;
 use target::Target;
 
@@ -18,6 +21,13 @@ use target::Target;
 /// # Errors
 /// A [`Failure`] with code 1 if some hosts do not serve, or have not got it; 3 if none serves.
 pub fn run(args: &CpArgs) -> anyhow::Result<()> {
+    let bar = Bar::open(Role::Root, &args.wire, &args.progress)?;
+    let result = copy(args, &bar);
+    bar.conclude(&result);
+    result
+}
+
+fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let Target { source, nodes, name } = Target::of(args)?;
     if args.force {
         word(args, "-f does nothing here: what is there is replaced where `recv --serve --force` runs");
@@ -41,7 +51,7 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
     if !missing.is_empty() {
         say(format_args!("ethbcast: not serving: {}; {HELP}", nodeset::fold(&missing)));
     }
-    send::run(send_args(args, source, &serving, name)?)?;
+    send::transfer(send_args(args, source, &serving, name)?, bar)?;
     match missing.len() {
         0 => Ok(()),
         count => {
@@ -62,8 +72,9 @@ fn word(args: &CpArgs, text: &str) {
 
 /// Which of the hosts listen in the group, and which do not.
 fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+    let interface = chosen(args.wire.interface.as_deref(), args.wire.quiet);
     let search = Search {
-        interface: args.wire.interface.as_deref(),
+        interface: interface.as_deref(),
         group: Some(&args.wire.group),
         ether_type: args.wire.ether_type,
         wait: Duration::from_secs_f64(args.max_wait),

@@ -2,12 +2,13 @@
 
 use super::{Findings, Fix, of_interface, of_open, quoted};
 use crate::args::WireArgs;
+use crate::interface::chosen;
 use ethbcast_transport::packet::{Capture, Interface, InterfaceError, OpenError};
 use nix::sys::statvfs::{FsFlags, statvfs};
 
 /// Looks at the interface that a session would use; which it is, if there is one that is on.
 pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
-    match Interface::find(args.interface.as_deref()) {
+    match Interface::find(chosen(args.interface.as_deref(), args.quiet).as_deref()) {
         Ok(interface) => {
             socket(&interface, args, findings);
             Some(interface)

@@ -22,7 +22,7 @@ pub use fault::Fault;
 use findings::{Findings, Fix, quoted};
 pub use link::megabits_per_second;
 pub use outside::text_of;
-pub use refusals::{of_call, of_interface, of_open, of_session, of_station};
+pub use refusals::{of_call, of_interface, of_open, of_outcome, of_session, of_station};
 
 /// Runs the command.
 ///

@@ -84,7 +84,8 @@ fn only(mut faults: impl Iterator<Item = Option<Fault>>) -> Option<Fault> {
     faults.all(|other| other == first).then_some(first)?
 }
 
-fn of_outcome(outcome: Outcome) -> Option<Fault> {
+/// The same for what has become of a receiver.
+pub fn of_outcome(outcome: Outcome) -> Option<Fault> {
     Some(match outcome {
         Outcome::NoSpace => Fault::Space,
         Outcome::WriteFailed => Fault::Dest,

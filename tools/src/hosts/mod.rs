@@ -5,6 +5,7 @@ mod table;
 use crate::args::HostsArgs;
 use crate::doctor;
 use crate::exit::{Code, Failure, WithCode, fail, report};
+use crate::interface::chosen;
 use crate::session::station_failure;
 use crate::signals::Interrupt;
 use crate::topology_file::read_topology;
@@ -120,8 +121,9 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
     let topology = args.topology.as_deref().map(read_topology).transpose()?;
     let expected = args.expect.as_deref().map_or(Ok(Vec::new()), nodeset::expand);
     let expected = expected.map_err(|error| Failure::new(Code::Usage, format!("--expect: {error}")))?;
+    let interface = chosen(args.interface.as_deref(), false);
     let search = Search {
-        interface: args.interface.as_deref(),
+        interface: interface.as_deref(),
         group: args.group.as_deref(),
         ether_type: args.ether_type,
         wait: Duration::from_secs_f64(args.wait),

@@ -2,6 +2,7 @@
 
 use super::Op;
 use crate::args::PerfArgs;
+use crate::interface::chosen;
 use crate::route::{check_preset, read_calibration_for, read_plan, read_route};
 use crate::topology_file::read_topology;
 use ethbcast_collectives::Route;
@@ -35,7 +36,7 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
         ..Options::default()
     };
     Ok(Options {
-        interface: wire.interface.clone(),
+        interface: chosen(wire.interface.as_deref(), wire.quiet),
         host: crate::lab::host_name(wire.host.as_deref()),
         ether_type: wire.ether_type,
         preset: args.preset,

@@ -5,12 +5,13 @@ mod report;
 
 use crate::args::{RecvArgs, Verify};
 use crate::doctor::Fault;
-use crate::exit::{Code, Failure, fail};
+use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::hosts;
 use crate::program::run_after;
-use crate::progress::Bar;
+use crate::progress::{Bar, Role};
 use crate::serve;
 use crate::session::{open, options, watch};
+use crate::udpcast::say_ignored;
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::Session;
 use ethbcast_content::dest::Dest;
@@ -24,17 +25,26 @@ use std::time::Duration;
 /// # Errors
 /// A [`Failure`] whose code is the exit code.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
+    args.unused.given().into_iter().for_each(|names| say_ignored(&names));
     if args.serve.serve {
         return serve::run(args);
     }
+    let bar = Bar::open(Role::Receiver, &args.wire, &args.progress)?;
+    let result = receive(args, &bar);
+    bar.conclude(&result);
+    result
+}
+
+fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if args.port_fd.len() > 1 {
         return fail(Code::Usage, "one socket is enough for one group: give --port-fd once, or add --serve");
     }
     let dest = Arc::new(dest(&args)?);
-    let (mut options, bar) = Bar::show(options(&args.wire), args.wire.quiet);
+    let mut options = bar.attach(options(&args.wire));
     options.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     let (mut session, interrupt) = open(&args.wire.group, &options, "interrupted by its user")?;
+    bar.open_on(&session).code(Code::System)?;
     args.patience.apply(&mut options);
     let _watcher = watch(&session, &mut options);
     options.about = Some(hosts::about(session.interface()));
@@ -47,7 +57,10 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     interrupt.heed();
     let received = reception.run(&mut session, &options)?;
     bar.finish();
-    report::print(&received.report, received.landed.path(), args.wire.json, is_quiet)?;
+    if received.report.is_delivered() {
+        bar.settle(received.report.bytes());
+    }
+    report::print(&received.report, received.landed.path(), args.form(), is_quiet)?;
     received.check(&args, interrupt.signal(), left_by(&dest))?;
     match &args.exec {
         Some(command) => run_after(command, received.environment(&args.wire.group)),
@@ -61,8 +74,13 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
 /// A [`Failure`] with code 2 or 4.
 pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     let (stdout, read) = (args.dest.as_ref().is_some_and(|dest| dest == "-"), args.verify == Some(Verify::Read));
-    if args.wire.json && stdout {
-        return fail(Code::Usage, "stdout cannot carry both the data and --json: receive into a file");
+    let for_programs = match args.form() {
+        Form::Lines => None,
+        Form::Object => Some("--json"),
+        Form::Stream => Some("--json-stream"),
+    };
+    if let (true, Some(option)) = (stdout, for_programs) {
+        return fail(Code::Usage, format!("stdout cannot carry both the data and {option}: receive into a file"));
     }
     if read && (stdout || args.pipe.is_some()) {
         let to = if stdout { "stdout" } else { "a command" };

@@ -1,6 +1,6 @@
 //! What `recv` says at the end: a line, or one JSON object.
 
-use crate::exit::report;
+use crate::exit::{Form, report, report_object};
 use crate::units;
 use ethbcast_collectives::session::ReceiveReport;
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 ///
 /// # Errors
 /// A failure with code 4 if stdout does not take it.
-pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, as_json: bool, quiet: bool) -> anyhow::Result<()> {
+pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, form: Form, quiet: bool) -> anyhow::Result<()> {
     let path = path.map(|path| path.display().to_string());
-    if as_json {
-        return report(&to_json(received, path).to_string());
+    if form != Form::Lines {
+        return report_object(&to_json(received, path), form);
     }
     if quiet || !received.is_delivered() {
         return Ok(());

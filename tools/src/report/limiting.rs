@@ -1,6 +1,6 @@
 //! What limited a transfer: the part that something speaks for, most certain first.
 
-use super::kept::Kept;
+use super::kept::{Kept, Receiver};
 use super::plan_picture;
 use super::text::shown;
 use ethbcast_planning::topology::nodeset;
@@ -10,6 +10,12 @@ const MUCH_LOSS: f64 = 0.01;
 
 /// A time that is longer than predicted by no more than this part of it is explained by the plan.
 const AS_PREDICTED: f64 = 0.1;
+
+/// What took a host more than this part of the time has limited it.
+const MUCH_TIME: f64 = 0.5;
+
+/// Of fewer moments nothing is said.
+const LEAST_MOMENTS: usize = 4;
 
 /// The part that limited it, to be read after "limited by".
 pub fn part(kept: &Kept) -> String {
@@ -57,5 +63,65 @@ fn by_the_plan(kept: &Kept) -> String {
         Some(cable) => format!("the links themselves: the busiest, {}", shown(&cable)),
         None if kept.via == "cast" => "the links themselves: each carries every frame once".to_owned(),
         None => "nothing that was seen".to_owned(),
+    }
+}
+
+/// What limited one receiver that has everything beside the way that frames took to it, to be read after "limited by".
+pub fn of_receiver(kept: &Kept, receiver: &Receiver) -> Option<String> {
+    let timeline = &kept.run.as_ref()?.timeline;
+    let track = timeline.receivers.iter().find(|track| track.host == receiver.host && Kept::has_all(receiver))?;
+    let moments: Vec<char> = track.states.chars().filter(|&state| state != '-').collect();
+    if moments.len() < LEAST_MOMENTS {
+        return None;
+    }
+    let share = |states: &str| {
+        let count = moments.iter().filter(|&&state| states.contains(state)).count();
+        count as f64 / moments.len() as f64
+    };
+    let causes =
+        [("b", "its disk, or whoever reads its output"), ("c", "a host behind it"), ("vyt", "verifying and syncing")];
+    let (states, cause) = causes.into_iter().find(|(states, _)| share(states) > MUCH_TIME)?;
+    Some(format!("{cause} ({:.0} % of the time)", share(states) * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kept::{Frames, Run, Timeline, Track};
+    use super::*;
+
+    /// A transfer to n1, which was busy so moment by moment.
+    fn kept(states: &str) -> Kept {
+        let track = Track { host: "n1".to_owned(), states: states.to_owned(), ..Track::default() };
+        let timeline = Timeline { receivers: vec![track], ..Timeline::default() };
+        let receiver = Receiver { host: "n1".to_owned(), status: "verified".to_owned(), ..Receiver::default() };
+        let run = Run { root: "n0".to_owned(), timeline, ..Run::default() };
+        Kept { receivers: vec![receiver], run: Some(run), via: "cast".to_owned(), ..Kept::default() }
+    }
+
+    #[test]
+    fn a_host_is_limited_by_what_took_most_of_its_time() {
+        let limit = |states| {
+            let kept = kept(states);
+            of_receiver(&kept, &kept.receivers[0])
+        };
+        assert_eq!(limit("abbb").as_deref(), Some("its disk, or whoever reads its output (75 % of the time)"));
+        assert_eq!(limit("aacccc--").as_deref(), Some("a host behind it (67 % of the time)"));
+        assert_eq!(limit("avyyt").as_deref(), Some("verifying and syncing (80 % of the time)"));
+        assert_eq!(["asssssav", "aabb", "bbb", "----"].map(limit), [const { None }; 4]);
+        let mut failed = kept("bbbb");
+        failed.receivers[0].status = "died".to_owned();
+        assert_eq!(of_receiver(&failed, &failed.receivers[0]), None, "its failure is named elsewhere");
+    }
+
+    #[test]
+    fn what_is_most_certain_is_named_first() {
+        let mut kept = kept("aaaa");
+        assert_eq!(part(&kept), "the links themselves: each carries every frame once");
+        kept.frames = Frames { data_sent: 1000, data_resent: 25, ..Frames::default() };
+        assert_eq!(part(&kept), "loss: n0 sent 2.5 % of its frames again");
+        kept.receivers[0].status = "died".to_owned();
+        assert_eq!(part(&kept), "n1: failed on the way, and the others waited for it");
+        kept.rerouted = true;
+        assert_eq!(part(&kept), "switches that threw away what was sent to all: it went on via cast");
     }
 }

@@ -54,6 +54,22 @@ pub fn is_page(path: &Path) -> bool {
     ending == "html" || ending == "htm"
 }
 
+/// What limited a transfer.
+#[derive(Debug)]
+pub struct Limits {
+    /// The whole, to be read after "limited by".
+    pub whole: String,
+    /// The receivers, in their order, as far as there is something to say of them.
+    pub receivers: Vec<Option<String>>,
+}
+
+/// What limited the transfer of a report of `send`, if there were receivers.
+pub fn limits(object: &Value) -> Option<Limits> {
+    let kept = Kept::read(object.clone()).ok()?;
+    let receivers = kept.receivers.iter().map(|receiver| limiting::of_receiver(&kept, receiver)).collect();
+    Some(Limits { whole: limiting::part(&kept), receivers })
+}
+
 /// The page of a report of `send`.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! `send --dry-run`: how the bytes would travel, and why.
 
-use crate::exit::report;
+use crate::exit::{Form, report, report_object};
 use crate::units;
 use ethbcast_planning::duration;
 use ethbcast_planning::model::{Choice, Estimate};
@@ -10,9 +10,9 @@ use serde_json::json;
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
-pub fn print(choice: &Choice, as_json: bool) -> anyhow::Result<()> {
-    if as_json {
-        return report(&to_json(choice).to_string());
+pub fn print(choice: &Choice, form: Form) -> anyhow::Result<()> {
+    if form != Form::Lines {
+        return report_object(&to_json(choice), form);
     }
     let lines: Vec<String> = choice.candidates.iter().map(line).collect();
     report(&format!(

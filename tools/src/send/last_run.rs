@@ -3,10 +3,10 @@
 use crate::args::ResumeArgs;
 use crate::exit::{Code, Failure, fail};
 use crate::report;
+use crate::whole_file;
 use serde_json::Value;
 use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What a receiver's status is that has everything.
 const VERIFIED: &str = "verified";
@@ -85,19 +85,9 @@ impl LastRun {
 /// # Errors
 /// A [`Failure`] with code 4.
 pub fn save(path: &Path, report: &str) -> anyhow::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    let saved = write(&beside, report).and_then(|()| fs::rename(&beside, path));
-    saved.map_err(|error| {
+    whole_file::save(path, &format!("{report}\n")).map_err(|error| {
         Failure::new(Code::System, format!("cannot write the report to {}: {error}", path.display())).into()
     })
-}
-
-fn write(path: &Path, report: &str) -> io::Result<()> {
-    let mut file = fs::File::create(path)?;
-    writeln!(file, "{report}")?;
-    file.sync_all()
 }
 
 #[cfg(test)]

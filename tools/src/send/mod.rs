@@ -12,9 +12,10 @@ mod start_rule;
 use crate::args::SendArgs;
 use crate::exit::{Code, WithCode, fail};
 use crate::program::run_after;
-use crate::progress::Bar;
+use crate::progress::{Bar, Role};
 use crate::session::{failure, watch};
 use crate::signals::Interrupt;
+use crate::udpcast::say_ignored;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::{Error, Route, SendReport};
@@ -22,6 +23,7 @@ use ethbcast_content::source::Opened;
 use report::Report;
 use settings::Settings;
 pub use start_rule::StartRule;
+use std::sync::Arc;
 
 /// What a signal makes the receivers hear, and the user.
 const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been told";
@@ -32,18 +34,31 @@ const INTERRUPTED: &str = "interrupted; the receivers have been told";
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
-    let settings = Settings::resolve(&args)?;
+    args.unused.given().into_iter().for_each(|names| say_ignored(&names));
+    let bar = Bar::open(Role::Root, &args.wire, &args.progress)?;
+    let result = transfer(args, &bar);
+    bar.conclude(&result);
+    result
+}
+
+/// Makes the transfer, and tells of it by `bar`.
+///
+/// # Errors
+/// As for [`run`].
+pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
+    let (settings, form) = (Settings::resolve(&args)?, bar.form());
     if settings.options.hosts.is_empty() && args.resume.only_missing {
-        return report::say_nothing_missing(args.wire.json, args.wire.quiet);
+        return report::say_nothing_missing(form, args.wire.quiet);
     }
-    let (mut options, bar) = Bar::show(settings.options.clone(), args.wire.quiet);
-    let (mut session, interrupt) = rate::open(&args.wire.group, &options, &bar)?;
+    let mut options = bar.attach(settings.options.clone());
+    let (mut session, interrupt) = rate::open(&args.wire.group, &options, bar)?;
+    bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options);
     content.describe(&mut options);
-    audience::show(&bar, &session, &options);
+    audience::show(bar, &session, &options);
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
         last.check_source(options.size)?;
     }
@@ -51,40 +66,51 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     let source = source.naming(args.resume.cut(tree.is_some()));
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
-    start_rule::watch(args.start_rule, &bar, &options).code(Code::System)?;
+    start_rule::watch(args.start_rule, bar, &options).code(Code::System)?;
     interrupt.heed();
     let mut sending = Sending::new(source);
-    let sent = session.run_root(&options, &mut sending);
+    let (sent, failed) = session.try_root(&options, &mut sending).map_err(failure)?;
     bar.finish();
-    let sent: SendReport = match (sent, interrupt.signal(), sending.source_mut().take_error()) {
-        (Err(Error::Cancelled { .. }), Some(signal), _) => return Err(Interrupt::failure(signal, INTERRUPTED).into()),
-        (Err(Error::GaveUp(_)), _, Some(error)) => return Err(failure(error).into()),
-        (sent, ..) => sent.map_err(failure)?,
-    };
-    if let (true, Some(choice)) = (args.dry_run, &sent.choice) {
-        return dry_run::print(choice, args.wire.json);
+    let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
+        (Error::Cancelled { .. }, Some(signal), _) => Interrupt::failure(signal, INTERRUPTED),
+        (Error::GaveUp(_), _, Some(error)) => failure(error),
+        (error, ..) => failure(error),
+    });
+    if let Some(why) = given_up.as_ref().filter(|_| sent.receivers.is_empty()) {
+        return Err(why.clone().into());
+    }
+    if let (true, Some(choice), None) = (args.dry_run, &sent.choice, &given_up) {
+        return dry_run::print(choice, form);
     }
     let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
     let run = report::run(&sent, &session, &options, &args.wire.group);
     let verdict = settings.verdict.as_ref();
-    let report = Report { sent: &sent, preset: options.preset, verdict, is_unjudged, run };
-    report.print(args.wire.json, args.wire.quiet)?;
+    let report = Report { sent: &sent, preset: options.preset, verdict, is_unjudged, run, given_up: given_up.as_ref() };
+    report.print(form, args.wire.quiet)?;
     report.keep(args.resume.report.as_deref())?;
+    if let Some(why) = given_up {
+        return Err(why.into());
+    }
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {surprise}"));
     }
     let sent = sent.all_verified().map_err(failure)?;
+    bar.settle(sent.bytes());
     let left_out = tree.map(|tree| tree.left_out()).unwrap_or_default();
     if !left_out.is_empty() {
         return fail(Code::SomeFailed, files_left_out(&left_out));
     }
-    let Some(command) = &args.exec_after else { return Ok(()) };
+    args.exec_after.as_ref().map_or(Ok(()), |command| exec_after(command, &args.wire.group, &options.source, &sent))
+}
+
+/// Runs what is to be run when all have verified the bytes.
+fn exec_after(command: &str, group: &str, source: &str, sent: &SendReport) -> anyhow::Result<()> {
     let digest = sent.trailer.map(|trailer| units::hex(&trailer.digest)).unwrap_or_default();
     run_after(
         command,
         [
-            ("ETHBCAST_GROUP", args.wire.group.into()),
-            ("ETHBCAST_SOURCE", options.source.into()),
+            ("ETHBCAST_GROUP", group.into()),
+            ("ETHBCAST_SOURCE", source.into()),
             ("ETHBCAST_BYTES", sent.bytes().to_string().into()),
             ("ETHBCAST_BLAKE3", digest.into()),
             ("ETHBCAST_RECEIVERS", sent.receivers.len().to_string().into()),

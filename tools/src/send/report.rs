@@ -1,8 +1,8 @@
 //! What `send` says at the end: one line for each receiver and a total, or one JSON object.
 
 use super::last_run;
-use crate::exit::report;
-use crate::report::{Circumstances, is_page, page_of, record};
+use crate::exit::{Failure, Form, report, report_object};
+use crate::report::{Circumstances, is_page, limits, page_of, record};
 use crate::units;
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::{Damage, MemberReport, Options, Outcome, Rate, SendReport, Session, TurnedAway};
@@ -31,6 +31,8 @@ pub struct Report<'a> {
     pub is_unjudged: bool,
     /// What is not of the outcome: circumstances, plan, course.
     pub run: Value,
+    /// Why the sender gave up, if it did.
+    pub given_up: Option<&'a Failure>,
 }
 
 impl Report<'_> {
@@ -51,27 +53,21 @@ impl Report<'_> {
     /// Prints the report on stdout.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
-    pub fn print(&self, as_json: bool, quiet: bool) -> anyhow::Result<()> {
-        match (as_json, quiet) {
-            (true, _) => report(&self.to_json().to_string()),
-            (false, false) => report(&self.to_lines()),
-            (false, true) => Ok(()),
+    /// A [`Failure`] with code 4 if stdout does not take it.
+    pub fn print(&self, form: Form, quiet: bool) -> anyhow::Result<()> {
+        match (form, quiet) {
+            (Form::Object | Form::Stream, _) => report_object(&self.to_json(), form),
+            (Form::Lines, false) if self.given_up.is_none() => report(&self.to_lines()),
+            (Form::Lines, _) => Ok(()),
         }
     }
 
     fn to_lines(&self) -> String {
-        let line = |report: &MemberReport| {
-            let MemberReport { host, outcome, bytes, took, text, .. } = report;
-            let text = if text.is_empty() { String::new() } else { format!("  {text}") };
-            format!(
-                "{host:<16} {:<12} {:>12}  {:>8.3} s{text}\n",
-                outcome.word(),
-                units::bytes(*bytes),
-                took.as_secs_f64()
-            )
-        };
-        let lines: String = self.sent.receivers.iter().map(line).collect();
+        let limits = limits(&self.to_json());
+        let limit = |at: usize| limits.as_ref().and_then(|limits| limits.receivers.get(at)?.as_deref());
+        let lines = self.sent.receivers.iter().enumerate().map(|(at, report)| receiver_line(report, limit(at)));
+        let lines: String = lines.collect();
+        let limited = limits.as_ref().map_or(String::new(), |limits| format!("\nlimited by: {}", limits.whole));
         let away: String =
             self.sent.turned_away.iter().map(|away| format!("{:<16} left out: {}\n", away.host, away.text)).collect();
         let damaged: String = self.damaged().map(|line| format!("{line}\n")).collect();
@@ -81,7 +77,7 @@ impl Report<'_> {
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
             "{lines}{away}{damaged}{} of {} receivers verified {}{part} via {}{preset} in {:.3} s{predicted}: {} ({} \
-             frames sent, {} again){plan}",
+             frames sent, {} again){plan}{limited}",
             self.sent.verified(),
             self.sent.receivers.len(),
             units::bytes(self.sent.bytes()),
@@ -112,7 +108,7 @@ impl Report<'_> {
     /// The report for programs.
     pub fn to_json(&self) -> Value {
         let receivers: Vec<_> = self.sent.receivers.iter().map(receiver_json).collect();
-        json!({
+        let mut object = json!({
             "schema": 1,
             "session": format!("{:08x}", self.sent.session),
             "bytes": self.sent.bytes(),
@@ -140,13 +136,23 @@ impl Report<'_> {
             "damaged": self.sent.damages.iter().map(damage_json).collect::<Vec<_>>(),
             "left_out": self.sent.turned_away.iter().map(left_out_json).collect::<Vec<_>>(),
             "run": self.run,
-        })
+        });
+        if let Some(failure) = self.given_up {
+            let Value::Object(fields) = failure.to_json() else { unreachable!("it is an object") };
+            object.as_object_mut().expect("it is an object").extend(fields);
+        } else if let Some(limits) = limits(&object) {
+            object["limited_by"] = json!(limits.whole);
+            for (at, limit) in limits.receivers.into_iter().enumerate() {
+                object["receivers"][at]["limited_by"] = json!(limit);
+            }
+        }
+        object
     }
 
     /// Writes the report to a file, if there is to be one: a page, or the object for programs.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4.
+    /// A [`Failure`] with code 4.
     pub fn keep(&self, path: Option<&Path>) -> anyhow::Result<()> {
         let Some(path) = path else { return Ok(()) };
         let text = if is_page(path) { page_of(self.to_json())? } else { self.to_json().to_string() };
@@ -239,12 +245,12 @@ pub fn run(sent: &SendReport, session: &Session, options: &Options, group: &str)
 /// All who were to get something have it.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
-pub fn say_nothing_missing(as_json: bool, quiet: bool) -> anyhow::Result<()> {
-    match (as_json, quiet) {
-        (true, _) => report(&json!({ "schema": 1, "receivers": [] }).to_string()),
-        (false, false) => report("nothing is missing: by the last report all receivers have verified everything"),
-        (false, true) => Ok(()),
+/// A [`Failure`] with code 4 if stdout does not take it.
+pub fn say_nothing_missing(form: Form, quiet: bool) -> anyhow::Result<()> {
+    match (form, quiet) {
+        (Form::Lines, false) => report("nothing is missing: by the last report all receivers have verified everything"),
+        (Form::Lines, true) => Ok(()),
+        (Form::Object | Form::Stream, _) => report_object(&json!({ "schema": 1, "receivers": [] }), form),
     }
 }
 
@@ -265,14 +271,63 @@ fn left_out_json(away: &TurnedAway) -> Value {
     json!({ "host": away.host, "reason": away.text })
 }
 
+/// A receiver, how it fared, and what limited it.
+fn receiver_line(report: &MemberReport, limit: Option<&str>) -> String {
+    let MemberReport { host, outcome, bytes, took, text, .. } = report;
+    let seconds = took.as_secs_f64();
+    let is_rated = *outcome == Outcome::Delivered && seconds > 0.0;
+    let rate = if is_rated { units::rate(*bytes as f64 * 8.0 / seconds) } else { String::new() };
+    let text = if text.is_empty() { String::new() } else { format!("  {text}") };
+    let limit = limit.map_or(String::new(), |limit| format!("  limited by {limit}"));
+    let line = format!(
+        "{host:<16} {:<12} {:>12}  {seconds:>8.3} s  {rate:>12}{text}{limit}",
+        outcome.word(),
+        units::bytes(*bytes)
+    );
+    format!("{}\n", line.trim_end())
+}
+
 fn receiver_json(report: &MemberReport) -> Value {
     json!({
         "host": report.host,
         "rank": report.rank.0,
         "status": report.outcome.word(),
         "bytes": report.bytes,
-        "blake3": (report.bytes > 0 || report.outcome == Outcome::Delivered).then(|| units::hex(&report.digest)),
+        "blake3": (report.digest != [0; 32]).then(|| units::hex(&report.digest)),
         "seconds": report.took.as_secs_f64(),
         "reason": (report.outcome != Outcome::Delivered).then_some(report.text.as_str()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_transport::wire::Rank;
+    use std::time::Duration;
+
+    #[test]
+    fn a_line_has_how_a_receiver_fared_how_fast_and_what_limited_it() {
+        let report = |outcome, text: &str| MemberReport {
+            host: "n1".to_owned(),
+            rank: Rank(1),
+            outcome,
+            bytes: 64 << 20,
+            digest: [1; 32],
+            text: text.to_owned(),
+            took: Duration::from_millis(5588),
+        };
+        let delivered = report(Outcome::Delivered, "");
+        assert_eq!(
+            receiver_line(&delivered, None),
+            "n1               verified        64.00 MiB     5.588 s   96.1 Mbit/s\n"
+        );
+        assert_eq!(
+            receiver_line(&delivered, Some("a host behind it")),
+            "n1               verified        64.00 MiB     5.588 s   96.1 Mbit/s  limited by a host behind it\n"
+        );
+        assert_eq!(
+            receiver_line(&report(Outcome::Died, "its process has ended"), None),
+            "n1               died            64.00 MiB     5.588 s                its process has ended\n"
+        );
+    }
 }

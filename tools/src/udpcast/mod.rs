@@ -5,39 +5,17 @@ mod options;
 mod receiver;
 mod sender;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, Meaning, Role, meaning};
 use crate::config;
 use crate::exit::{Code, Failure, WithCode, fail, say};
 use clap::ArgMatches;
-use options::{Meaning, meaning};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, IntoRawFd};
 use std::path::Path;
 
-/// Which of udpcast's programs this process is to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// `udp-sender`.
-    Sender,
-    /// `udp-receiver`.
-    Receiver,
-}
-
-impl Role {
-    /// The role by the name under which the program was called, if that is one of udpcast's.
-    pub fn of(program: &OsStr) -> Option<Role> {
-        let name = Path::new(program).file_name()?;
-        [Role::Sender, Role::Receiver].into_iter().find(|role| name == role.name())
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Role::Sender => "udp-sender",
-            Role::Receiver => "udp-receiver",
-        }
-    }
-}
+/// More lines than ten a second `send` and `recv` have not.
+const LEAST_PERIOD_MS: u32 = 100;
 
 /// What `send` or `recv` is to do for a command line of udpcast's, and the file that takes the log.
 ///
@@ -55,11 +33,18 @@ pub fn command_line(role: Role, own: &[OsString]) -> anyhow::Result<(Cli, Option
     if let Command::Send(args) = &mut cli.command {
         args.start_rule = sender::start_rule(&matches)?;
     }
-    let log = matches.get_one::<OsString>("log").map(|path| {
-        let opened = File::options().append(true).create(true).open(path);
-        opened.map_err(|error| format!("cannot write the log {}: {error}; leave out --log", path.display()))
-    });
-    Ok((cli, log.transpose().code(Code::System)?))
+    let log = matches.get_one::<OsString>("log").map(|path| open_log(Path::new(path)));
+    Ok((cli, log.transpose()?))
+}
+
+/// The file to which is added what is logged.
+///
+/// # Errors
+/// A [`Failure`] with code 4 if it cannot be written.
+pub fn open_log(path: &Path) -> anyhow::Result<File> {
+    let opened = File::options().append(true).create(true).open(path);
+    let named = |error| format!("cannot write the log {}: {error}; leave out --log", path.display());
+    opened.map_err(named).code(Code::System)
 }
 
 /// Says once what is ignored, and what cannot be obeyed.
@@ -82,9 +67,14 @@ fn say_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
         say(format_args!("ethbcast: {names} is not obeyed: what there is of a rate limit is --max-bitrate"));
     }
     if let Some(names) = given(Meaning::Ignored) {
-        say(format_args!("ethbcast: ignored, as raw Ethernet frames have no use for it: {names}"));
+        say_ignored(&names);
     }
     Ok(())
+}
+
+/// Says of options that nothing becomes of them.
+pub fn say_ignored(names: &str) {
+    say(format_args!("ethbcast: ignored, as raw Ethernet frames have no use for it: {names}"));
 }
 
 /// The options of `send` and `recv` that both roles share: group and interface.
@@ -99,6 +89,9 @@ fn shared(command: &str, matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> 
         // A label such as eth0:1 is another address of the same interface.
         let name = interface.split(':').next().unwrap_or(interface);
         arguments.push(format!("--interface={name}").into());
+    }
+    if let Some(&period) = matches.get_one::<u32>("stat-period") {
+        arguments.push(format!("--stat-period={}", f64::from(period.max(LEAST_PERIOD_MS)) / 1000.0).into());
     }
     if matches.get_flag("no-progress") {
         arguments.push("--quiet".into());
@@ -129,17 +122,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_the_program_says_whose_command_line_it_is() {
-        assert_eq!(Role::of(OsStr::new("/usr/local/sbin/udp-sender")), Some(Role::Sender));
-        assert_eq!(Role::of(OsStr::new("udp-receiver")), Some(Role::Receiver));
-        assert_eq!(Role::of(OsStr::new("/opt/udp-sender/ethbcast")), None);
-    }
-
-    #[test]
     fn a_file_beside_a_command_is_quoted_for_the_shell() {
         let file = OsString::from("it's an image");
         let command = piped("gzip -dc", '>', Some(&file), std::io::stdout()).expect("it can be");
         assert_eq!(command, "{ gzip -dc\n} > 'it'\\''s an image'");
+    }
+
+    #[test]
+    fn a_period_in_milliseconds_is_one_in_seconds_and_never_too_short() {
+        for (period, argument) in [("1500", "--stat-period=1.5"), ("0", "--stat-period=0.1")] {
+            let matches = options::command(Role::Receiver).get_matches_from(["udp-receiver", "--stat-period", period]);
+            let arguments = shared("recv", &matches).expect("nothing is wrong");
+            assert_eq!(arguments, ["ethbcast", "recv", "--group=udpcast-9000", argument]);
+        }
     }
 
     #[test]

@@ -15,6 +15,9 @@ fn what_clap_does_not_understand_is_a_usage_error() {
         (&["send", "--min-receivers", "1", "file"], "--max-wait"),
         (&["send", "--max-wait=-1", "file"], "number of seconds"),
         (&["recv", "--max-wait", "soon", "file"], "number of seconds"),
+        (&["recv", "--stat-period", "0.05", "file"], "at least 0.1 seconds"),
+        (&["recv", "--serve", "--stat-period", "1", "/tmp"], "cannot be used with"),
+        (&["recv", "--serve", "--metrics-file", "m.prom", "/tmp"], "cannot be used with"),
         (&["send", "--ether-type", "0800x", "file"], "hexadecimal"),
         (&["send", "--ether-type", "5ff", "file"], "not EtherTypes"),
         (&["send", "--preset", "strict", "file"], "paper"),
@@ -54,7 +57,9 @@ fn what_clap_lets_pass_and_cannot_be_meant_is_a_usage_error_too() {
     ended_here(&["send", "-n", "1", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
     ended_here(&["recv", "-g", &long, "file"]).assert_refusal(2, &["65 bytes", "1 to 64", "-g"]);
     ended_here(&["recv", "-g", "", "file"]).assert_refusal(2, &["0 bytes", "1 to 64"]);
-    ended_here(&["recv", "--json", "-"]).assert_refusal(2, &["stdout", "--json", "into a file"]);
+    for option in ["--json", "--json-stream"] {
+        ended_here(&["recv", option, "-"]).assert_refusal(2, &["stdout", &format!("{option}:"), "into a file"]);
+    }
     for (arguments, parts) in [
         (&["file"][..], &["for whom", "-n N", "--min-receivers", "--hosts n[1-31]"][..]),
         (&["-n", "1", "--min-receivers", "2", "--max-wait", "1", "file"], &["--min-receivers 2", "1 of -n"]),
@@ -63,6 +68,11 @@ fn what_clap_lets_pass_and_cannot_be_meant_is_a_usage_error_too() {
     ] {
         let ended = ended_here(&[&["send", "-i", "nosuch"], arguments].concat());
         ended.assert_refusal(2, parts);
+    }
+    for command in [&["send", "-n", "1"][..], &["recv"], &["cp", "-w", "n1"]] {
+        let ended =
+            ended_here(&[command, &["--metrics-file", "/nowhere/at/all.prom", "-i", "nosuch", "/tmp"]].concat());
+        ended.assert_refusal(4, &["/nowhere/at/all.prom", "No such file", "--metrics-file"]);
     }
     let long = "n".repeat(256);
     ended_here(&["recv", "--host", &long, "file"]).assert_refusal(2, &["256 bytes", "1 to 255", "--host"]);
@@ -74,17 +84,47 @@ fn with_json_a_failure_is_an_object_on_stdout_too() {
         &["send", "--json", "-i", "nosuch", "-n", "1", "--no-probe", "Cargo.toml"][..],
         &["recv", "--json", "-i", "nosuch", "/tmp"],
         &["send", "--json", "-n", "3", "--hosts", "n[1-2]", "file"],
+        &["cp", "--json", "-i", "nosuch", "Cargo.toml", "n1:"],
+        &["hosts", "--json", "-i", "nosuch"],
+        &["plan", "--json", "--topology", "fig9-1", "--root", "n16", "--size", "1"],
+        // What the reader of the command line refuses.
+        &["send", "--no-such-flag", "--json", "file"],
+        &["send", "--json"],
+        &["recv", "--json", "--stat-period", "0.05", "file"],
+        &["perf", "--json", "-n", "many"],
     ] {
         let ended = ended_here(arguments);
         let object = ended.json();
         assert_eq!(object["schema"], 1, "{arguments:?}");
         assert_eq!(object["exit_code"].as_i64(), Some(i64::from(ended.code())), "{arguments:?}");
         let reason = object["error"].as_str().expect("a reason");
-        assert!(!reason.is_empty() && ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        let said = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(!reason.is_empty() && said.contains(reason), "{reason}: {said}");
         if let Some(code) = object["finding"].as_str() {
             assert!(ended.stderr.contains(&format!("[{code}]")), "{}", ended.stderr);
         }
         let without: Vec<&str> = arguments.iter().copied().filter(|argument| *argument != "--json").collect();
         assert_eq!(ended_here(&without).stdout_text(), "", "it was not asked for");
     }
+}
+
+#[test]
+fn with_json_stream_a_failure_is_the_last_event() {
+    let ended = ended_here(&["send", "--json-stream", "-i", "nosuch", "-n", "1", "--no-probe", "Cargo.toml"]);
+    ended.assert_code(4);
+    for refused in [&["send", "--json", "--json-stream", "file"][..], &["recv", "--serve", "--json-stream", "/tmp"]] {
+        let ended = ended_here(refused);
+        ended.assert_code(2);
+        let error = &ended.json()["report"]["error"];
+        assert!(error.as_str().is_some_and(|error| error.contains("cannot be used with")), "{error}");
+    }
+    assert_eq!(ended_here(&["recv", "--no-such-flag", "--json", "-"]).stdout_text(), "", "stdout is for data there");
+    let event = ended.json();
+    assert_eq!((&event["event"], &event["version"]), (&"done".into(), &1.into()), "{event}");
+    let report = &event["report"];
+    assert_eq!(
+        (&report["schema"], &report["exit_code"], &report["finding"]),
+        (&1.into(), &4.into(), &"E-INTERFACE".into())
+    );
+    assert!(ended.stderr.contains(report["error"].as_str().expect("a reason")), "{report}: {}", ended.stderr);
 }

@@ -18,6 +18,7 @@ mod rates;
 mod refusals;
 mod reports;
 mod routes;
+mod telling;
 mod transfers;
 mod trees;
 mod udpcast;

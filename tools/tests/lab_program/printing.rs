@@ -19,11 +19,12 @@ fn stdout_has_the_report_alone_and_stderr_no_bar_when_it_is_no_terminal() {
     let report = root.stdout_text();
     let lines: Vec<_> = report.lines().collect();
     assert!(
-        lines.len() == 4 && lines[0].starts_with("n1 ") && lines[1].starts_with("n2 "),
+        lines.len() == 5 && lines[0].starts_with("n1 ") && lines[1].starts_with("n2 "),
         "a line for each receiver: {report}"
     );
     assert!(lines[2].starts_with("2 of 2 receivers verified"), "and a total: {report}");
     assert!(lines[3].contains("predicted"), "and why it went this way: {report}");
+    assert!(lines[4].starts_with("limited by: "), "and what limited it: {report}");
     for receiver in receivers {
         let ended = receiver.end(LIMIT);
         assert!(ended.stdout_text().lines().count() == 1 && ended.stdout_text().contains("verified"), "{ended:?}");

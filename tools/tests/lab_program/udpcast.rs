@@ -1,7 +1,7 @@
 //! Command lines of udpcast's, as Clonezilla, FOG and others have them: under its names the program gives the same
 //! files and the same success or failure as udpcast itself, which each of them is run with, too.
 
-use crate::harness::{Ended, LIMIT, PROGRAM, Run, Site, content, names_in, one_switch};
+use crate::harness::{Ended, Ethbcast, LIMIT, PROGRAM, Run, Site, content, names_in, one_switch};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -187,5 +187,32 @@ fn sessions_of_different_ports_do_not_mix_and_what_cannot_be_obeyed_is_said_once
     ] {
         let ended = shell(&site, "n0", call, &out, true).end(LIMIT);
         ended.assert_refusal(code, &[words]);
+    }
+}
+
+/// Fingers that have typed udpcast for years find the same words at `send` and `recv`.
+#[test]
+fn its_own_commands_take_udpcasts_words_where_they_mean_the_same() {
+    let site = Site::beside("words", one_switch(2));
+    let (image, log) = (site.file("image", content(33, 400_001)), site.path("log"));
+    let (image, log) = (image.to_str().expect("ours"), log.to_str().expect("ours"));
+    let receive = ["recv", "--start-timeout", "20", "--receive-timeout", "5", "--nokbd", "--nosync", "--ttl", "1"];
+    let out = site.path("out");
+    let file = ["--interface", "eth0", "--file", out.to_str().expect("ours")];
+    let receiver = Run::start("n1", site.ethbcast("n1", [&receive[..], &file].concat()));
+    let words = ["--nokbd", "--full-duplex", "--fec", "8x8", "--no-progress", "--max-bitrate", "40m", "--log", log];
+    let send = ["send", "--interface", "eth0", "--receivers", "1", "--file", image];
+    let sender = Run::start("n0", site.ethbcast("n0", [&send[..], &words].concat())).end(LIMIT);
+    let receiver = receiver.end(LIMIT);
+    sender.assert_code(0);
+    receiver.assert_code(0);
+    assert!(fs::read(&out).ok() == fs::read(image).ok(), "{}", receiver.stderr);
+    assert!(sender.stderr.contains("no use for it: --full-duplex, --fec, --nokbd\n"), "{}", sender.stderr);
+    assert!(receiver.stderr.contains("no use for it: --ttl, --nosync, --nokbd\n"), "{}", receiver.stderr);
+    assert!(!sender.stderr.contains("joined"), "no lines but errors: {}", sender.stderr);
+    assert!(fs::read_to_string(log).is_ok_and(|text| text.contains("joined")), "what is logged goes to the file");
+    for wrong in [&["send", "--file", image, image][..], &["recv", "--file", "a", "b"]] {
+        let ended = Run::start("n0", site.ethbcast("n0", wrong)).end(LIMIT);
+        ended.assert_refusal(2, &["cannot be used with"]);
     }
 }

@@ -213,7 +213,7 @@ fn every_second<T>(entries: &mut Vec<T>, last: usize) {
 }
 
 /// The bytes of the content that so many frames carry.
-fn bytes_of(frames: u64, view: &View, form: Form) -> u64 {
+pub(super) fn bytes_of(frames: u64, view: &View, form: Form) -> u64 {
     let payload_bytes = u64::from(view.payload_bytes).min(u64::from(u16::MAX) - HEADER_BYTES as u64);
     form.content_bytes(frames.saturating_mul(payload_bytes).min(view.size.unwrap_or(u64::MAX)))
 }

@@ -46,7 +46,7 @@ pub use error::Error;
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use last_words::LastWords;
 pub use options::{Callback, Options};
-pub use progress::Progress;
+pub use progress::{Place, Progress};
 pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, Reader, read_ahead};
@@ -57,7 +57,7 @@ pub use write_behind::{WriteBehind, write_behind};
 pub use writer::Writer;
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Outcome, Receiver, Root, Standing, Station};
+use super::{Outcome, Receiver, Root, Station};
 use crate::census;
 use crate::measure::Processors;
 use crate::membership::live::{Opening, RingRoom, host};
@@ -67,6 +67,7 @@ use ethbcast_transport::{Instant, Tuning};
 use last_words::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use limited::Limited;
 use progress::Teller;
+use report::{aside, fates};
 use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -197,6 +198,22 @@ impl Session {
     /// If [`Options::tuning`] is wrong, the session does not come about, the source gives up ([`Error::GaveUp`]), or it
     /// is cancelled.
     pub fn run_root<S: Source>(&mut self, options: &Options, sending: &mut Sending<S>) -> Result<SendReport, Error> {
+        match self.try_root(options, sending)? {
+            (report, None) => Ok(report),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    /// The same; of a session that was given up, or did not come about, why, and beside it a report: who had the bytes
+    /// by then, and who was told that there are no more.
+    ///
+    /// # Errors
+    /// If there is nothing to report: [`Options::tuning`] is wrong, or the socket fails.
+    pub fn try_root<S: Source>(
+        &mut self,
+        options: &Options,
+        sending: &mut Sending<S>,
+    ) -> Result<(SendReport, Option<Error>), Error> {
         let session = random_u32().map_err(Error::Random)?;
         let began = self.clock.now();
         let (form, selects) = (sending.source().form(), sending.source().selects());
@@ -227,17 +244,12 @@ impl Session {
         })?;
         watcher.tell(|| None);
         log_counters(&self.port.counters());
-        given_up.map_or(Ok(()), Err)?;
-        if let Some(text) = sending.failed() {
-            return Err(Error::GaveUp(text.to_owned()));
-        }
-        if root.reports().all(|report| report.outcome != Outcome::Delivered) {
-            self.check_interface()?;
-        }
-        if let Some(failure) = root.failure() {
-            return Err(failure.clone().into());
-        }
-        Ok(SendReport {
+        let nobody_has_it = root.reports().all(|report| report.outcome != Outcome::Delivered);
+        let failed = given_up
+            .or_else(|| sending.failed().map(|text| Error::GaveUp(text.to_owned())))
+            .or_else(|| self.check_interface().err().filter(|_| nobody_has_it))
+            .or_else(|| root.failure().cloned().map(Error::from));
+        let report = SendReport {
             session,
             choice: root.choice().cloned(),
             rerouted: root.rerouted(),
@@ -247,14 +259,15 @@ impl Session {
             total: self.clock.now().since(began),
             stream: root.stream_stats(),
             control: root.control_stats(),
-            receivers: root.reports().cloned().collect(),
+            receivers: if failed.is_some() { fates(&root, form) } else { root.reports().cloned().collect() },
             turned_away: root.turned_away().cloned().collect(),
             damages: root.damages(),
             aside: aside(&root),
             held_up_by: teller.held_up_by(&root),
             history: teller.take_history(),
             rate: root.rate(),
-        })
+        };
+        Ok((report, failed))
     }
 
     /// Takes part as a receiver until the session is over; [`ReceiveReport::new`] says what it came to.
@@ -355,12 +368,6 @@ pub fn log_counters(counters: &Counters) {
     if counters.kernel_dropped > 0 {
         log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
     }
-}
-
-/// Who stands aside at the end.
-fn aside(root: &Root) -> Vec<String> {
-    let members = root.view().into_iter().flat_map(|view| &view.members);
-    members.filter(|member| member.standing == Standing::Aside).map(|member| member.host.clone()).collect()
 }
 
 /// Starts a thread that ends with the session.

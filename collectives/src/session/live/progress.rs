@@ -1,10 +1,11 @@
 //! What a session tells its user while it runs.
 
+use super::history::bytes_of;
 use super::{History, Options};
 use crate::session::ledger::Form;
 use crate::session::{Blocks, MemberState, Receiver, ReceiverEvent, Root, RootEvent, Status};
 use ethbcast_transport::Instant;
-use ethbcast_transport::wire::{HEADER_BYTES, Rank};
+use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +29,30 @@ pub enum Progress<'a> {
         bytes: u64,
         /// To a sender: the slowest receiver, and what it is busy with.
         slowest: Option<(&'a str, MemberState)>,
+        /// To a sender: where each receiver is that has not gone, by rank.
+        members: &'a [Place<'a>],
+        /// Data frames that this host has sent again.
+        resent_frames: u64,
     },
+}
+
+/// How far a receiver is, as it says itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place<'a> {
+    /// Its name.
+    pub host: &'a str,
+    /// What it is busy with.
+    pub state: MemberState,
+    /// Bytes that it has taken.
+    pub bytes: u64,
+}
+
+impl<'a> Place<'a> {
+    /// So many bytes at this host.
+    pub fn new(host: &'a str, state: MemberState, bytes: u64) -> Place<'a> {
+        Place { host, state, bytes }
+    }
 }
 
 /// Tells the user, bytes not too often.
@@ -89,14 +113,23 @@ impl<'a> Teller<'a> {
         for (rank, _) in root.states().filter(|(_, status)| status.state == MemberState::Blocked) {
             *self.blocked.entry(rank).or_default() += 1;
         }
-        let slowest = root.states().min_by_key(|(_, status)| status.consumed);
-        let (Some(view), Some((rank, Status { state, consumed, .. }))) = (root.view(), slowest) else { return };
-        if self.is_due(now) {
-            let payload_bytes = u64::from(view.payload_bytes).min(u64::from(u16::MAX) - HEADER_BYTES as u64);
-            let bytes = self.form.content_bytes((consumed * payload_bytes).min(view.size.unwrap_or(u64::MAX)));
-            let slowest = Some((view.members[rank.index()].host.as_str(), state));
-            self.options.tell(Progress::Moved { bytes, slowest });
+        let Some(view) = root.view() else { return };
+        if root.states().next().is_none() || !self.is_due(now) {
+            return;
         }
+        let place = |(rank, Status { state, consumed, .. }): (Rank, Status)| Place {
+            host: view.members[rank.index()].host.as_str(),
+            state,
+            bytes: bytes_of(consumed, view, self.form),
+        };
+        let members: Vec<Place<'_>> = root.states().map(place).collect();
+        let slowest = root.states().min_by_key(|(_, status)| status.consumed).map(place);
+        self.options.tell(Progress::Moved {
+            bytes: slowest.map_or(0, |slowest| slowest.bytes),
+            slowest: slowest.map(|slowest| (slowest.host, slowest.state)),
+            members: &members,
+            resent_frames: root.stream_stats().data_resent,
+        });
     }
 
     /// What has arrived in order.
@@ -107,7 +140,8 @@ impl<'a> Teller<'a> {
         if self.is_due(now) {
             let size = receiver.view().and_then(|view| view.size);
             let bytes = self.form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
-            self.options.tell(Progress::Moved { bytes, slowest: None });
+            let resent_frames = receiver.stream_stats().data_resent;
+            self.options.tell(Progress::Moved { bytes, slowest: None, members: &[], resent_frames });
         }
     }
 

@@ -1,12 +1,17 @@
 //! What a session came to, on either side.
 
+use super::history::bytes_of;
 use super::{Error, History};
 use crate::session::application::{Receiving, Sink};
-use crate::session::{ControlStats, Damage, Done, End, MemberReport, Outcome, Rate, Receiver, Trailer, TurnedAway};
+use crate::session::ledger::Form;
+use crate::session::{
+    ControlStats, Damage, Done, End, MemberReport, Outcome, Rate, Receiver, Root, Standing, Trailer, TurnedAway,
+};
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::Rank;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What a session came to, at its sender.
@@ -93,6 +98,30 @@ impl SendReport {
         let (failed, all) = (names.len(), self.receivers.len());
         format!("{failed} of {all} receivers failed: {}; send again to them", names.join(", "))
     }
+}
+
+/// All members of a session that is given up, by rank: those of whom there is no report have been told.
+pub(super) fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
+    let Some(view) = root.view() else { return Vec::new() };
+    let mut fates: BTreeMap<Rank, MemberReport> = root.reports().map(|report| (report.rank, report.clone())).collect();
+    for (rank, status) in root.states() {
+        fates.entry(rank).or_insert_with(|| MemberReport {
+            host: view.members[rank.index()].host.clone(),
+            rank,
+            outcome: Outcome::Interrupted,
+            bytes: bytes_of(status.consumed, view, form),
+            digest: [0; 32],
+            text: "the sender gave up before it had everything".to_owned(),
+            took: Duration::ZERO,
+        });
+    }
+    fates.into_values().collect()
+}
+
+/// Who stands aside at the end.
+pub(super) fn aside(root: &Root) -> Vec<String> {
+    let members = root.view().into_iter().flat_map(|view| &view.members);
+    members.filter(|member| member.standing == Standing::Aside).map(|member| member.host.clone()).collect()
 }
 
 /// What a session came to, at one receiver.

@@ -17,6 +17,13 @@ fn ctrl_c_at_the_root_tells_every_receiver() {
         // Well before anybody would take the root for dead: they have been told.
         let outcome = session.end(Duration::from_secs(2));
         outcome.root.assert_code(code);
+        let report = outcome.root.json();
+        assert_eq!((&report["exit_code"], report["bytes"].as_u64()), (&code.into(), Some(0)), "{report}");
+        assert!(report["error"].as_str().is_some_and(|error| error.starts_with("interrupted")), "{report}");
+        let ends = report["receivers"].as_array().expect("a list").iter();
+        let ends: Vec<_> = ends.map(|one| (one["host"].as_str(), one["status"].as_str())).collect();
+        let told = ["n1", "n2", "n3", "n4"].map(|host| (Some(host), Some("interrupted")));
+        assert_eq!(ends, told, "all were told of by then: {report}");
         for host in ["n1", "n2", "n3", "n4"] {
             outcome.assert_nothing(host, 1);
             assert!(outcome.receiver(host).stderr.contains("interrupted"), "{}", outcome.receiver(host).stderr);

@@ -22,6 +22,15 @@ fn an_interface_that_will_not_do_is_refused_with_what_to_type_instead() {
     site.set_up("n0", "ip", &["link", "add", "eth1", "type", "veth", "peer", "name", "eth2"]);
     ["eth1", "eth2"].into_iter().for_each(|name| site.set_up("n0", "ip", &["link", "set", name, "up"]));
     site.run("n0", &["send", "-n", "1"], &source).assert_refusal(4, &["several", "eth0", "eth1", "eth2", "-i"]);
+    // That of the default route is meant, if there is one.
+    site.set_up("n0", "ip", &["route", "add", "default", "dev", "eth1"]);
+    let chosen = site.run("n0", &["send", "-n", "1", "--max-wait", "0.1"], &source);
+    chosen.assert_refusal(3, &["0 of 1 receivers"]);
+    let said = ["takes eth1, which has the default route", " on eth1, MTU 1500"];
+    assert!(said.iter().all(|part| chosen.stderr.contains(part)), "{}", chosen.stderr);
+    let quiet = site.run("n0", &["send", "-q", "-n", "1", "--max-wait", "0.1"], &source);
+    quiet.assert_refusal(3, &["0 of 1 receivers"]);
+    assert_eq!(quiet.stderr.lines().count(), 1, "{}", quiet.stderr);
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "--mtu", "1501"], &source)
         .assert_refusal(2, &["--mtu 1501", "at most 1500", "[E-MTU]"]);
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "--mtu", "100"], &source)

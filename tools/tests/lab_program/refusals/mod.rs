@@ -12,3 +12,4 @@ mod probe;
 mod served;
 mod source;
 mod topology;
+mod versions;

@@ -1,0 +1,224 @@
+//! `--json-stream`: what happens, as it happens, as objects on stdout, one in a line.
+
+use super::Role;
+use super::course::Course;
+use crate::doctor;
+use crate::event::event;
+use ethbcast_collectives::session::{MemberReport, MemberState, Outcome, Progress, ReceiverEvent, RootEvent, Session};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// While so many wait for a slow reader, there is no other word of progress.
+const MOST_WAITING: usize = 64;
+
+/// The thread that writes events to stdout: who reads it may be slow, and the session does not wait.
+#[derive(Debug)]
+pub struct Events {
+    lines: Sender<String>,
+    /// Lines that have not been written yet.
+    waiting: Arc<AtomicUsize>,
+    thread: JoinHandle<()>,
+}
+
+impl Events {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If the system has no room for a thread.
+    pub fn start() -> std::io::Result<Events> {
+        let (lines, queue) = channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&waiting);
+        let thread = std::thread::Builder::new().name("events".to_owned()).spawn(move || write(&queue, &left))?;
+        Ok(Events { lines, waiting, thread })
+    }
+
+    /// Writes what has happened; progress not before the stream begins, nor while too much waits to be written. All
+    /// else is bounded by the number of receivers and what befalls them.
+    pub fn hear(&self, progress: &Progress<'_>, course: &Course, now: Instant) {
+        let says_nothing = !course.has_started() || self.waiting.load(Ordering::Relaxed) >= MOST_WAITING;
+        if says_nothing && matches!(progress, Progress::Moved { .. }) {
+            return;
+        }
+        if let Some((name, fields)) = happened(progress, course, now) {
+            self.put(name, fields);
+        }
+    }
+
+    /// The port is open.
+    pub fn open(&self, role: Role, session: &Session) {
+        let station = session.station();
+        let fields = json!({
+            "role": role.word(),
+            "host": station.host,
+            "group": station.group,
+            "interface": session.interface().name,
+            "mtu_bytes": station.mtu_bytes,
+        });
+        self.put("opened", fields);
+    }
+
+    /// Writes an event.
+    fn put(&self, name: &str, fields: Value) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // Nobody takes it any more if stdout has been closed.
+        drop(self.lines.send(format!("{}\n", event(name, fields))));
+    }
+
+    /// Waits until all is written: who reads events is to get them all, as they are data.
+    pub fn finish(self) {
+        drop(self.lines);
+        drop(self.thread.join());
+    }
+}
+
+/// Writes each line as a whole, until there can be none, or nobody reads them.
+fn write(queue: &Receiver<String>, waiting: &AtomicUsize) {
+    for line in queue {
+        let mut out = std::io::stdout().lock();
+        if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
+            return;
+        }
+        waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The event for what has happened: its name, and what it has beside that.
+fn happened(progress: &Progress<'_>, course: &Course, now: Instant) -> Option<(&'static str, Value)> {
+    match progress {
+        Progress::Sender(event) => of_sender(event),
+        Progress::Receiver(event) => of_receiver(event),
+        Progress::Interface { away } => Some(("interface", json!({ "away": away }))),
+        Progress::Moved { .. } => Some(("progress", of_course(course, now))),
+        _ => None,
+    }
+}
+
+fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
+    let incident = |kind: &str, hosts: &[String], reason: &str| {
+        ("incident", json!({ "kind": kind, "hosts": hosts, "reason": reason }))
+    };
+    let one = std::slice::from_ref;
+    Some(match event {
+        RootEvent::Joined { host, receivers } => ("joined", json!({ "host": host, "receivers": receivers })),
+        RootEvent::Left { host, text } => ("left", json!({ "host": host, "reason": text })),
+        RootEvent::Refused { host, text } => ("refused", json!({ "host": host, "reason": text })),
+        RootEvent::Started { receivers, via, size, selective } => (
+            "planned",
+            json!({ "receivers": receivers, "via": via.to_string(), "bytes": size, "selective": selective }),
+        ),
+        RootEvent::HeldUp { host, text } => incident("held-up", one(host), text),
+        RootEvent::Aside { host, text } => incident("aside", one(host), text),
+        RootEvent::Rerouted { text, .. } => incident("rerouted", &[], text),
+        RootEvent::Damaged(damage) => incident("damaged", &damage.to, &damage.to_string()),
+        RootEvent::Reported(report) => ("host", of_member(report)),
+        _ => return None,
+    })
+}
+
+/// What has become of a receiver.
+fn of_member(report: &MemberReport) -> Value {
+    let failed = report.outcome != Outcome::Delivered;
+    json!({
+        "host": report.host,
+        "status": report.outcome.word(),
+        "delivered": !failed,
+        "bytes": report.bytes,
+        "seconds": report.took.as_secs_f64(),
+        "reason": failed.then_some(report.text.as_str()),
+        "finding": doctor::of_outcome(report.outcome).map(|fault| fault.code()),
+    })
+}
+
+fn of_receiver(event: &ReceiverEvent) -> Option<(&'static str, Value)> {
+    Some(match event {
+        ReceiverEvent::Invited { host, source, size, .. } => {
+            ("invited", json!({ "host": host, "source": source, "bytes": size }))
+        }
+        ReceiverEvent::LeftOut { host, text } => ("refused", json!({ "host": host, "reason": text })),
+        ReceiverEvent::Started { rank, receivers, via, size, selective } => (
+            "planned",
+            json!({ "rank": rank.0, "receivers": receivers, "via": via.to_string(), "bytes": size,
+                    "selective": selective }),
+        ),
+        ReceiverEvent::RootSilent { silence, left } => {
+            ("root_silent", json!({ "seconds": silence.as_secs_f64(), "left_seconds": left.as_secs_f64() }))
+        }
+        _ => return None,
+    })
+}
+
+/// What the slowest receiver is busy with, in a word.
+fn word(state: MemberState) -> &'static str {
+    match state {
+        MemberState::Alive => "receiving",
+        MemberState::Blocked => "blocked",
+        MemberState::Starved => "starved",
+        MemberState::WaitsForChild => "waits-for-child",
+        MemberState::Verifying => "verifying",
+        MemberState::Syncing => "syncing",
+        MemberState::Settled => "settled",
+        MemberState::Done => "done",
+    }
+}
+
+fn of_course(course: &Course, now: Instant) -> Value {
+    let slowest = |(host, state): &(String, MemberState)| json!({ "host": host, "state": word(*state) });
+    json!({
+        "bytes": course.bytes,
+        "size": course.size,
+        "rate_bits_per_second": course.rate(now),
+        "left_seconds": course.left(now).map(|left| left.as_secs_f64()),
+        "resent_frames": course.resent_frames,
+        "delivered": course.delivered,
+        "failed": course.failed,
+        "slowest": course.slowest.as_ref().map(slowest),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::course::tests::{moved, sending};
+    use super::*;
+    use ethbcast_transport::wire::Rank;
+    use std::time::Duration;
+
+    #[test]
+    fn progress_has_what_a_user_would_be_told() {
+        let begin = Instant::now();
+        let mut course = sending(begin);
+        let now = begin + Duration::from_secs(2);
+        moved(&mut course, 16 << 20, now);
+        let progress = Progress::Moved { bytes: 16 << 20, slowest: None, members: &[], resent_frames: 12 };
+        let expected = json!({
+            "bytes": 16_777_216, "size": 67_108_864, "rate_bits_per_second": 67_108_864.0, "left_seconds": 6.0,
+            "resent_frames": 12, "delivered": 0, "failed": 0, "slowest": { "host": "n3", "state": "starved" },
+        });
+        assert_eq!(happened(&progress, &course, now), Some(("progress", expected)));
+    }
+
+    #[test]
+    fn a_receiver_that_has_failed_is_told_of_with_the_reason_and_its_code() {
+        let report = |outcome, text: &str| MemberReport {
+            host: "n1".to_owned(),
+            rank: Rank(1),
+            outcome,
+            bytes: 7,
+            digest: [0; 32],
+            text: text.to_owned(),
+            took: Duration::from_millis(1500),
+        };
+        let told = |report| of_sender(&RootEvent::Reported(report)).expect("it is told");
+        let failed = json!({ "host": "n1", "status": "no-space", "delivered": false, "bytes": 7, "seconds": 1.5,
+                             "reason": "it is full", "finding": "E-SPACE" });
+        assert_eq!(told(report(Outcome::NoSpace, "it is full")), ("host", failed));
+        let delivered = json!({ "host": "n1", "status": "verified", "delivered": true, "bytes": 7, "seconds": 1.5,
+                                "reason": null, "finding": null });
+        assert_eq!(told(report(Outcome::Delivered, "")), ("host", delivered));
+    }
+}

@@ -1,0 +1,280 @@
+//! `--metrics-file`: how far a transfer is, for the textfile collector of Prometheus' node exporter.
+
+use super::Role;
+use super::course::Course;
+use crate::exit::{Code, Failure, say};
+use crate::whole_file;
+use parking_lot::Mutex;
+use std::fmt::{Display, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Who collects it is another user.
+const MODE: u32 = 0o644;
+/// How long a disk may take for the last of it: the user is not to wait for one that hangs.
+const LAST_WRITE: Duration = Duration::from_secs(2);
+/// In what states a transfer is, one after the other; the last two are ends.
+const STATES: [&str; 4] = ["waiting", "transferring", "done", "failed"];
+
+/// Whose figures they are.
+#[derive(Clone, Debug)]
+pub struct Labels {
+    /// The group.
+    pub group: String,
+    /// On which side this host is.
+    pub role: Role,
+    /// When the run began.
+    pub began: SystemTime,
+}
+
+/// The file, and the thread that writes it.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Until there is a thread.
+    writer: Option<Writer>,
+    thread: Option<(SyncSender<u8>, JoinHandle<()>)>,
+}
+
+impl Metrics {
+    /// Writes the file for the first time.
+    ///
+    /// # Errors
+    /// A [`Failure`] with code 4 if it cannot be written.
+    pub fn open(path: &Path, labels: Labels, course: Arc<Mutex<Course>>) -> anyhow::Result<Metrics> {
+        let writer = Writer { path: path.to_owned(), labels, course, has_warned: false };
+        writer.write(None).map_err(|error| {
+            let help = "name a file in a directory that can be written with --metrics-file";
+            Failure::new(Code::System, format!("cannot write the metrics to {}: {error}; {help}", path.display()))
+        })?;
+        Ok(Metrics { writer: Some(writer), thread: None })
+    }
+
+    /// From now on it is written every `period`, if there is one; signals are blocked by now.
+    ///
+    /// # Errors
+    /// If the system has no room for a thread.
+    pub fn start(&mut self, period: Option<Duration>) -> std::io::Result<()> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let (ends, ended) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("metrics".to_owned());
+        let thread = thread.spawn(move || writer.run(&ended, period.unwrap_or(Duration::MAX)))?;
+        self.thread = Some((ends, thread));
+        Ok(())
+    }
+
+    /// Writes it for the last time: the run ends with this exit code.
+    pub fn end(self, exit_code: u8) {
+        if let Some(mut writer) = self.writer {
+            writer.renew(Some(exit_code));
+        }
+        let Some((ends, thread)) = self.thread else { return };
+        ends.send(exit_code).ok();
+        let end = Instant::now() + LAST_WRITE;
+        while !thread.is_finished() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Who writes it.
+#[derive(Debug)]
+struct Writer {
+    path: PathBuf,
+    labels: Labels,
+    course: Arc<Mutex<Course>>,
+    has_warned: bool,
+}
+
+impl Writer {
+    fn run(mut self, ended: &Receiver<u8>, period: Duration) {
+        loop {
+            match ended.recv_timeout(period) {
+                Ok(exit_code) => return self.renew(Some(exit_code)),
+                Err(RecvTimeoutError::Timeout) => self.renew(None),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Writes it again; that this fails is said once. A disk that is full for a while is none of the transfer's.
+    fn renew(&mut self, exit_code: Option<u8>) {
+        let written = self.write(exit_code.map(|exit_code| Ending { at: SystemTime::now(), exit_code }));
+        if let Some(error) = written.err().filter(|_| !std::mem::replace(&mut self.has_warned, true)) {
+            say(format_args!("ethbcast: the metrics are not written to {} any more: {error}", self.path.display()));
+        }
+    }
+
+    fn write(&self, ending: Option<Ending>) -> std::io::Result<()> {
+        let text = text(&self.labels, &self.course.lock(), Instant::now(), ending);
+        whole_file::renew(&self.path, &text, MODE)
+    }
+}
+
+/// How a run has ended.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    at: SystemTime,
+    exit_code: u8,
+}
+
+/// The file, in Prometheus' text format 0.0.4.
+fn text(labels: &Labels, course: &Course, now: Instant, ending: Option<Ending>) -> String {
+    let interface = if course.interface.is_empty() {
+        String::new()
+    } else {
+        format!("interface=\"{}\",", escaped(&course.interface))
+    };
+    let labels_text = format!("group=\"{}\",{interface}role=\"{}\"", escaped(&labels.group), labels.role.word());
+    let mut page = Page { labels: labels_text, text: String::new() };
+    let is_root = labels.role == Role::Root;
+    page.gauge("start_time_seconds", "When the run began, in seconds since 1970.", Some(unix_seconds(labels.began)));
+    let end = ending.map(|ending| unix_seconds(ending.at));
+    page.gauge("end_time_seconds", "When the run ended, in seconds since 1970.", end);
+    page.gauge("exit_code", "The exit code of the run, once it has ended.", ending.map(|ending| ending.exit_code));
+    page.states(state(course, ending));
+    page.gauge("size_bytes", "How many bytes there are to transfer, if that is known.", course.size);
+    let bytes = "Bytes that have arrived; of a root, at the slowest receiver.";
+    page.counter("transferred_bytes_total", bytes, course.bytes);
+    let rate = if ending.is_some() { course.average(now) } else { course.rate(now) };
+    let help = "Bytes that arrive in a second; after the end, over the whole.";
+    page.gauge("rate_bytes_per_second", help, Some(rate.unwrap_or(0.0) / 8.0));
+    let known = (is_root || course.has_started()).then_some(course.receivers);
+    page.gauge("receivers", "Receivers that have joined.", known);
+    let of_root = |count: usize| is_root.then_some(count);
+    page.gauge("receivers_delivered", "Receivers that have verified everything.", of_root(course.delivered));
+    page.gauge("receivers_failed", "Receivers that have not got it and will not.", of_root(course.failed));
+    let resent = "Data frames that this host has sent again.";
+    page.counter("resent_frames_total", resent, course.resent_frames);
+    page.text
+}
+
+fn state(course: &Course, ending: Option<Ending>) -> &'static str {
+    match ending {
+        Some(Ending { exit_code: 0, .. }) => "done",
+        Some(_) => "failed",
+        None if course.has_started() => "transferring",
+        None => "waiting",
+    }
+}
+
+/// What has been written of the file.
+struct Page {
+    labels: String,
+    text: String,
+}
+
+impl Page {
+    fn gauge(&mut self, name: &str, help: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.head(name, help, "gauge");
+            self.sample(name, "", value);
+        }
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.head(name, help, "counter");
+        self.sample(name, "", value);
+    }
+
+    fn states(&mut self, now: &str) {
+        self.head("state", "1 for the state that the run is in, 0 for the others.", "gauge");
+        for state in STATES {
+            self.sample("state", &format!(",state=\"{state}\""), u8::from(state == now));
+        }
+    }
+
+    fn head(&mut self, name: &str, help: &str, kind: &str) {
+        write!(self.text, "# HELP ethbcast_{name} {help}\n# TYPE ethbcast_{name} {kind}\n").expect("it is a string");
+    }
+
+    fn sample(&mut self, name: &str, more: &str, value: impl Display) {
+        let Page { labels, text } = self;
+        writeln!(text, "ethbcast_{name}{{{labels}{more}}} {value}").expect("it is a string");
+    }
+}
+
+/// A label's value, as it stands between quotes.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+}
+
+fn unix_seconds(time: SystemTime) -> f64 {
+    let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    millis as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::course::tests::{moved, sending};
+    use super::*;
+
+    fn labels(role: Role) -> Labels {
+        let began = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
+        Labels { group: "a\\\"b\nc".to_owned(), role, began }
+    }
+
+    #[test]
+    fn a_root_that_sends_has_all_figures_but_those_of_its_end() {
+        let begin = Instant::now();
+        let mut course = sending(begin);
+        course.interface = "eth0".to_owned();
+        let now = begin + Duration::from_secs(2);
+        moved(&mut course, 16 << 20, now);
+        let expected = r##"# HELP ethbcast_start_time_seconds When the run began, in seconds since 1970.
+# TYPE ethbcast_start_time_seconds gauge
+ethbcast_start_time_seconds{group="a\\\"b\nc",interface="eth0",role="root"} 1700000000.25
+# HELP ethbcast_state 1 for the state that the run is in, 0 for the others.
+# TYPE ethbcast_state gauge
+ethbcast_state{group="a\\\"b\nc",interface="eth0",role="root",state="waiting"} 0
+ethbcast_state{group="a\\\"b\nc",interface="eth0",role="root",state="transferring"} 1
+ethbcast_state{group="a\\\"b\nc",interface="eth0",role="root",state="done"} 0
+ethbcast_state{group="a\\\"b\nc",interface="eth0",role="root",state="failed"} 0
+# HELP ethbcast_size_bytes How many bytes there are to transfer, if that is known.
+# TYPE ethbcast_size_bytes gauge
+ethbcast_size_bytes{group="a\\\"b\nc",interface="eth0",role="root"} 67108864
+# HELP ethbcast_transferred_bytes_total Bytes that have arrived; of a root, at the slowest receiver.
+# TYPE ethbcast_transferred_bytes_total counter
+ethbcast_transferred_bytes_total{group="a\\\"b\nc",interface="eth0",role="root"} 16777216
+# HELP ethbcast_rate_bytes_per_second Bytes that arrive in a second; after the end, over the whole.
+# TYPE ethbcast_rate_bytes_per_second gauge
+ethbcast_rate_bytes_per_second{group="a\\\"b\nc",interface="eth0",role="root"} 8388608
+# HELP ethbcast_receivers Receivers that have joined.
+# TYPE ethbcast_receivers gauge
+ethbcast_receivers{group="a\\\"b\nc",interface="eth0",role="root"} 3
+# HELP ethbcast_receivers_delivered Receivers that have verified everything.
+# TYPE ethbcast_receivers_delivered gauge
+ethbcast_receivers_delivered{group="a\\\"b\nc",interface="eth0",role="root"} 0
+# HELP ethbcast_receivers_failed Receivers that have not got it and will not.
+# TYPE ethbcast_receivers_failed gauge
+ethbcast_receivers_failed{group="a\\\"b\nc",interface="eth0",role="root"} 0
+# HELP ethbcast_resent_frames_total Data frames that this host has sent again.
+# TYPE ethbcast_resent_frames_total counter
+ethbcast_resent_frames_total{group="a\\\"b\nc",interface="eth0",role="root"} 12
+"##;
+        assert_eq!(text(&labels(Role::Root), &course, now, None), expected);
+    }
+
+    #[test]
+    fn the_end_of_a_run_that_never_began_has_its_exit_code() {
+        let ending = Ending { at: UNIX_EPOCH + Duration::from_secs(1_700_000_009), exit_code: 3 };
+        let text = text(&labels(Role::Receiver), &Course::default(), Instant::now(), Some(ending));
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let of = r#"{group="a\\\"b\nc",role="receiver""#;
+        let expected = [
+            format!("ethbcast_start_time_seconds{of}}} 1700000000.25"),
+            format!("ethbcast_end_time_seconds{of}}} 1700000009"),
+            format!("ethbcast_exit_code{of}}} 3"),
+            format!("ethbcast_state{of},state=\"waiting\"}} 0"),
+            format!("ethbcast_state{of},state=\"transferring\"}} 0"),
+            format!("ethbcast_state{of},state=\"done\"}} 0"),
+            format!("ethbcast_state{of},state=\"failed\"}} 1"),
+            format!("ethbcast_transferred_bytes_total{of}}} 0"),
+            format!("ethbcast_rate_bytes_per_second{of}}} 0"),
+            format!("ethbcast_resent_frames_total{of}}} 0"),
+        ];
+        assert_eq!(samples, expected);
+    }
+}

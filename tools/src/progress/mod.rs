@@ -1,0 +1,182 @@
+//! How `send`, `recv` and `cp` tell their users how far they are.
+//!
+//! What a session tells is taken note of (`course`) and put into words (`words`, `stat_line`). A terminal may be
+//! stopped (Ctrl-S), and who reads stderr may go away: neither concerns the session. A thread of its own writes
+//! (`screen`), behind a queue that is never waited for.
+
+mod course;
+mod events;
+mod metrics;
+mod picture;
+mod screen;
+mod stat_line;
+mod words;
+
+use crate::args::{ProgressArgs, WireArgs};
+use crate::exit;
+use crate::exit::Form;
+use course::Course;
+use ethbcast_collectives::session::{Options, Progress, ReceiverEvent, RootEvent, Session};
+use events::Events;
+use metrics::{Labels, Metrics};
+use parking_lot::Mutex;
+use screen::{Screen, Show};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+pub use words::line;
+
+/// How far it is, for all receivers or for this one, and lines for what happens.
+#[derive(Debug)]
+pub struct Bar {
+    course: Arc<Mutex<Course>>,
+    screen: Mutex<Option<Screen>>,
+    role: Role,
+    quiet: bool,
+    period: Option<Duration>,
+    metrics: Mutex<Option<Metrics>>,
+    form: Form,
+    events: Mutex<Option<Events>>,
+}
+
+/// On which side of a transfer this host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It sends.
+    Root,
+    /// It receives.
+    Receiver,
+}
+
+impl Role {
+    /// The word for it.
+    fn word(self) -> &'static str {
+        match self {
+            Role::Root => "root",
+            Role::Receiver => "receiver",
+        }
+    }
+}
+
+impl Bar {
+    /// Tells of transfers as the arguments say.
+    ///
+    /// # Errors
+    /// A [`Failure`](crate::exit::Failure) with code 4 if there is to be a file that cannot be written.
+    pub fn open(role: Role, wire: &WireArgs, args: &ProgressArgs) -> anyhow::Result<Arc<Bar>> {
+        let course = Arc::default();
+        let labels = Labels { group: wire.group.clone(), role, began: SystemTime::now() };
+        let metrics = args.metrics_file.as_deref();
+        let metrics = metrics.map(|path| Metrics::open(path, labels, Arc::clone(&course))).transpose()?;
+        let metrics = Mutex::new(metrics);
+        let (quiet, period, form) = (wire.quiet, args.period(), args.form(wire));
+        let (screen, events) = (Mutex::new(None), Mutex::new(None));
+        Ok(Arc::new(Bar { course, screen, role, quiet, period, metrics, form, events }))
+    }
+
+    /// Has it told what happens to sessions with these options.
+    pub fn attach(self: &Arc<Bar>, options: Options) -> Options {
+        let shown = Arc::clone(self);
+        options.on_progress(move |progress| shown.update(&progress))
+    }
+
+    /// What programs read on stdout.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// The port is open; signals are blocked by now.
+    ///
+    /// # Errors
+    /// If the system has no room for a thread.
+    pub fn open_on(&self, session: &Session) -> std::io::Result<()> {
+        self.course.lock().interface = session.interface().name.clone();
+        if self.form == Form::Stream {
+            let events = Events::start()?;
+            events.open(self.role, session);
+            *self.events.lock() = Some(events);
+        }
+        self.metrics.lock().as_mut().map_or(Ok(()), |metrics| metrics.start(self.period))
+    }
+
+    /// So many bytes have arrived in the end: the last of them may have come since it was last told.
+    pub fn settle(&self, bytes: u64) {
+        self.course.lock().bytes = bytes;
+    }
+
+    /// The command ends so.
+    pub fn conclude(&self, result: &anyhow::Result<()>) {
+        self.finish();
+        let metrics = self.metrics.lock().take();
+        if let Some(metrics) = metrics {
+            metrics.end(exit::number(result));
+        }
+    }
+
+    fn update(&self, progress: &Progress<'_>) {
+        let now = Instant::now();
+        {
+            let mut course = self.course.lock();
+            course.hear(progress, now);
+            self.events.lock().iter().for_each(|events| events.hear(progress, &course, now));
+        }
+        if !self.quiet {
+            line(progress).into_iter().for_each(|text| self.line(text));
+        }
+        match progress {
+            Progress::Receiver(ReceiverEvent::LeftOut { .. }) => {
+                self.put(Show::Waiting("the next session".to_owned()));
+            }
+            Progress::Receiver(ReceiverEvent::Invited { host, .. }) => {
+                self.put(Show::Waiting(format!("{host} to start")));
+            }
+            Progress::Sender(RootEvent::Started { .. }) => self.put(Show::Start),
+            Progress::Receiver(ReceiverEvent::Started { rank, receivers, via, .. }) => {
+                log::info!("receiving as rank {rank} of {receivers} via {via}");
+                self.put(Show::Start);
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows a line, unless nothing is to be shown.
+    pub fn line(&self, text: String) {
+        self.put(Show::Line(text));
+    }
+
+    /// Says what is waited for, at once and now and then, until the stream begins.
+    pub fn wait_for(&self, what: String) {
+        self.line(format!("waiting for {what}"));
+        self.put(Show::Waiting(what));
+    }
+
+    /// How many receivers have joined.
+    pub fn joined(&self) -> usize {
+        self.course.lock().receivers
+    }
+
+    /// Puts something into the queue. The thread is started with the first, when signals are blocked already.
+    fn put(&self, show: Show) {
+        if self.quiet {
+            return;
+        }
+        let mut screen = self.screen.lock();
+        if screen.is_none() {
+            *screen = Screen::start(Arc::clone(&self.course), self.period).ok();
+        }
+        if let Some(screen) = &*screen {
+            screen.put(show);
+        }
+    }
+
+    /// Takes away what is drawn, when what came before has been shown or cannot be, and ends the events.
+    pub fn finish(&self) {
+        let events = self.events.lock().take();
+        if let Some(events) = events {
+            events.finish();
+        }
+        let screen = self.screen.lock().take();
+        if let Some(screen) = screen {
+            screen.finish();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! How far a transfer is, as a terminal shows it: a line for each host where there are few, and one for all.
+
+use super::course::{Course, Host, MOST_HOSTS};
+use super::stat_line::{stat_line, summary};
+use crate::units;
+use console::{Style, measure_text_width, truncate_str};
+use ethbcast_collectives::session::MemberState;
+use std::time::Instant;
+
+/// Columns of a bar.
+const BAR_COLUMNS: usize = 20;
+/// Names that are longer do not move what stands behind them.
+const MOST_NAME_COLUMNS: usize = 24;
+
+/// The lines, none wider than the terminal; with colours, if it has some.
+pub fn picture(course: &Course, now: Instant, columns: usize, colours: bool) -> Vec<String> {
+    let whole = course.size.map_or(String::new(), |size| format!("{} ", bar(course.bytes, size)));
+    let lines = if course.hosts.is_empty() || course.receivers > MOST_HOSTS {
+        vec![whole + &stat_line(course, now)]
+    } else {
+        let name_columns = course.hosts.iter().map(|host| measure_text_width(&host.name)).max().unwrap_or_default();
+        let name_columns = name_columns.min(MOST_NAME_COLUMNS);
+        let host = |host| host_line(host, course.size, now, name_columns, colours);
+        course.hosts.iter().map(host).chain([whole + &summary(course, now)]).collect()
+    };
+    // The last column stays free: some terminals begin a new line there.
+    lines.iter().map(|line| truncate_str(line, columns.saturating_sub(1), "…").into_owned()).collect()
+}
+
+/// `n1  [=====>              ]  25 %    96.0 Mbit/s  is receiving`.
+fn host_line(host: &Host, size: Option<u64>, now: Instant, name_columns: usize, colours: bool) -> String {
+    let (style, does) = match (host.end, host.state) {
+        (Some("verified"), _) => (Style::new().green(), "verified"),
+        (Some(end), _) => (Style::new().red(), end),
+        (None, MemberState::Blocked) => (Style::new().yellow(), MemberState::Blocked.words()),
+        (None, state) => (Style::new(), state.words()),
+    };
+    let name = truncate_str(&host.name, name_columns, "…");
+    let fill = " ".repeat(name_columns.saturating_sub(measure_text_width(&name)));
+    let name = style.force_styling(colours).apply_to(name);
+    let far = size.map_or_else(
+        || format!("{:>12}", units::bytes(host.bytes)),
+        |size| format!("{} {:>3} %", bar(host.bytes, size), percent(host.bytes, size)),
+    );
+    let rate = host.meter.rate(now).filter(|_| host.end.is_none()).map_or(String::new(), units::rate);
+    format!("{name}{fill}  {far}  {rate:>12}  {does}")
+}
+
+fn percent(bytes: u64, size: u64) -> u128 {
+    (u128::from(bytes) * 100).checked_div(u128::from(size)).unwrap_or(100)
+}
+
+fn bar(bytes: u64, size: u64) -> String {
+    let full = (percent(bytes, size) as usize * BAR_COLUMNS / 100).min(BAR_COLUMNS);
+    let tip = if full < BAR_COLUMNS { ">" } else { "" };
+    format!("[{:<BAR_COLUMNS$}]", "=".repeat(full) + tip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::course::tests::sending;
+    use super::*;
+    use ethbcast_collectives::session::live::Place;
+    use ethbcast_collectives::session::{MemberReport, Outcome, Progress, RootEvent};
+    use ethbcast_transport::wire::Rank;
+    use std::time::Duration;
+
+    /// Three receivers, one second after the beginning: one has it all, one a quarter, one waits for its disk.
+    fn three(begin: Instant) -> Course {
+        let mut course = sending(begin);
+        let place = Place::new;
+        for (at, part) in [(0, 0), (1, 1)] {
+            let members = [
+                place("n1", MemberState::Settled, part * (64 << 20)),
+                place("node-2", MemberState::Alive, part * (16 << 20)),
+                place("n3", MemberState::Blocked, part * (2 << 20)),
+            ];
+            let slowest = Some(("n3", MemberState::Blocked));
+            let moved = Progress::Moved { bytes: part * (2 << 20), slowest, members: &members, resent_frames: 0 };
+            course.hear(&moved, begin + Duration::from_secs(at));
+        }
+        let report = MemberReport {
+            host: "n1".to_owned(),
+            rank: Rank(1),
+            outcome: Outcome::Delivered,
+            bytes: 64 << 20,
+            digest: [1; 32],
+            text: String::new(),
+            took: Duration::from_secs(1),
+        };
+        course.hear(&Progress::Sender(&RootEvent::Reported(report)), begin + Duration::from_secs(1));
+        course
+    }
+
+    #[test]
+    fn few_hosts_have_a_line_each_and_one_for_all_below() {
+        let begin = Instant::now();
+        let lines = picture(&three(begin), begin + Duration::from_secs(1), 200, false);
+        let expected = [
+            "n1      [====================] 100 %                verified",
+            "node-2  [=====>              ]  25 %  134.2 Mbit/s  is receiving",
+            "n3      [>                   ]   3 %   16.8 Mbit/s  waits for its disk or for whoever reads its output",
+            "[>                   ] 2.00 MiB of 64.00 MiB (3 %) at all 3 receivers, 16.8 Mbit/s, 31 s left, 1 \
+             verified",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn lines_are_cut_at_the_terminals_edge_and_have_colours_if_it_has() {
+        let begin = Instant::now();
+        let lines = picture(&three(begin), begin + Duration::from_secs(1), 40, true);
+        let expected = [
+            "\u{1b}[32mn1\u{1b}[0m      [====================] 100 %  …",
+            "node-2  [=====>              ]  25 %  …",
+            "\u{1b}[33mn3\u{1b}[0m      [>                   ]   3 %  …",
+            "[>                   ] 2.00 MiB of 64.…",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn many_hosts_have_one_line_which_names_the_slowest() {
+        let begin = Instant::now();
+        let mut course = three(begin);
+        course.receivers = MOST_HOSTS + 1;
+        let lines = picture(&course, begin + Duration::from_secs(1), 200, false);
+        let expected = "[>                   ] 2.00 MiB of 64.00 MiB (3 %) at all 9 receivers, 16.8 Mbit/s, 31 s left, \
+                        1 verified, slowest n3: waits for its disk or for whoever reads its output";
+        assert_eq!(lines, [expected]);
+        course.size = None;
+        let lines = picture(&course, begin + Duration::from_secs(1), 60, false);
+        assert_eq!(lines, ["2.00 MiB at all 9 receivers, 16.8 Mbit/s, 1 verified, slow…"]);
+    }
+}

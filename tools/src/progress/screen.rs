@@ -1,0 +1,216 @@
+//! The thread that writes to stderr: lines, and between them how far it is.
+
+use super::course::Course;
+use super::picture::picture;
+use super::stat_line::stat_line;
+use crate::exit::say;
+use console::{Term, colors_enabled_stderr};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Of a terminal that does not say how wide it is.
+const USUAL_COLUMNS: u16 = 80;
+/// What may wait to be shown: the lines of a thousand receivers that join at once. What comes then is not shown.
+const WAITING: usize = 1024;
+/// After so long a wait is spoken of again, and then each time after twice as long, or after ten minutes more.
+const FIRST_WORD: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// How long the last lines may take to appear.
+const LAST_LINES: Duration = Duration::from_millis(500);
+/// A terminal is drawn anew so often: progress comes no faster.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// The thread that writes.
+#[derive(Debug)]
+pub struct Screen {
+    shows: SyncSender<Show>,
+    thread: JoinHandle<()>,
+}
+
+/// What is to be shown next.
+#[derive(Debug)]
+pub enum Show {
+    /// A line.
+    Line(String),
+    /// The stream begins.
+    Start,
+    /// What is waited for, until something else is or the stream begins.
+    Waiting(String),
+}
+
+impl Screen {
+    /// Starts it; where stderr is no terminal it says every `period` how far `course` is.
+    ///
+    /// # Errors
+    /// If the system has no room for a thread.
+    pub fn start(course: Arc<Mutex<Course>>, period: Option<Duration>) -> std::io::Result<Screen> {
+        let (shows, queue) = sync_channel(WAITING);
+        let painter = Painter { course, period, picture: Picture::None, wait: None };
+        let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || painter.run(&queue))?;
+        Ok(Screen { shows, thread })
+    }
+
+    /// Shows something, unless too much waits to be shown.
+    pub fn put(&self, show: Show) {
+        drop(self.shows.try_send(show));
+    }
+
+    /// Ends it, when what came before has been shown or cannot be.
+    pub fn finish(self) {
+        drop(self.shows);
+        let end = Instant::now() + LAST_LINES;
+        while !self.thread.is_finished() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// What the thread knows.
+struct Painter {
+    course: Arc<Mutex<Course>>,
+    period: Option<Duration>,
+    picture: Picture,
+    wait: Option<LongWait>,
+}
+
+/// How it is shown how far it is.
+enum Picture {
+    /// Not at all.
+    None,
+    /// On a terminal, drawn anew at this time.
+    Drawn(ProgressBar, Instant),
+    /// By a line at this time, and then each so often.
+    Lines(Instant, Duration),
+}
+
+impl Painter {
+    /// Shows what comes until nothing more can come.
+    fn run(mut self, queue: &Receiver<Show>) {
+        loop {
+            let show = match self.next() {
+                Some(next) => queue.recv_timeout(next.saturating_duration_since(Instant::now())),
+                None => queue.recv().map_err(RecvTimeoutError::from),
+            };
+            match show {
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Show::Line(text)) => self.say(&text),
+                Ok(Show::Waiting(what)) => self.wait = Some(LongWait::new(what)),
+                Ok(Show::Start) => self.start(),
+            }
+            self.look();
+        }
+        if let Picture::Drawn(bar, _) = self.picture {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// When something is due.
+    fn next(&self) -> Option<Instant> {
+        let picture = match &self.picture {
+            Picture::None => None,
+            Picture::Drawn(_, next) | Picture::Lines(next, _) => Some(*next),
+        };
+        self.wait.as_ref().map(LongWait::next).into_iter().chain(picture).min()
+    }
+
+    /// Shows what is due.
+    fn look(&mut self) {
+        let now = Instant::now();
+        if let Some(text) = self.wait.as_mut().and_then(|wait| wait.tell(now)) {
+            self.say(&text);
+        }
+        match &mut self.picture {
+            Picture::Lines(next, period) if now >= *next => {
+                *next = now + *period;
+                say(stat_line(&self.course.lock(), now));
+            }
+            Picture::Drawn(bar, next) if now >= *next => {
+                *next = now + REDRAW;
+                let columns = Term::stderr().size_checked().map_or(USUAL_COLUMNS, |(_, columns)| columns);
+                let colours = colors_enabled_stderr();
+                let lines = picture(&self.course.lock(), now, columns.into(), colours);
+                bar.set_message(lines.join("\n"));
+            }
+            _ => {}
+        }
+    }
+
+    /// A line, above what is drawn.
+    fn say(&self, text: &str) {
+        match &self.picture {
+            Picture::Drawn(bar, _) => bar.suspend(|| say(text)),
+            _ => say(text),
+        }
+    }
+
+    fn start(&mut self) {
+        self.wait = None;
+        let now = Instant::now();
+        self.picture = match self.period {
+            _ if std::io::stderr().is_terminal() => Picture::Drawn(canvas(), now),
+            Some(period) => Picture::Lines(now + period, period),
+            None => Picture::None,
+        };
+    }
+}
+
+/// Where the lines are drawn, again and again in the same place.
+fn canvas() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is a constant"));
+    bar
+}
+
+/// A wait that the user hears of less and less often.
+#[derive(Debug)]
+struct LongWait {
+    what: String,
+    since: Instant,
+    pause: Duration,
+}
+
+impl LongWait {
+    fn new(what: String) -> LongWait {
+        LongWait { what, since: Instant::now(), pause: FIRST_WORD }
+    }
+
+    /// When the next word is due.
+    fn next(&self) -> Instant {
+        self.since + self.pause
+    }
+
+    /// The next word, if it is due.
+    fn tell(&mut self, now: Instant) -> Option<String> {
+        if now < self.next() {
+            return None;
+        }
+        self.pause = (self.pause * 2).min(self.pause + LONGEST_PAUSE);
+        Some(format!("still waiting for {}, {} s so far", self.what, now.duration_since(self.since).as_secs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_wait_is_spoken_of_less_and_less_often() {
+        let mut wait = LongWait::new("n1 to start".to_owned());
+        let since = wait.since;
+        assert_eq!(wait.tell(since + Duration::from_millis(1999)), None);
+        let said = wait.tell(wait.next()).expect("it is due");
+        assert_eq!(said, "still waiting for n1 to start, 2 s so far");
+        let due = (0..11).map(|_| {
+            let next = wait.next();
+            wait.tell(next).expect("it is due");
+            (next - since).as_secs()
+        });
+        assert_eq!(due.collect::<Vec<_>>(), [4, 8, 16, 32, 64, 128, 256, 512, 1024, 1624, 2224]);
+    }
+}

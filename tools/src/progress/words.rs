@@ -1,0 +1,67 @@
+//! What a user reads of something that has happened.
+
+use crate::units;
+use ethbcast_collectives::session::{Outcome, Progress, ReceiverEvent, RootEvent};
+use ethbcast_planning::topology::nodeset;
+
+/// What a user reads of something that has happened; nothing of what only moves a bar.
+pub fn line(progress: &Progress<'_>) -> Option<String> {
+    Some(match progress {
+        Progress::Sender(event) => line_of_sender(event)?,
+        Progress::Receiver(event) => line_of_receiver(event)?,
+        Progress::Interface { away: true } => "the network interface has gone down: waiting for it".to_owned(),
+        Progress::Interface { away: false } => "the network interface is back".to_owned(),
+        _ => return None,
+    })
+}
+
+fn line_of_sender(event: &RootEvent) -> Option<String> {
+    Some(match event {
+        RootEvent::Joined { host, receivers } => format!("{host} joined ({receivers})"),
+        RootEvent::Waiting { joined, missing, wanted } => waiting(joined, missing, *wanted),
+        RootEvent::Refused { host, text } => format!("{host} turned away: {text}"),
+        RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
+        RootEvent::OtherVersion(other) => other.to_string(),
+        RootEvent::Started { receivers, via, size, selective } => {
+            let what = size.map_or("a stream".to_owned(), units::bytes);
+            let what = if *selective { format!("what somebody lacks of {what}") } else { what };
+            format!("sending {what} to {receivers} receivers via {via}")
+        }
+        RootEvent::HeldUp { host, text } => format!("waiting: {host} {text}"),
+        RootEvent::Aside { host, text } => format!("{host} {text}: it is served beside the others from now on"),
+        RootEvent::Rerouted { via, text } => format!("{text}: it goes on via {via}"),
+        RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
+            format!("{} failed: {}: {}", report.host, report.outcome.word(), report.text)
+        }
+        _ => return None,
+    })
+}
+
+fn line_of_receiver(event: &ReceiverEvent) -> Option<String> {
+    Some(match event {
+        ReceiverEvent::OtherVersion(other) => other.to_string(),
+        ReceiverEvent::LeftOut { host, text } => format!("{host}: {text}; waiting for the next session"),
+        ReceiverEvent::Invited { host, source, size, .. } => {
+            let size = size.map_or("a stream of unknown length".to_owned(), units::bytes);
+            format!("{host} offers {source}, {size}")
+        }
+        ReceiverEvent::RootSilent { silence, left } => {
+            let (silence, left) = (silence.as_secs(), left.as_secs());
+            format!("nothing new has been heard of the sender for {silence} s; it is waited for, {left} s at most")
+        }
+        _ => return None,
+    })
+}
+
+/// Who is there, and who is not.
+fn waiting(joined: &[String], missing: &[String], wanted: Option<usize>) -> String {
+    let wanted = wanted.map_or(String::new(), |wanted| format!(" of {wanted}"));
+    let mut text = format!("waiting: {}{wanted} receivers are there", joined.len());
+    if !joined.is_empty() {
+        text += &format!(", {}", nodeset::fold(joined));
+    }
+    if !missing.is_empty() {
+        text += &format!("; missing: {}", nodeset::fold(missing));
+    }
+    text
+}

@@ -1,0 +1,73 @@
+//! Files that whoever reads them finds whole: written beside their place, and put there all at once.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Writes a file that is to outlast a power cut.
+///
+/// # Errors
+/// If the file system does not take it; what was there is there as it was.
+pub fn save(path: &Path, text: &str) -> io::Result<()> {
+    put(path, |file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    })
+}
+
+/// Writes a file that will soon be written again, with this mode.
+///
+/// # Errors
+/// As for [`save`].
+pub fn renew(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    put(path, |file| {
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.write_all(text.as_bytes())
+    })
+}
+
+/// `run.json.new` for `run.json`: nobody who looks for files by their ending takes it for one.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    beside.into()
+}
+
+fn put(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let beside = beside(path);
+    let put = File::create(&beside).and_then(|mut file| fill(&mut file)).and_then(|()| fs::rename(&beside, path));
+    if put.is_err() {
+        // What of it is there helps nobody; if it cannot be removed either, the next one writes over it.
+        drop(fs::remove_file(&beside));
+    }
+    put
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_with_its_mode_and_nothing_stays_beside_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("run.prom");
+        for text in ["first\n", "second\n"] {
+            renew(&path, text, 0o640).expect("written");
+            assert_eq!(fs::read_to_string(&path).expect("read"), text);
+            assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o640);
+        }
+        save(&path, "third\n").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "third\n");
+        assert_eq!(fs::read_dir(directory.path()).expect("listed").count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_put_in_its_place_leaves_nothing_beside_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let taken = directory.path().join("taken");
+        fs::create_dir(&taken).expect("made");
+        renew(&taken, "text", 0o644).expect_err("a directory is there");
+        assert_eq!(fs::read_dir(directory.path()).expect("listed").count(), 1);
+    }
+}
