@@ -1,5 +1,6 @@
 //! What the program does without a network: usage, plans, topologies, simulations. These tests need no root.
 
+mod documents;
 mod dump;
 mod explain;
 mod manual;

@@ -15,6 +15,7 @@ mod printing;
 mod probe;
 mod programs;
 mod rates;
+mod readme;
 mod refusals;
 mod reports;
 mod routes;

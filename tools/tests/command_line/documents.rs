@@ -1,0 +1,118 @@
+//! What the documents tell users to type: commands and options are there, and so is every page.
+
+use super::ended_here;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The tree.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tree").to_owned()
+}
+
+/// README.md and the pages of docs/, by their paths in the tree.
+fn pages() -> BTreeMap<String, String> {
+    let entries = fs::read_dir(root().join("docs")).expect("there are documents");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
+    let pages = names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}"));
+    let texts = pages.chain(["README.md".into()]);
+    texts.map(|page| (fs::read_to_string(root().join(&page)).expect("readable"), page)).map(|(a, b)| (b, a)).collect()
+}
+
+/// The lines that a page shows as commands of a shell.
+fn shell_lines(page: &str) -> Vec<&str> {
+    let mut fence: Option<&str> = None;
+    let mut lines = Vec::new();
+    for line in page.lines() {
+        match (line.trim_start().strip_prefix("```"), fence) {
+            (Some(_), Some(_)) => fence = None,
+            (Some(language), None) => fence = Some(language),
+            (None, Some("sh")) => lines.push(line),
+            (None, _) => {}
+        }
+    }
+    lines
+}
+
+/// The calls of the program in a line, each with the words behind it: `lab exec n0 -- ethbcast send …` are two.
+fn calls(line: &str) -> Vec<Vec<String>> {
+    let line = line.split(" #").next().expect("there is a first");
+    let mut calls: Vec<Vec<String>> = Vec::new();
+    let (mut is_open, mut before) = (false, "");
+    for word in line.split_whitespace() {
+        let word = word.trim_matches(['\'', '"', '(', ')']);
+        match word {
+            // `command -v ethbcast` asks where it is.
+            "ethbcast" if before != "-v" => {
+                calls.push(Vec::new());
+                is_open = true;
+            }
+            "|" | "&&" | "||" | "&" | ";" | "--" => is_open = false,
+            _ if is_open => calls.last_mut().expect("one is open").push(word.to_owned()),
+            _ => {}
+        }
+        before = word;
+    }
+    calls
+}
+
+/// What the program says of a command: the long help of `send`, or of `lab up`.
+fn help(words: &[String]) -> String {
+    let commands = words.iter().map(String::as_str).take_while(|word| !word.starts_with('-'));
+    let (mut arguments, mut help) = (Vec::new(), String::new());
+    for command in commands.take(2) {
+        arguments.push(command);
+        let ended = ended_here(&[&arguments[..], &["--help"]].concat());
+        // The second word may be an argument of the first, and is then not refused before its help is told.
+        if ended.code() == 0 {
+            help = ended.stdout_text().to_owned();
+        }
+    }
+    help
+}
+
+/// The options among the words: `--rate` of `--rate=4m`, `-n`.
+fn options(words: &[String]) -> impl Iterator<Item = &str> {
+    let options = words.iter().filter(|word| word.len() > 1 && word.starts_with('-'));
+    options.map(|word| word.split('=').next().expect("there is a first"))
+}
+
+#[test]
+fn every_command_and_option_that_a_document_shows_is_in_the_help() {
+    let mut seen = BTreeSet::new();
+    for (page, text) in pages() {
+        for line in shell_lines(&text) {
+            for words in calls(line).iter().filter(|words| !words.is_empty()) {
+                let help = help(words);
+                assert!(words[0].starts_with('-') || !help.is_empty(), "{page}: no command `{}`: {line}", words[0]);
+                let known: BTreeSet<_> = help.split(|letter: char| !is_of_option(letter)).collect();
+                for option in options(words).filter(|_| !words[0].starts_with('-')) {
+                    assert!(known.contains(option), "{page}: `{}` has no {option}: {line}", words[0]);
+                    seen.insert(format!("{} {option}", words[0]));
+                }
+            }
+        }
+    }
+    assert!(seen.len() >= 40 && seen.contains("send --rate"), "the documents show commands: {seen:?}");
+}
+
+fn is_of_option(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '-' || letter == '_'
+}
+
+#[test]
+fn every_link_of_a_document_leads_somewhere_and_the_book_has_every_page() {
+    let pages = pages();
+    for (page, text) in &pages {
+        let directory = root().join(page).parent().expect("in a directory").to_owned();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://") && !link.contains(' ')) {
+            let file = link.split('#').next().expect("there is a first");
+            assert!(file.is_empty() || directory.join(file).exists(), "{page} links to {link}, which is not there");
+        }
+    }
+    let summary = &pages["docs/SUMMARY.md"];
+    for page in pages.keys().filter_map(|page| page.strip_prefix("docs/")).filter(|page| *page != "SUMMARY.md") {
+        assert!(summary.contains(&format!("]({page})")), "docs/SUMMARY.md does not name {page}");
+    }
+}
