@@ -3,12 +3,13 @@
 mod cohort;
 mod play;
 mod process;
+mod told;
 
 pub use cohort::{Cohort, NodePlay};
 pub use play::{Play, play};
 pub use process::{Process, content};
+pub use told::Told;
 
-use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::{Config, Preset};
 use ethbcast_collectives::session::Station;
 use ethbcast_planning::model::Calibration;
@@ -67,25 +68,6 @@ pub enum Step {
     Compute(Duration),
     /// Waits until the messages this rank has sent have arrived.
     Settle,
-}
-
-/// What a process is told of its network beside what all are.
-#[derive(Clone, Debug)]
-pub struct Told {
-    /// Where the hosts are.
-    pub topology: Option<Topology>,
-    /// Which way broadcasts take.
-    pub route: Route,
-    /// Whether they may be cast.
-    pub casts: bool,
-    /// Whether rank 0 measures once all are there.
-    pub probe: bool,
-}
-
-impl Default for Told {
-    fn default() -> Told {
-        Told { topology: None, route: Route::Auto, casts: true, probe: false }
-    }
 }
 
 /// A communicator to be simulated.

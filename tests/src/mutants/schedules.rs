@@ -179,6 +179,7 @@ fn program(random: &mut Random, seed: u64) -> Result<(), String> {
     let steps: Vec<Step> = (0..steps).map(|_| step(random)).chain([Step::Settle, Step::Barrier]).collect();
     let mut case = communicator::Case::new(ranks, &steps);
     case.preset = one_of(random, &[Preset::Default, Preset::Paper, Preset::PushPull]);
+    (case.told[0], case.wiring) = communicator::Told::drawn(seed, ranks.into());
     let (faults, _) = some_of_each(random, seed, one_of(&mut Random::new(seed ^ 3), &[0.0, 0.01, 0.1]));
     communicator::play(&case, seed, faults, "a program");
     Ok(())

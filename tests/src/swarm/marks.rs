@@ -48,7 +48,10 @@ pub const ALL: &[&str] = &[
     "program: Gone",
     "program: Missing",
     "program: Mismatch",
+    "program: nothing is cast",
     "program: several ranks on a host",
+    "program: told a way",
+    "program: told the switches",
 ];
 
 /// What cannot be reached a thousand times, and why.

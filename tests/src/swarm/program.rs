@@ -9,7 +9,7 @@ use super::report::Report;
 use super::rule::{Effect, Filter, Rule};
 use super::seed::{Seed, Size};
 use super::weather::Weather;
-use crate::communicator::{Case, Cohort, Process, Step};
+use crate::communicator::{self, Case, Cohort, Process, Step};
 use ethbcast_collectives::communicator::{CommunicatorError, Preset};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Simulation, Stats};
@@ -91,6 +91,8 @@ impl Program {
         let slack = Duration::ZERO;
         let begins = Instant::START;
         let (seats, kills) = (seats(&mut draw, ranks.into()), Vec::new());
+        let teller = draw_of_the_network(seed).index(ranks.into());
+        (case.told[teller], case.wiring) = communicator::Told::drawn(seed.number(), seats.len());
         let mut program =
             Program { seed, case, seats, kills, begins, classes, rules, pauses, slow, slack, mistakes, heals };
         program.classes.clone().into_iter().for_each(|class| program.add(class, &mut draw));
@@ -221,6 +223,7 @@ impl Program {
         if self.is_shared() {
             report.mark("program: several ranks on a host");
         }
+        self.case.told.iter().flat_map(communicator::Told::words).for_each(|word| report.mark(word));
         let stats = simulation.stats();
         (report.events, report.frames) = (stats.events, stats.sent_frames);
         report.millis = simulation.now().since(self.begins).as_millis() as u64;
@@ -303,6 +306,11 @@ fn seats(draw: &mut Draw, ranks: usize) -> Vec<usize> {
     seats
 }
 
+/// What says who is told of the network: what else is drawn does not depend on it.
+fn draw_of_the_network(seed: Seed) -> Draw {
+    Draw::new(seed.number(), 8)
+}
+
 fn step(draw: &mut Draw, ranks: u16, long: u64) -> Step {
     let (root, to) = (draw.index(ranks.into()) as u16, draw.index(ranks.into()) as u16);
     let longest = if draw.chance(0.2) { long } else { 600 };
@@ -325,6 +333,8 @@ impl fmt::Display for Program {
         writeln!(formatter, "{seed}: {ranks} ranks, {preset:?}, patience {patience:?}, {classes:?}, heals {heals:?}")?;
         writeln!(formatter, "  {:?}", case.programs[0])?;
         writeln!(formatter, "  seats {:?}, kills {:?}", self.seats, self.kills)?;
+        let told = case.told.iter().enumerate().map(|(rank, told)| (rank, Vec::from_iter(told.words())));
+        writeln!(formatter, "  {:?}", told.filter(|(_, words)| !words.is_empty()).collect::<Vec<_>>())?;
         writeln!(formatter, "  starts {:?}, crashes {:?}", case.starts, case.crashes)?;
         writeln!(formatter, "  pauses {pauses:?}, slow {slow:?}, slack {slack:?}")?;
         self.rules.iter().try_for_each(|rule| writeln!(formatter, "  {rule:?}"))
