@@ -1,6 +1,7 @@
 //! The bodies of PROBE, ECHO and REPORT frames.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
+use ethbcast_transport::MacAddr;
 
 /// What a PROBE asks for; an ECHO repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,13 +13,15 @@ pub(super) enum Task {
     Ping = 1,
     /// Count, and report when a frame asks for it.
     Train = 2,
-    /// Report what has been counted.
+    /// Report what has been counted: of the prober's own train, or of that of the address that follows.
     Ask = 3,
+    /// Send a train to the address that follows.
+    Flow = 4,
 }
 
 impl Task {
     fn from_wire(value: u8) -> Option<Task> {
-        [Task::Invite, Task::Ping, Task::Train, Task::Ask].into_iter().find(|&task| task as u8 == value)
+        [Task::Invite, Task::Ping, Task::Train, Task::Ask, Task::Flow].into_iter().find(|&task| task as u8 == value)
     }
 }
 
@@ -27,9 +30,10 @@ impl Task {
 pub(super) struct ProbeBody {
     /// What is asked for.
     pub task: Task,
-    /// Ping: the longest payload of a frame of the message. Else 0.
+    /// Ping: the longest payload of a frame of the message. Flow: the payload of its frames. Else 0.
     pub payload_bytes: u16,
-    /// Ping: the bytes of the whole message. Train: the frame from which on the second count goes. Else 0.
+    /// Ping: the bytes of the whole message. Train: the frame from which on the second count goes. Flow: how many
+    /// frames. Else 0.
     pub number: u32,
 }
 
@@ -57,6 +61,13 @@ impl ProbeBody {
     pub(super) fn named(&self, name: &str) -> Vec<u8> {
         let mut out = self.encode();
         out.name(name);
+        out.into_bytes()
+    }
+
+    /// A body about another host, whose address follows.
+    pub(super) fn about(&self, host: MacAddr) -> Vec<u8> {
+        let mut out = self.encode();
+        out.bytes(&host.octets());
         out.into_bytes()
     }
 
@@ -110,6 +121,11 @@ impl ReportBody {
     }
 }
 
+/// The address that follows a body; `None` if there is none, but padding.
+pub(super) fn address(mut from: BodyReader<'_>) -> Option<MacAddr> {
+    from.array::<6>().map(MacAddr::from).filter(|&host| host != MacAddr::default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,7 +134,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_probe_is_read_as_it_was_written(
-            task in 0..4_u8,
+            task in 0..5_u8,
             payload_bytes: u16,
             number: u32,
             rest in prop::collection::vec(any::<u8>(), 0..9),

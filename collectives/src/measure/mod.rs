@@ -1,7 +1,8 @@
 //! Measuring the network between one host and others (Patarasuk 2008 §5.1): g(m), RTT(m), L(m) = RTT(m)/2 − g(m), the
 //! link's rate, the path's MTU, the loss, and whether broadcast arrives at full rate.
 //!
-//! Three state machines: a [`Finder`] asks who is there, a [`Prober`] measures, a [`Responder`] answers both. Each is a
+//! Four state machines: a [`Finder`] asks who is there, a [`Prober`] measures, a [`Surveyor`] finds the switches between
+//! hosts, a [`Responder`] answers all three. Each is a
 //! [`Part`](ethbcast_transport::Part): [alone](ethbcast_transport::Alone) under a driver, or embedded in a machine that
 //! hands it the PROBE, ECHO and REPORT frames of its session. `docs/protocol.md` §14 describes the frames.
 //!
@@ -26,6 +27,7 @@ mod result;
 mod settings;
 mod spell;
 mod step;
+mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -40,3 +42,4 @@ pub use responder::{HostInfo, Responder};
 pub use result::{Point, ProbeResult, TargetResult};
 pub use settings::{ProbeSettings, Unicast};
 pub(crate) use spell::spell;
+pub use survey::{SurveyEnd, Surveyor};

@@ -1,10 +1,11 @@
 //! The host that answers.
 
-use super::body::{ProbeBody, ReportBody, Task};
+use super::body::{ProbeBody, ReportBody, Task, address};
 use super::kind;
 use super::parcel::Parcel;
 use super::probe::header;
 use super::processor::Processors;
+use crate::membership::codec::BodyReader;
 use ethbcast_transport::wire::{Flags, Frame, HEADER_BYTES, Identity, OVERHEAD_BYTES};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::VecDeque;
@@ -16,6 +17,12 @@ const MAX_PROBERS: usize = 16;
 /// The longest message that is echoed, in bytes and in frames: what one forged frame can bring about at most.
 const MAX_ECHO_BYTES: usize = 1 << 20;
 const MAX_ECHO_FRAMES: u64 = 256;
+/// The frames of a flow that one frame asks for, at most: 10 ms at 1 Gbit/s.
+pub(super) const MAX_FLOW_FRAMES: u32 = 1024;
+
+/// The first part of a flow, one in so many, is not what its rate is told by: buckets were full, and another flow may
+/// not have begun.
+const FLOW_LEAD_IN_PART: u32 = 4;
 
 /// What a responder says of its host when it is invited.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +61,7 @@ enum What {
     Info,
     Echo { parcel: Parcel, next: u64 },
     Report { seen: u64, body: ReportBody, asked: bool },
+    Flow { frames: u32, payload_bytes: usize, next: u32 },
 }
 
 /// What has arrived of one prober's present train.
@@ -81,6 +89,21 @@ impl Responder {
         Responder { processors, ..self }
     }
 
+    /// What has been counted of a prober's train, and one past its highest frame.
+    pub(super) fn counted(&self, prober: MacAddr, (session, test): (u32, u32)) -> (u64, ReportBody) {
+        let is_it = |tally: &&TrainTally| (tally.prober, tally.session, tally.test) == (prober, session, test);
+        self.tallies.iter().find(is_it).map_or((0, ReportBody::default()), |tally| (tally.seen, tally.counts))
+    }
+
+    /// Begins to send a train of full frames to somebody who counts them.
+    pub(super) fn flow(&mut self, to: MacAddr, (session, test): (u32, u32), frames: u32, payload_bytes: usize) {
+        let most = self.mtu_bytes.saturating_sub(HEADER_BYTES).max(ProbeBody::BYTES);
+        let payload_bytes = payload_bytes.clamp(ProbeBody::BYTES, most);
+        if self.answers.len() < MAX_ANSWERS && (1..=MAX_FLOW_FRAMES).contains(&frames) && !to.is_multicast() {
+            self.answers.push_back(Reply { to, session, test, what: What::Flow { frames, payload_bytes, next: 0 } });
+        }
+    }
+
     /// Frames it has sent.
     pub fn frames_sent(&self) -> u64 {
         self.frames_sent
@@ -94,6 +117,14 @@ impl Responder {
         let allowed = parcel.bytes <= MAX_ECHO_BYTES && parcel.frames() <= MAX_ECHO_FRAMES;
         if frame.header.flags.has(Flags::LAST) && allowed {
             self.answer(frame, What::Echo { parcel, next: 0 });
+        }
+    }
+
+    /// Only who was started to answer probes sends to others because somebody says so.
+    fn on_flow(&mut self, frame: &Frame<'_>, body: ProbeBody, rest: BodyReader<'_>) {
+        if let (Some(to), Some(_)) = (address(rest), &self.info) {
+            let (session, test) = (frame.header.session, frame.header.stamp);
+            self.flow(to, (session, test), body.number, body.payload_bytes.into());
         }
     }
 
@@ -116,7 +147,7 @@ impl Responder {
             counts.last_nanos = nanos;
         }
         if frame.header.flags.has(Flags::ACK_NOW) {
-            self.report(frame, false);
+            self.report(frame, frame.source, false);
         }
     }
 
@@ -138,12 +169,9 @@ impl Responder {
         self.tallies.last_mut().filter(|tally| tally.test == test)
     }
 
-    /// Says what has been counted of the frame's train: zeros, if none of it has come.
-    fn report(&mut self, frame: &Frame<'_>, asked: bool) {
-        let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
-        let counted =
-            self.tallies.iter().find(|tally| tally.prober == prober && tally.session == session && tally.test == test);
-        let (seen, counts) = counted.map_or((0, ReportBody::default()), |tally| (tally.seen, tally.counts));
+    /// Says what has been counted of a prober's train: zeros, if none of it has come.
+    fn report(&mut self, frame: &Frame<'_>, prober: MacAddr, asked: bool) {
+        let (seen, counts) = self.counted(prober, (frame.header.session, frame.header.stamp));
         let worked_nanos = self.processors.map_or(0, Processors::nanos);
         let body = ReportBody { worked_nanos, computer: self.processors.and_then(Processors::computer), ..counts };
         self.answer(frame, What::Report { seen, body, asked });
@@ -172,7 +200,8 @@ impl Part for Responder {
             }
             Task::Ping => self.on_ping(frame, body),
             Task::Train => self.on_train(now, frame, body),
-            Task::Ask => self.report(frame, true),
+            Task::Ask => self.report(frame, address(rest).unwrap_or(frame.source), true),
+            Task::Flow => self.on_flow(frame, body, rest),
         }
     }
 
@@ -204,6 +233,15 @@ impl Part for Responder {
                 let flags = if over { Flags::LAST } else { Flags::default() };
                 let header = header(&identity, kind::ECHO, answer.test, index, flags);
                 (identity.seal(buffer, answer.to, &header, payload_bytes), over)
+            }
+            What::Flow { frames, payload_bytes, next } => {
+                let (index, lead_in) = (*next, *frames / FLOW_LEAD_IN_PART);
+                *next += 1;
+                let payload = &mut buffer[OVERHEAD_BYTES..][..*payload_bytes];
+                payload.fill(0);
+                ProbeBody { task: Task::Train, payload_bytes: 0, number: lead_in }.write(payload);
+                let header = header(&identity, kind::PROBE, answer.test, index.into(), Flags::default());
+                (identity.seal(buffer, answer.to, &header, *payload_bytes), *next == *frames)
             }
         };
         if over {

@@ -1,6 +1,6 @@
 //! What frames that measure say, for those who look at frames.
 
-use super::body::{ProbeBody, ReportBody, Task};
+use super::body::{ProbeBody, ReportBody, Task, address};
 use super::kind;
 use ethbcast_transport::wire::{Fields, Frame, Spelled};
 
@@ -23,9 +23,18 @@ fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
         Task::Ping => "ping",
         Task::Train => "train",
         Task::Ask => "ask",
+        Task::Flow => "flow",
     };
     let fields = Fields::default().text("task", word).number("payload", payload_bytes).number("number", number);
-    Some(if task == Task::Invite { fields.text(named, rest.text()?) } else { fields })
+    Some(match task {
+        Task::Invite => fields.text(named, rest.text()?),
+        Task::Flow => fields.text("to", &address(rest)?.to_string()),
+        Task::Ask => match address(rest) {
+            Some(of) => fields.text("of", &of.to_string()),
+            None => fields,
+        },
+        Task::Ping | Task::Train => fields,
+    })
 }
 
 fn report(payload: &[u8]) -> Option<Fields> {

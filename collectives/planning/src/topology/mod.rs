@@ -10,6 +10,7 @@
 pub(crate) mod arbitrary;
 mod build;
 mod builtin;
+pub mod discovery;
 mod error;
 mod file;
 pub mod lldp;

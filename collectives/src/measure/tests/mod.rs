@@ -4,8 +4,9 @@ mod broadcast;
 mod finding;
 mod hostile;
 mod measuring;
+mod surveying;
 
-use super::{Finder, HostInfo, ProbeResult, ProbeSettings, Prober, Processors, Responder};
+use super::{Finder, HostInfo, ProbeResult, ProbeSettings, Prober, Processors, Responder, Surveyor};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, SwitchSettings, host_mac};
 use ethbcast_transport::wire::{EtherType, Frame, Identity, Peer, Rank, StreamId, group_mac};
 use ethbcast_transport::{Alone, Deadline, Instant, MacAddr, Part};
@@ -18,6 +19,7 @@ const MTU_BYTES: usize = 1500;
 #[derive(Debug)]
 enum Host {
     Prober(Box<Prober>),
+    Surveyor(Box<Surveyor>),
     Responder(Responder),
     Finder(Finder),
     /// Takes everything and says nothing.
@@ -28,6 +30,7 @@ impl Host {
     fn part(&mut self) -> Option<&mut dyn Part> {
         match self {
             Host::Prober(prober) => Some(&mut **prober),
+            Host::Surveyor(surveyor) => Some(&mut **surveyor),
             Host::Responder(responder) => Some(responder),
             Host::Finder(finder) => Some(finder),
             Host::Deaf => None,
@@ -51,6 +54,7 @@ impl Part for Host {
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match self {
             Host::Prober(prober) => prober.poll_timeout(now),
+            Host::Surveyor(surveyor) => surveyor.poll_timeout(now),
             Host::Finder(finder) => finder.poll_timeout(now),
             Host::Responder(_) | Host::Deaf => None,
         }

@@ -1,0 +1,119 @@
+//! Discoveries of random trees, by somebody who knows the truth.
+
+use super::{Discovery, Question, Sketch};
+use crate::topology::arbitrary::topology;
+use crate::topology::{Topology, Walk};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// The hosts on the far side of each cable, by what two flows can tell: two hosts at least on either side.
+fn splits(topology: &Topology) -> BTreeSet<BTreeSet<usize>> {
+    let mut splits = BTreeSet::new();
+    for &(one, other) in topology.cables() {
+        let walk = Walk::from(topology, one);
+        let is_beyond = |host: &usize| {
+            let mut switch = topology.switch_of(*host);
+            while switch != other {
+                match walk.above()[switch] {
+                    Some(above) => switch = above,
+                    None => return false,
+                }
+            }
+            true
+        };
+        let beyond: BTreeSet<usize> = (0..topology.hosts().len()).filter(is_beyond).collect();
+        splits.insert(told(beyond, topology.hosts().len()));
+    }
+    splits.retain(|split| split.len() >= 2 && topology.hosts().len() - split.len() >= 2);
+    splits
+}
+
+/// A split by its side without host 0.
+fn told(side: BTreeSet<usize>, hosts: usize) -> BTreeSet<usize> {
+    if side.contains(&0) { (0..hosts).filter(|host| !side.contains(host)).collect() } else { side }
+}
+
+fn splits_of(sketch: &Sketch, hosts: usize) -> BTreeSet<BTreeSet<usize>> {
+    let cables = sketch.cables();
+    cables.into_iter().map(|cable| told(BTreeSet::from_iter(sketch.sides(cable)[0].clone()), hosts)).collect()
+}
+
+/// Whether two flows share a cable between switches.
+fn share(splits: &BTreeSet<BTreeSet<usize>>, Question { from, to }: Question) -> bool {
+    let parts = |split: &BTreeSet<usize>| {
+        let [a, b, c, d] = [from[0], from[1], to[0], to[1]].map(|host| split.contains(&host));
+        a == b && c == d && a != c
+    };
+    splits.iter().any(parts)
+}
+
+/// Asks until nothing is left, and is told what is said; how many questions that took.
+fn discover(hosts: usize, mut answer: impl FnMut(usize, Question) -> bool) -> Discovery {
+    let mut discovery = Discovery::new(hosts);
+    while let Some(question) = discovery.next() {
+        let four = BTreeSet::from_iter(question.from.into_iter().chain(question.to));
+        assert!(four.len() == 4 && four.iter().all(|&host| host < hosts), "{question:?}");
+        discovery.answer(question, answer(discovery.answered(), question));
+        assert!(discovery.answered() <= hosts * hosts * 4, "too many questions for {hosts} hosts");
+    }
+    discovery
+}
+
+proptest! {
+    #[test]
+    fn every_tree_is_found_as_far_as_two_flows_can_tell(topology in topology(7, 24)) {
+        let (hosts, truth) = (topology.hosts().len(), splits(&topology));
+        let discovery = discover(hosts, |_, question| share(&truth, question));
+        let sketch = discovery.sketch().expect("all is known");
+        prop_assert_eq!(splits_of(&sketch, hosts), truth);
+        for cable in sketch.cables() {
+            let support = discovery.support(&sketch, cable);
+            prop_assert!(support.is_high() && support.asked > 0, "{:?}", support);
+        }
+        let found = Discovery::topology(&sketch, topology.hosts()).expect("a topology");
+        prop_assert_eq!(splits(&found), splits(&topology));
+    }
+
+    #[test]
+    fn a_wrong_answer_is_not_vouched_for(topology in topology(5, 14), wrong: prop::sample::Index) {
+        let (hosts, truth) = (topology.hosts().len(), splits(&topology));
+        let questions = discover(hosts, |_, question| share(&truth, question)).answered();
+        prop_assume!(questions > 0);
+        let wrong = wrong.index(questions);
+        let discovery = discover(hosts, |number, question| share(&truth, question) != (number == wrong));
+        let sketch = discovery.sketch().expect("all is known");
+        let is_right = splits_of(&sketch, hosts) == truth;
+        let all_high = sketch.cables().into_iter().all(|cable| discovery.support(&sketch, cable).is_high());
+        // A cable too many is contradicted where it is asked for; of one that is missing nothing may be left to ask.
+        let has_more = splits_of(&sketch, hosts).len() > truth.len();
+        prop_assert!(is_right || !all_high || !has_more, "{sketch:?} for {truth:?}");
+    }
+}
+
+#[test]
+fn so_many_questions_are_asked() {
+    let text = "schema = 1\nswitch = [{name='a', hosts='n[0-3]', links=['b', 'c']}, {name='b', hosts='n[4-7]'}, \
+                {name='c', hosts='n[8-11]', links=['d']}, {name='d', hosts='n[12-15]'}]";
+    let topology = Topology::parse(text, "four").expect("a topology");
+    let truth = splits(&topology);
+    assert_eq!(truth.len(), 3);
+    let asked = discover(16, |_, question| share(&truth, question)).answered();
+    assert!((50..=130).contains(&asked), "{asked} questions");
+    for hosts in 0..4 {
+        let discovery = Discovery::new(hosts);
+        assert_eq!(discovery.next(), None, "{hosts} hosts: nothing can be told");
+        assert_eq!(discovery.sketch().expect("known").switches(), 1);
+    }
+}
+
+#[test]
+fn what_is_written_has_what_was_said_of_each_cable() {
+    let text = "schema = 1\nswitch = [{name='a', hosts='n[0-1]', links=['b']}, {name='b', hosts='n[2-3]'}]";
+    let topology = Topology::parse(text, "two").expect("a topology");
+    let truth = splits(&topology);
+    let discovery = discover(4, |_, question| share(&truth, question));
+    let sketch = discovery.sketch().expect("all is known");
+    let file = sketch.to_toml(topology.hosts(), |_| "sure".to_owned());
+    assert!(file.contains("\"s1\",  # sure"), "{file}");
+    assert_eq!(splits(&Topology::parse(&file, "found").expect("a topology")), truth);
+}

@@ -1,0 +1,149 @@
+//! One or two flows at a time, and how fast they came.
+
+use crate::measure::body::{ProbeBody, ReportBody, Task};
+use crate::measure::kind;
+use crate::measure::probe::header;
+use crate::measure::responder::Responder;
+use ethbcast_transport::wire::{Flags, Identity};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use std::time::Duration;
+
+/// A flow whose fate is not known after so long is over, however slow the link.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// Who has not got everything is asked again after so long at least.
+const ASK_EVERY: Duration = Duration::from_millis(2);
+/// From fewer frames than these no rate is told.
+const MIN_FRAMES: u64 = 8;
+
+/// A flow to be sent, from one host to another by number. Host 0 is the one that surveys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flow {
+    pub from: usize,
+    pub to: usize,
+    pub frames: u32,
+}
+
+/// Flows that begin together, and what their receivers have counted.
+#[derive(Clone, Debug)]
+pub(super) struct Trial {
+    test: u32,
+    pub flows: Vec<Flow>,
+    /// How many flows have been ordered.
+    ordered: usize,
+    counts: Vec<(u64, ReportBody)>,
+    /// Those that have said anything.
+    answered: Vec<bool>,
+    /// Which receivers are to be asked now.
+    ask: Vec<usize>,
+    ask_at: Option<Instant>,
+    ask_every: Duration,
+    ends_at: Option<Instant>,
+}
+
+impl Trial {
+    /// Flows that should take so long.
+    pub(super) fn new(test: u32, flows: Vec<Flow>, expected: Duration) -> Trial {
+        let count = flows.len();
+        Trial {
+            test,
+            flows,
+            ordered: 0,
+            counts: vec![Default::default(); count],
+            answered: vec![false; count],
+            ask: Vec::new(),
+            ask_at: None,
+            ask_every: (expected / 4).max(ASK_EVERY),
+            ends_at: None,
+        }
+    }
+
+    /// A single frame is not counted: it is to be seen on its way.
+    fn is_whole(&self, at: usize) -> bool {
+        let frames = u64::from(self.flows[at].frames);
+        frames == 1 || self.counts[at].0 >= frames
+    }
+
+    /// Whether everything has come, or time is up.
+    pub(super) fn is_done(&self, now: Instant) -> bool {
+        (0..self.flows.len()).all(|at| self.is_whole(at)) || self.ends_at.is_some_and(|end| end <= now)
+    }
+
+    /// Nanoseconds from frame to frame of each flow of more than one; `None` for one of which too little came.
+    pub(super) fn gaps(&self) -> impl Iterator<Item = Option<f64>> {
+        let gap = |(_, body): &(u64, ReportBody)| {
+            let nanos = body.last_nanos.checked_sub(body.late_nanos)?;
+            (body.arrived_late >= MIN_FRAMES && nanos > 0).then(|| nanos as f64 / (body.arrived_late - 1) as f64)
+        };
+        let flows = self.flows.iter().zip(&self.counts).filter(|(flow, _)| flow.frames > 1);
+        flows.map(move |(_, counted)| gap(counted))
+    }
+
+    /// Of a flow of which nothing came: the host that does not do its part.
+    pub(super) fn silent(&self) -> Option<usize> {
+        let is_missing = |&at: &usize| self.flows[at].frames > 1 && self.counts[at].1.arrived == 0;
+        let nothing = (0..self.flows.len()).find(is_missing)?;
+        let Flow { from, to, .. } = self.flows[nothing];
+        Some(if to == 0 || self.answered[nothing] { from } else { to })
+    }
+
+    /// Takes a receiver's report, or what this host has counted itself.
+    pub(super) fn on_count(&mut self, test: u32, to: usize, seen: u64, body: ReportBody) {
+        let Some(at) = self.flows.iter().position(|flow| flow.to == to).filter(|_| test == self.test) else { return };
+        self.answered[at] = true;
+        if seen <= self.flows[at].frames.into() && body.arrived <= seen && seen >= self.counts[at].0 {
+            self.counts[at] = (seen, body);
+        }
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Instant, session: u32, hosts: &[MacAddr], local: &Responder) {
+        if self.ask_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.ask_at = Some(now + self.ask_every);
+        self.ask = (0..self.flows.len()).filter(|&at| !self.is_whole(at)).collect();
+        for at in std::mem::take(&mut self.ask) {
+            let Flow { from, to, .. } = self.flows[at];
+            if to == 0 {
+                let (seen, body) = local.counted(hosts[from], (session, self.test));
+                self.on_count(self.test, 0, seen, body);
+            } else {
+                self.ask.push(at);
+            }
+        }
+    }
+
+    /// Writes the next order or question.
+    pub(super) fn poll(
+        &mut self,
+        now: Instant,
+        (identity, hosts): (&Identity, &[MacAddr]),
+        local: &mut Responder,
+        (payload_bytes, buffer): (usize, &mut [u8]),
+    ) -> Option<usize> {
+        let test = self.test;
+        let write = |buffer: &mut [u8], to, body: &[u8]| {
+            let header = header(identity, kind::PROBE, test, 0, Flags::default());
+            identity.write(buffer, to, &header, body)
+        };
+        while let Some(flow) = self.flows.get(self.ordered).copied() {
+            self.ordered += 1;
+            if self.ordered == self.flows.len() {
+                (self.ask_at, self.ends_at) =
+                    (Some(now + 4 * self.ask_every), Some(now + PATIENCE + 16 * self.ask_every));
+            }
+            if flow.from == 0 {
+                local.flow(hosts[flow.to], (identity.session, test), flow.frames, payload_bytes);
+                continue;
+            }
+            let body = ProbeBody { task: Task::Flow, payload_bytes: payload_bytes as u16, number: flow.frames };
+            return Some(write(buffer, hosts[flow.from], &body.about(hosts[flow.to])));
+        }
+        let flow = self.flows[self.ask.pop()?];
+        Some(write(buffer, hosts[flow.to], &ProbeBody::plain(Task::Ask).about(hosts[flow.from])))
+    }
+
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        let at = self.ask_at?.min(self.ends_at?);
+        Some(Deadline { at, why: Timer("survey") })
+    }
+}
