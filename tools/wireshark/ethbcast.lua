@@ -37,7 +37,7 @@ local VIAS = {
 }
 local BUSY = { [0] = "waiting", "joining", "receiving" }
 local STANDINGS = { [0] = " (gone)", "", " (aside)" }
-local TASKS = { [0] = "invite", "ping", "train", "ask" }
+local TASKS = { [0] = "invite", "ping", "train", "ask", "flow" }
 local WORDS = { [0] = "room", "grant", "refuse", "withdraw" }
 local OPERATIONS = { "broadcast", "barrier", "scatter", "gather", "allgather" }
 local FAILURES = { "mismatch", "gone", "left", "abandoned", "garbled", "cut", "deaf" }
@@ -75,7 +75,7 @@ local NUMBERS = {
 }
 local TEXTS = {
     "accepted", "build", "busy", "call", "content", "digest", "failure", "group", "heard", "host", "last", "list", "mode", "modified", "network",
-    "nonce", "outcome", "refusal", "source", "stage", "state", "task", "text", "tree", "via", "word",
+    "nonce", "outcome", "receiver", "refusal", "sender", "source", "stage", "state", "task", "text", "tree", "via", "word",
 }
 local body, all = {}, {}
 for _, name in ipairs(NUMBERS) do
@@ -407,6 +407,13 @@ local function probe(named)
         from:number("number", 4)
         if task == 0 then
             from:text(named)
+        elseif task >= 3 and from.left >= 6 then
+            local host = from:take(6)
+            -- Not `ether`, which gives names to addresses.
+                local address = host:bytes():tohex(true, ":")
+            if address ~= "00:00:00:00:00:00" then
+                from:say(task == 3 and "sender" or "receiver", host, address)
+            end
         end
     end
 end

@@ -19,7 +19,8 @@ use std::time::Duration;
 
 /// How long to look for hosts unless told otherwise.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
-const INTERRUPTED: &str = "interrupted; nothing was written";
+/// What a signal brings about.
+pub const INTERRUPTED: &str = "interrupted; nothing was written";
 
 /// Runs the command.
 ///
@@ -63,7 +64,10 @@ pub fn find(station: &mut Station, session: u32, wanted: Search) -> anyhow::Resu
 }
 
 /// The hosts to measure: those named, or all that answer.
-fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<Answerer>> {
+///
+/// # Errors
+/// A failure with code 3 if one that was named, or all, do not answer.
+pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<Answerer>> {
     let group = &args.wire.group;
     let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
     let search = Search { hosts: args.hosts.clone(), count: args.receivers.map(usize::from), patience };

@@ -1,6 +1,7 @@
 //! `ethbcast probe`: measures the network between this host and others, which run `ethbcast probe --answer`.
 
 mod answer;
+mod discover;
 mod measure;
 mod report;
 
@@ -22,7 +23,11 @@ use std::time::Duration;
 /// A [`Failure`](crate::exit::Failure) whose code is the exit code.
 pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
     let station = Station::open(&args.wire)?;
-    if args.answer { answer::run(&args, station) } else { measure::run(&args, station) }
+    match () {
+        () if args.answer => answer::run(&args, station),
+        () if args.discover => discover::run(&args, station),
+        () => measure::run(&args, station),
+    }
 }
 
 /// The open port with all that it takes to run machines on it, one after the other.

@@ -3,6 +3,7 @@
 //! These tests need root, and fail without it: a test that skips itself says nothing.
 
 mod demo;
+mod discover;
 mod faults;
 mod harness;
 mod lab;

@@ -9,7 +9,7 @@ use super::probe::ProbeWriter;
 use super::responder::{MAX_FLOW_FRAMES, Responder};
 use super::settings::full_payload;
 use crate::membership::timers::Wait;
-use ethbcast_planning::topology::discovery::{Discovery, Question};
+use ethbcast_planning::topology::discovery::{Discovery, Question, Sketch};
 use ethbcast_transport::wire::{Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ const FIRST_FRAMES: u32 = 64;
 const TRIES: u32 = 4;
 /// Two flows slow each other by nothing, 0, or as much as one cable makes them, 1. Between these it is tried again.
 const UNCLEAR: std::ops::Range<f64> = 0.25..0.75;
+/// A survey that contradicts itself begins again, so often in all.
+const MOST_BEGINNINGS: u32 = 3;
 /// So often at most; the median counts.
 const MOST_SCORES: usize = 5;
 
@@ -56,6 +58,8 @@ pub struct Surveyor {
     trial: Option<Trial>,
     scores: Vec<f64>,
     failures: u32,
+    /// How often it has begun.
+    begun: u32,
     ends_at: Instant,
     end: Option<SurveyEnd>,
 }
@@ -77,6 +81,7 @@ impl Surveyor {
             trial: None,
             scores: Vec::new(),
             failures: 0,
+            begun: 1,
             ends_at: now + budget,
             end: None,
         };
@@ -103,6 +108,10 @@ impl Surveyor {
 
     /// Begins the next trial, if there is one.
     fn go_on(&mut self) {
+        if self.discovery.next().is_none() && !self.is_sure() && self.begun < MOST_BEGINNINGS {
+            // Something else was in the way: what was measured beside it may be as wrong.
+            self.begin_again();
+        }
         let Some(question) = self.discovery.next() else {
             self.end = Some(SurveyEnd::Whole);
             return;
@@ -121,6 +130,18 @@ impl Surveyor {
             }
         };
         self.trial = Some(Trial::new(self.writer.draw(), flows, expected));
+    }
+
+    /// Whether what was asked again at the end agrees with the tree, all of it.
+    fn is_sure(&self) -> bool {
+        let high = |sketch: &Sketch, cable| self.discovery.support(sketch, cable).is_high();
+        self.discovery.sketch().is_ok_and(|sketch| sketch.cables().into_iter().all(|cable| high(&sketch, cable)))
+    }
+
+    fn begin_again(&mut self) {
+        self.begun += 1;
+        self.discovery = Discovery::new(self.hosts.len());
+        self.alone.clear();
     }
 
     /// Takes what a trial has shown.

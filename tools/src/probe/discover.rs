@@ -1,0 +1,170 @@
+//! `ethbcast probe --discover`: which switches are between the hosts that answer.
+
+use super::Station;
+use super::measure::{INTERRUPTED, wanted};
+use super::report::OWN_RANK;
+use crate::args::ProbeArgs;
+use crate::doctor::Fault;
+use crate::exit::{Code, Failure, WithCode, report, say};
+use ethbcast_collectives::measure::{SurveyEnd, Surveyor};
+use ethbcast_collectives::session::live::log_counters;
+use ethbcast_planning::topology::Topology;
+use ethbcast_planning::topology::discovery::{Discovery, Sketch, Support};
+use ethbcast_transport::packet::random_u32;
+use ethbcast_transport::{Alone, MacAddr};
+use serde_json::json;
+use std::time::Duration;
+
+/// A survey takes no longer.
+const BUDGET: Duration = Duration::from_secs(60);
+
+/// Runs the command.
+///
+/// # Errors
+/// A failure whose code is the exit code: 1 if a cable was contradicted, 3 if a host fell silent or time was up.
+pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
+    let session = random_u32().code(Code::System)?;
+    let answerers = wanted(args, &mut station, session)?;
+    let others: Vec<MacAddr> = answerers.iter().map(|answerer| answerer.mac).collect();
+    let own = station.wire.station.host.clone();
+    let names: Vec<String> = std::iter::once(own).chain(answerers.into_iter().map(|answerer| answerer.host)).collect();
+    if !args.wire.quiet {
+        say(format_args!("looking for the switches between {}: flows of 10 ms, two at a time", names.join(", ")));
+    }
+    let began = station.clock.now();
+    let mtu_bytes = usize::from(station.wire.station.mtu_bytes);
+    let surveyor = Surveyor::new(began, station.identity(session, OWN_RANK), &others, mtu_bytes, BUDGET);
+    let mut surveyor = Alone::new(surveyor);
+    station.drive(&mut surveyor, |surveyor, _| surveyor.part.end().is_some(), INTERRUPTED)?;
+    log_counters(&station.wire.port.counters());
+    check_end(surveyor.part.end(), &names, &args.wire.group)?;
+    let discovery = surveyor.part.discovery();
+    let sketch = discovery.sketch().map_err(|question| format!("{question:?} was not answered")).code(Code::System)?;
+    let seconds = station.clock.now().since(began).as_secs_f64();
+    Finding { args, names: &names, discovery, sketch: &sketch, seconds }.tell()
+}
+
+fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::Result<()> {
+    let text = match end {
+        Some(SurveyEnd::Whole) => return Ok(()),
+        Some(SurveyEnd::Silent(host)) => format!(
+            "{} sends or counts no flow: see that `ethbcast probe --answer -g {group}` of this build runs there, and \
+             that nothing on the way drops what is not for everybody; nothing was written",
+            names[host]
+        ),
+        Some(SurveyEnd::TimeUp) | None => {
+            format!(
+                "not all was found out within {BUDGET:?}: name fewer hosts, or make the network quiet; nothing was written"
+            )
+        }
+    };
+    Err(Failure::new(Code::Nobody, text).found(Fault::Nobody).into())
+}
+
+/// What was found, and for whom.
+struct Finding<'a> {
+    args: &'a ProbeArgs,
+    names: &'a [String],
+    discovery: &'a Discovery,
+    sketch: &'a Sketch,
+    seconds: f64,
+}
+
+impl Finding<'_> {
+    fn support(&self, cable: (usize, usize)) -> Support {
+        self.discovery.support(self.sketch, cable)
+    }
+
+    /// Writes the file, says what is in it, and fails if it is not to be relied on.
+    fn tell(&self) -> anyhow::Result<()> {
+        let file = self.file();
+        // What is written must be read again: names as other hosts have told them stand in it.
+        Topology::parse(&file, "what was found").code(Code::Usage)?;
+        if let Some(path) = &self.args.out {
+            std::fs::write(path, &file)
+                .map_err(|error| format!("cannot write {}: {error}; choose another place with --out", path.display()))
+                .code(Code::System)?;
+        }
+        match (self.args.wire.json, &self.args.out) {
+            (true, _) => report(&self.json().to_string())?,
+            (false, None) => report(file.trim_end())?,
+            (false, Some(path)) if !self.args.wire.quiet => {
+                say(format_args!("topology written to {}", path.display()));
+            }
+            (false, Some(_)) => {}
+        }
+        if !self.args.wire.quiet {
+            self.summary();
+        }
+        let doubtful: Vec<String> = self.doubtful().map(|(one, other)| format!("s{one}-s{other}")).collect();
+        if doubtful.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "low confidence in {}: flows that were sent again said otherwise; make the network quiet and try again, or \
+             correct the file",
+            doubtful.join(", ")
+        );
+        Err(Failure::new(Code::SomeFailed, text).into())
+    }
+
+    fn doubtful(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.sketch.cables().into_iter().filter(|cable| !self.support(*cable).is_high())
+    }
+
+    fn summary(&self) {
+        let (hosts, switches) = (self.names.len(), self.sketch.switches());
+        let plural = if switches == 1 { "" } else { "es" };
+        say(format_args!(
+            "{hosts} hosts on {switches} switch{plural}, by {} pairs of flows in {:.1} s",
+            self.discovery.answered(),
+            self.seconds
+        ));
+        if hosts < 4 {
+            say(format_args!("of fewer than four hosts no two flows can tell which switches are between them"));
+        }
+    }
+
+    fn file(&self) -> String {
+        let told = |cable| {
+            let Support { agree, asked } = self.support(cable);
+            let word = if agree == asked { "sure" } else { "low confidence" };
+            format!("{word}: {agree} of {asked} flows agree")
+        };
+        format!(
+            "# Found by `ethbcast probe --discover` on {}: {} pairs of flows in {:.1} s. The switches' names are made \
+             up.\n# A switch with one host, and a cable that slows no two flows, are not seen: they hold up nobody.\n{}",
+            self.names[0],
+            self.discovery.answered(),
+            self.seconds,
+            self.sketch.to_toml(self.names, told)
+        )
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let cables = self.sketch.cables().into_iter().map(|cable| {
+            let Support { agree, asked } = self.support(cable);
+            let [here, there] =
+                self.sketch.sides(cable).map(|side| side.iter().map(|&host| &self.names[host]).collect());
+            let (here, there): (Vec<&String>, Vec<&String>) = (here, there);
+            json!({
+                "switches": [format!("s{}", cable.0), format!("s{}", cable.1)],
+                "sides": [here, there],
+                "agree": agree,
+                "asked": asked,
+                "confidence": if agree == asked { "high" } else { "low" },
+            })
+        });
+        json!({
+            "schema": 1,
+            "host": self.names[0],
+            "group": self.args.wire.group,
+            "hosts": self.names,
+            "switches": self.sketch.switches(),
+            "cables": cables.collect::<Vec<_>>(),
+            "pairs_of_flows": self.discovery.answered(),
+            "seconds": self.seconds,
+            "topology": self.args.out.as_ref().map(|path| path.display().to_string()),
+        })
+    }
+}
