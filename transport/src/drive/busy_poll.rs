@@ -6,13 +6,16 @@
 //! from one that has yet to run, and with a CPU to itself a yield returns in a few tenths of a microsecond.
 //!
 //! Where others compute, a yield returns when they have had their share, and some kernels (Linux 6.18) take the rest of
-//! the yielder's share, too: milliseconds later than a process that sleeps and is woken. A pause between two looks that
-//! took longer than all looking was to take says so; then the loop sleeps at once for a while, each time it happens
-//! again for twice as long.
+//! the yielder's share, too: milliseconds later than a process that sleeps and is woken. A pause between two looks of
+//! more than a millisecond says so; then the loop sleeps at once for a while, each time it happens again for twice as
+//! long. Shorter pauses are those in which the others of a group had their turns, for which the loop looks on: whoever
+//! sleeps instead has to be woken by each of them (eight ranks on two cores take twice as long then).
 
 use crate::{Instant, TimeSource};
 use std::time::Duration;
 
+/// A pause that is longer is somebody's who computes.
+const LATE: Duration = Duration::from_millis(1);
 /// How long a loop sleeps at once whose pauses have taken too long, and how often that doubles at most (1.3 s).
 const BARRED: Duration = Duration::from_millis(10);
 const MAX_DOUBLINGS: u32 = 7;
@@ -47,7 +50,7 @@ impl BusyPoll {
 
     /// It has looked, and of the pauses in between the longest took so long.
     pub(crate) fn looked(&mut self, now: Instant, longest_pause: Duration) {
-        if longest_pause <= self.longest {
+        if longest_pause <= LATE {
             self.doublings = self.doublings.saturating_sub(1);
         } else {
             self.barred_until = now + BARRED * (1 << self.doublings);
@@ -123,16 +126,16 @@ mod tests {
             busy_poll.moved(micros(at));
             busy_poll.until(micros(at), None).is_some()
         };
-        busy_poll.looked(micros(1000), LONGEST);
+        busy_poll.looked(micros(1000), LATE);
         assert!(polls_at(&mut busy_poll, 1000), "it came back in time");
-        busy_poll.looked(micros(2000), LONGEST * 2);
+        busy_poll.looked(micros(2000), LATE * 2);
         assert!(!polls_at(&mut busy_poll, 11_999) && polls_at(&mut busy_poll, 12_000), "10 ms");
-        busy_poll.looked(micros(20_000), LONGEST * 2);
+        busy_poll.looked(micros(20_000), LATE * 2);
         assert!(!polls_at(&mut busy_poll, 39_999) && polls_at(&mut busy_poll, 40_000), "20 ms");
-        (0..2).for_each(|_| busy_poll.looked(micros(50_000), LONGEST));
-        busy_poll.looked(micros(60_000), LONGEST * 2);
+        (0..2).for_each(|_| busy_poll.looked(micros(50_000), LATE));
+        busy_poll.looked(micros(60_000), LATE * 2);
         assert!(polls_at(&mut busy_poll, 70_000), "looks in time are remembered, too");
-        (0..100).for_each(|_| busy_poll.looked(micros(100_000), LONGEST * 2));
+        (0..100).for_each(|_| busy_poll.looked(micros(100_000), LATE * 2));
         assert!(polls_at(&mut busy_poll, 100_000 + 1_280_000), "at most 1.28 s");
     }
 
