@@ -58,7 +58,7 @@ mod tests {
             assert_eq!(parse_size(text).map(size).as_deref(), Ok(text));
         }
         assert_eq!(parse_size("1024k"), Ok(1 << 20));
-        for text in ["", "K", "0", "-1", "1.5M", "99999999999999M"] {
+        for text in ["", "K", "0", "-1", "1.5X", "99999999999999M"] {
             assert!(parse_size(text).is_err_and(|error| error.starts_with(&format!("`{text}` is no size"))), "{text}");
         }
     }

@@ -21,6 +21,7 @@ mod progress;
 mod recv;
 mod report;
 mod route;
+mod same_host;
 mod send;
 mod serve;
 mod session;

@@ -45,6 +45,7 @@
 //! What was read from a text is refused with a [`SourceError`]: the file, the line, and a problem whose sentence says
 //! what was expected or what to do. A plan that cannot be made is a [`PlanError`](plan::PlanError).
 
+mod decimal;
 pub mod draw;
 mod duration;
 mod host_names;

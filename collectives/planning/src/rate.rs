@@ -1,5 +1,7 @@
 //! Rates of cables in the spelling of `tc`: `100mbit`.
 
+use crate::decimal;
+
 /// The lowest rate a cable can have, in bits per second.
 pub const LOWEST_RATE_BITS_PER_SECOND: u64 = 64_000;
 
@@ -31,16 +33,8 @@ pub fn format_rate(rate_bits_per_second: u64) -> String {
 
 /// Reads digits, an optional fraction and an optional unit, without floating point.
 fn parse_exactly(text: &str) -> Option<u64> {
-    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-    let (number, scale) = (&text[..end], unit(text[end..].trim_start())?);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_digits(whole) || !is_digits(fraction) || fraction.len() > 9 {
-        return None;
-    }
-    let fraction_scale = 10_u64.pow(fraction.len() as u32);
-    let fraction_bits = fraction.parse::<u64>().ok()?.checked_mul(scale)? / fraction_scale;
-    whole.parse::<u64>().ok()?.checked_mul(scale)?.checked_add(fraction_bits)
+    let (number, unit_text) = text.split_at(decimal::end(text));
+    decimal::scaled(number, unit(unit_text.trim_start())?)
 }
 
 /// How many bits per second a unit is. A capital B is a byte; `mbps` is none, as `tc` counts bytes by it and others

@@ -1,9 +1,8 @@
 //! Measuring the network between one host and others (Patarasuk 2008 §5.1): g(m), RTT(m), L(m) = RTT(m)/2 − g(m), the
 //! link's rate, the path's MTU, the loss, and whether broadcast arrives at full rate.
 //!
-//! Four state machines: a [`Finder`] asks who is there, a [`Prober`] measures, a [`Surveyor`] finds the switches between
-//! hosts, a [`Responder`] answers all three. Each is a
-//! [`Part`](ethbcast_transport::Part): [alone](ethbcast_transport::Alone) under a driver, or embedded in a machine that
+//! Four state machines: a [`Finder`] asks who is there, a [`Prober`] measures, a [`Surveyor`] finds the switches
+//! between hosts, a [`Responder`] answers all three. Each is a [`Part`](ethbcast_transport::Part): [alone](ethbcast_transport::Alone) under a driver, or embedded in a machine that
 //! hands it the PROBE, ECHO and REPORT frames of its session. `docs/protocol.md` §14 describes the frames.
 //!
 //! **How the gap is measured.** The paper takes the time that M sends take at the sender; behind a kernel that buffers

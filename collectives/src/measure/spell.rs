@@ -28,9 +28,9 @@ fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
     let fields = Fields::default().text("task", word).number("payload", payload_bytes).number("number", number);
     Some(match task {
         Task::Invite => fields.text(named, rest.text()?),
-        Task::Flow => fields.text("receiver", &address(rest)?.to_string()),
+        Task::Flow => fields.text("receiver", address(rest)?.to_string()),
         Task::Ask => match address(rest) {
-            Some(of) => fields.text("sender", &of.to_string()),
+            Some(of) => fields.text("sender", of.to_string()),
             None => fields,
         },
         Task::Ping | Task::Train => fields,

@@ -45,6 +45,9 @@ pub enum LabCommand {
         /// Leave this host out; may be given several times.
         #[arg(long, value_name = "HOST")]
         except: Vec<String>,
+        /// Put the host's name before each line.
+        #[arg(short, long)]
+        label: bool,
         /// The command and its arguments, after `--`.
         #[arg(last = true, required = true)]
         command: Vec<OsString>,

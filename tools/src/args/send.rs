@@ -94,7 +94,7 @@ pub struct SendArgs {
     pub pipe: Option<String>,
     /// How many bytes stdin or the command has, so that the way is chosen by it and receivers know it; other than so
     /// many are an error.
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
     pub size: Option<u64>,
     /// Unpack SOURCE (gzip, xz, zstd, told by its first bytes; qcow2, at the root only): once here, so that what is
     /// sent is the image, or at each receiver, so that less is sent.

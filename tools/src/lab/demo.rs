@@ -1,13 +1,12 @@
 //! `ethbcast lab demo`: both paths on 8 hosts, a table, and nothing left behind.
 
+use super::children;
 use super::lab_failure;
 use crate::exit::{Code, Failure, WithCode, fail, report};
 use crate::signals::Interrupt;
 use crate::units;
 use ethbcast_lab::{Lab, LabConfig, LabGuard, parse_rate};
 use ethbcast_planning::topology::Topology;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -82,21 +81,23 @@ fn transfer(
 ) -> anyhow::Result<Row> {
     let (root, receivers) =
         lab.hosts().split_first().map(|(root, rest)| (root.clone(), rest.to_vec())).unwrap_or_default();
-    let mut children: Vec<Child> = Vec::new();
+    let mut started: Vec<(String, Child)> = Vec::new();
     for host in &receivers {
         let mut receive = on(lab, host)?;
         receive
             .args(["recv", "--quiet", "-i", "eth0", "--max-wait", "30"])
             .arg(directory.join(format!("{host}-{via}.bin")));
-        children.push(receive.stdin(Stdio::null()).spawn().code(Code::System)?);
+        started.push((host.clone(), receive.stdin(Stdio::null()).spawn().code(Code::System)?));
     }
     let path = directory.join("report.json");
     let mut send = on(lab, &root)?;
     send.args(["send", "--json", "-i", "eth0", "--via", via, "-n", &receivers.len().to_string(), "--max-wait", "30"])
         .arg(source);
     let stdout = std::fs::File::create(&path).code(Code::System)?;
-    children.push(send.stdin(Stdio::null()).stdout(stdout).spawn().code(Code::System)?);
-    wait(children, interrupt)?;
+    started.push((root, send.stdin(Stdio::null()).stdout(stdout).spawn().code(Code::System)?));
+    if let Some(signal) = children::wait(started, interrupt).code(Code::System)?.signal {
+        return Err(Interrupt::failure(signal, "interrupted; the lab has been taken down").into());
+    }
     for host in &receivers {
         // What failed left no file.
         drop(std::fs::remove_file(directory.join(format!("{host}-{via}.bin"))));
@@ -117,27 +118,6 @@ fn on(lab: &LabGuard, host: &str) -> anyhow::Result<Command> {
     let program =
         program.to_str().ok_or_else(|| Failure::new(Code::System, "the path of ethbcast is not valid UTF-8"))?;
     Ok(lab.command(host, program).map_err(lab_failure)?)
-}
-
-/// Waits for all children; once interrupted, ends them first.
-fn wait(mut children: Vec<Child>, interrupt: &Interrupt) -> anyhow::Result<()> {
-    let mut told = None;
-    while !children.is_empty() {
-        if let (None, Some(signal)) = (told, interrupt.signal()) {
-            told = Some(signal);
-            for child in &children {
-                if let Err(error) = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM) {
-                    log::debug!("{} has just ended: {error}", child.id());
-                }
-            }
-        }
-        children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    match told {
-        Some(signal) => Err(Interrupt::failure(signal, "interrupted; the lab has been taken down").into()),
-        None => Ok(()),
-    }
 }
 
 fn print_table(rows: &[Row], bytes: u64, rate_bits_per_second: u64) -> anyhow::Result<()> {

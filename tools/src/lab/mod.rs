@@ -1,6 +1,8 @@
 //! `ethbcast lab`: a cluster of network namespaces on this machine.
 
+mod children;
 mod demo;
+mod each;
 mod shape;
 
 use crate::args::{CableArgs, LabArgs, LabCommand};
@@ -8,7 +10,6 @@ use crate::exit::{Code, Failure, WithCode, fail, report};
 use ethbcast_lab::{Lab, LabConfig, LabError, parse_rate_or_unlimited};
 use ethbcast_planning::topology::nodeset;
 use std::ffi::OsString;
-use std::process::{Child, ExitStatus};
 
 /// Runs the command.
 ///
@@ -18,7 +19,7 @@ pub fn run(args: LabArgs) -> anyhow::Result<()> {
     match args.command {
         LabCommand::Up { shape, topology, cables } => up(shape.or(topology).as_deref().unwrap_or_default(), &cables),
         LabCommand::Exec { lab, host, command } => exec(&lab, &host, &command),
-        LabCommand::Each { lab, except, command } => each(&lab, &except, &command),
+        LabCommand::Each { lab, except, label, command } => each::run(&lab, &except, label, &command),
         LabCommand::Down { lab, all } => down(&lab, all),
         LabCommand::List => list(),
         LabCommand::Topology { name } => topology(&name),
@@ -92,34 +93,6 @@ fn prepare(lab: &Lab, host: &str, command: &[OsString]) -> anyhow::Result<std::p
     let mut process = lab.command(host, program).map_err(lab_failure)?;
     process.args(arguments);
     Ok(process)
-}
-
-fn each(lab: &str, except: &[String], command: &[OsString]) -> anyhow::Result<()> {
-    let lab = Lab::open(lab).map_err(lab_failure)?;
-    let hosts: Vec<String> = lab.hosts().into_iter().filter(|host| !except.contains(host)).collect();
-    let mut children: Vec<(String, Child)> = Vec::new();
-    for host in hosts {
-        let own: Vec<OsString> = command.iter().map(|word| for_host(word, &host)).collect();
-        let cannot = |error| Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", own[0]));
-        let child = prepare(&lab, &host, &own)?.spawn().map_err(cannot)?;
-        children.push((host, child));
-    }
-    let mut failed = Vec::new();
-    for (host, mut child) in children {
-        let status = child.wait().code(Code::System)?;
-        if !status.success() {
-            failed.push(format!("{host} ({})", describe(status)));
-        }
-    }
-    if failed.is_empty() { Ok(()) } else { fail(Code::SomeFailed, format!("failed on {}", failed.join(", "))) }
-}
-
-fn describe(status: ExitStatus) -> String {
-    status.code().map_or_else(|| status.to_string(), |code| format!("exit {code}"))
-}
-
-fn for_host(word: &OsString, host: &str) -> OsString {
-    word.to_str().map_or_else(|| word.clone(), |word| word.replace("{}", host).into())
 }
 
 fn down(name: &str, all: bool) -> anyhow::Result<()> {

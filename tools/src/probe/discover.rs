@@ -15,8 +15,10 @@ use ethbcast_transport::{Alone, MacAddr};
 use serde_json::json;
 use std::time::Duration;
 
-/// A survey takes no longer.
-const BUDGET: Duration = Duration::from_secs(60);
+/// A survey of so many hosts takes no longer: every host may have to be asked for with every other.
+fn budget(hosts: usize) -> Duration {
+    Duration::from_secs(60).max(Duration::from_millis(60) * (hosts * hosts) as u32)
+}
 
 /// Runs the command.
 ///
@@ -33,7 +35,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     }
     let began = station.clock.now();
     let mtu_bytes = usize::from(station.wire.station.mtu_bytes);
-    let surveyor = Surveyor::new(began, station.identity(session, OWN_RANK), &others, mtu_bytes, BUDGET);
+    let surveyor = Surveyor::new(began, station.identity(session, OWN_RANK), &others, mtu_bytes, budget(names.len()));
     let mut surveyor = Alone::new(surveyor);
     station.drive(&mut surveyor, |surveyor, _| surveyor.part.end().is_some(), INTERRUPTED)?;
     log_counters(&station.wire.port.counters());
@@ -45,6 +47,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
 }
 
 fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::Result<()> {
+    let budget = budget(names.len());
     let text = match end {
         Some(SurveyEnd::Whole) => return Ok(()),
         Some(SurveyEnd::Silent(host)) => format!(
@@ -54,7 +57,8 @@ fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::R
         ),
         Some(SurveyEnd::TimeUp) | None => {
             format!(
-                "not all was found out within {BUDGET:?}: name fewer hosts, or make the network quiet; nothing was written"
+                "not all was found out within {budget:?}: name fewer hosts, or make the network quiet; nothing was \
+                 written"
             )
         }
     };
@@ -133,7 +137,8 @@ impl Finding<'_> {
         };
         format!(
             "# Found by `ethbcast probe --discover` on {}: {} pairs of flows in {:.1} s. The switches' names are made \
-             up.\n# A switch with one host, and a cable that slows no two flows, are not seen: they hold up nobody.\n{}",
+             up.\n# A switch with one host, and a cable that slows no two flows, are not seen: they hold up \
+             nobody.\n{}",
             self.names[0],
             self.discovery.answered(),
             self.seconds,

@@ -9,6 +9,7 @@ use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::hosts;
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
+use crate::same_host;
 use crate::serve;
 use crate::session::{open, options, watch};
 use crate::udpcast::say_ignored;
@@ -45,6 +46,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     options.about = Some(About::default());
     let (mut session, interrupt) = open(&args.wire.group, &options, "interrupted by its user")?;
     bar.open_on(&session).code(Code::System)?;
+    let _receiving = same_host::receive(&session, &args.wire.group);
     args.patience.apply(&mut options);
     let _watcher = watch(&session, &mut options);
     options.about = Some(hosts::about(session.interface()));

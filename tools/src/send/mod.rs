@@ -13,6 +13,7 @@ use crate::args::SendArgs;
 use crate::exit::{Code, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
+use crate::same_host;
 use crate::session::{failure, watch};
 use crate::signals::Interrupt;
 use crate::udpcast::say_ignored;
@@ -54,6 +55,9 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let (mut session, interrupt) = rate::open(&args.wire.group, &options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
+    if let Some(warning) = same_host::warning(&session, &args.wire.group).filter(|_| !args.wire.quiet) {
+        crate::exit::say(format_args!("ethbcast: {warning}"));
+    }
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options);

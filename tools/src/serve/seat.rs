@@ -8,6 +8,7 @@ use crate::hosts;
 use crate::program::run_after;
 use crate::progress;
 use crate::recv::{self, Received, Reception};
+use crate::same_host;
 use crate::session::{failure, options, watch};
 use ethbcast_collectives::census::{About, LastSession};
 use ethbcast_collectives::membership::live::StationError;
@@ -102,6 +103,7 @@ impl Seat {
             let Some((mut session, mut options)) = self.open()? else { break };
             self.hall.set_waker(&self.group, Some(Arc::clone(session.waker())));
             let _watcher = watch(&session, &mut options);
+            let _receiving = same_host::receive(&session, &self.group);
             self.words.send(Word::Open(self.group.clone()));
             let served = self.serve(&mut session, &options, &mut had);
             self.hall.set_waker(&self.group, None);

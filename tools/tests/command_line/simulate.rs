@@ -227,7 +227,7 @@ fn what_cannot_be_simulated_is_refused() {
         (&["--hosts", "4"], "--size"),
         (&["--hosts", "4", "--topology", "fig9-1", "--size", "1"], "cannot be used with"),
         (&["--hosts", "many", "--size", "1"], "many"),
-        (&["--hosts", "4", "--size", "1.5M"], "1.5M"),
+        (&["--hosts", "4", "--size", "1.5X"], "1.5X"),
         (&["--hosts", "4", "--size", "1", "--via", "cast", "--plan", "file"], "cannot be used with"),
     ] {
         let ended = simulate(arguments);

@@ -20,6 +20,8 @@ fn what_clap_does_not_understand_is_a_usage_error() {
         (&["recv", "--serve", "--metrics-file", "m.prom", "/tmp"], "cannot be used with"),
         (&["send", "--ether-type", "0800x", "file"], "hexadecimal"),
         (&["send", "--ether-type", "5ff", "file"], "not EtherTypes"),
+        (&["send", "--ether-type", "0800", "file"], "IPv4's EtherType; 88b5 and 88b6"),
+        (&["send", "--size", "1.5.5G", "-"], "1500, 64K, 1.5G or 5MB"),
         (&["send", "--preset", "strict", "file"], "paper"),
         (&["send", "--rate", "fast", "file"], "100mbit"),
         (&["send", "--rate", "400mbps", "file"], "50MB/s"),

@@ -50,7 +50,7 @@ fn random_tree(random: &mut Random) -> (Topology, BTreeSet<BTreeSet<String>>) {
     let above: Vec<u64> = (0..switches).map(|switch| random.below(switch.max(1))).collect();
     let on = |switch: u64| (0..hosts).filter(move |host| host % switches == switch).map(|host| format!("n{host}"));
     let table = |switch: u64| {
-        let link = (switch > 0).then(|| format!("links = [\"s{}\"]\n", above[switch as usize])).unwrap_or_default();
+        let link = if switch > 0 { format!("links = [\"s{}\"]\n", above[switch as usize]) } else { String::new() };
         let hosts = Vec::from_iter(on(switch).map(|host| format!("\"{host}\""))).join(", ");
         format!("[[switch]]\nname = \"s{switch}\"\nhosts = [{hosts}]\n{link}")
     };

@@ -5,6 +5,7 @@ use crate::harness::{
 };
 use ethbcast_lab::Lab;
 use ethbcast_planning::topology::Topology;
+use nix::sys::signal::Signal;
 use std::fs;
 
 /// A lab brought up by the tool itself; gone, whatever happens, when this is dropped.
@@ -73,8 +74,16 @@ fn each_runs_a_command_everywhere_and_says_where_it_failed() {
     };
     assert_eq!(said(&["--", "echo", "host {}"]), ["host n0", "host n1", "host n2"]);
     assert_eq!(said(&["--except", "n0", "--except", "n2", "--", "echo", "{}"]), ["n1"]);
+    let two_lines = ["-l", "--except", "n0", "--", "sh", "-c", "echo one; echo {}"];
+    assert_eq!(said(&two_lines), ["n1: n1", "n1: one", "n2: n2", "n2: one"]);
     let failed = lab.run("each", &["--", "sh", "-c", "test {} != n1 || exit 3"]);
     failed.assert_refusal(1, &["failed on n1 (exit 3)"]);
+    let sleepers =
+        here(&["lab", "each", "--lab", &lab.name, "-l", "--", "sh", "-c", "echo inside >&2; exec sleep 1000"]);
+    ["n0: inside", "n1: inside", "n2: inside"].iter().for_each(|line| sleepers.wait_for_line(line));
+    sleepers.signal(Signal::SIGTERM);
+    sleepers.end(LIMIT).assert_refusal(143, &["what ran on the hosts has ended"]);
+    assert!(lab.run("down", &[]).stderr.contains("0 processes ended"));
 }
 
 #[test]

@@ -17,7 +17,32 @@ pub enum ParseEtherTypeError {
     /// The number is a length.
     #[error("values below 0600 are lengths, not EtherTypes; 88b5 and 88b6 are free for local use")]
     Length,
+    /// The number is another protocol's, which hosts and switches would take the frames for.
+    #[error("that is {0}'s EtherType; 88b5 and 88b6 are free for local use")]
+    Taken(&'static str),
 }
+
+/// Whose EtherTypes hosts and switches act on (IANA, IEEE 802 Numbers): frames with one would be taken for theirs.
+const TAKEN: [(u16, &str); 18] = [
+    (0x0800, "IPv4"),
+    (0x0806, "ARP"),
+    (0x0842, "Wake-on-LAN"),
+    (0x8035, "RARP"),
+    (0x8100, "VLAN tags"),
+    (0x86DD, "IPv6"),
+    (0x8808, "flow control"),
+    (0x8809, "LACP"),
+    (0x8847, "MPLS"),
+    (0x8863, "PPPoE"),
+    (0x8864, "PPPoE"),
+    (0x888E, "802.1X"),
+    (0x88A8, "VLAN tags"),
+    (0x88CC, "LLDP"),
+    (0x88E5, "MACsec"),
+    (0x88F7, "PTP"),
+    (0x8906, "FCoE"),
+    (0x8915, "RoCE"),
+];
 
 impl EtherType {
     /// IEEE Std 802 local experimental EtherType 1.
@@ -68,7 +93,10 @@ impl FromStr for EtherType {
 
     fn from_str(text: &str) -> Result<EtherType, ParseEtherTypeError> {
         match u16::from_str_radix(text.trim_start_matches("0x"), 16) {
-            Ok(number) if number >= Self::LOWEST => Ok(EtherType(number)),
+            Ok(number) if number >= Self::LOWEST => match TAKEN.iter().find(|(taken, _)| *taken == number) {
+                Some((_, protocol)) => Err(ParseEtherTypeError::Taken(protocol)),
+                None => Ok(EtherType(number)),
+            },
             Ok(_) => Err(ParseEtherTypeError::Length),
             Err(_) => Err(ParseEtherTypeError::NoNumber),
         }
@@ -89,6 +117,7 @@ mod tests {
         }
         assert_eq!("0x9000".parse(), Ok(EtherType::new(0x9000)));
         assert_eq!("600".parse(), Ok(EtherType::new(0x0600)));
+        assert_eq!("0800".parse::<EtherType>(), Err(ParseEtherTypeError::Taken("IPv4")));
         assert_eq!("05ff".parse::<EtherType>(), Err(ParseEtherTypeError::Length));
         for text in ["", "xyz", "18b5f"] {
             assert_eq!(text.parse::<EtherType>(), Err(ParseEtherTypeError::NoNumber), "{text}");

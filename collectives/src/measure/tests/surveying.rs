@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 const RATE: u64 = 100_000_000;
 
-/// What a survey has found: how it ended, the smaller sides of all cables, whether each is vouched for, how long it took.
+/// What a survey has found: how it ended, the sides of all cables without host 0, whether each is vouched for, and how
+/// long it took.
 type Found = (SurveyEnd, BTreeSet<Vec<usize>>, bool, Duration);
 
 /// The hosts of a topology on its switches, all cables alike but those with a rate of their own.
@@ -90,7 +91,7 @@ fn a_hundred_random_trees_are_found() {
         let on =
             |switch: u64| (0..hosts).filter(move |host| host % switches == switch).map(|host| format!("'n{host}'"));
         let tables = (0..switches).map(|switch| {
-            let link = (switch > 0).then(|| format!(", links=['s{}']", random.below(switch))).unwrap_or_default();
+            let link = if switch > 0 { format!(", links=['s{}']", random.below(switch)) } else { String::new() };
             format!("{{name='s{switch}', hosts=[{}]{link}}}", Vec::from_iter(on(switch)).join(", "))
         });
         let tree = topology(&Vec::from_iter(tables).join(", "));

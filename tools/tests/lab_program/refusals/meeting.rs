@@ -2,6 +2,7 @@
 
 use crate::harness::{Ethbcast, LIMIT, Site, names_in, one_switch};
 use ethbcast_lab::LabConfig;
+use nix::sys::signal::Signal;
 use std::fs;
 use std::time::Duration;
 
@@ -21,6 +22,24 @@ fn when_nobody_is_there_both_sides_give_up_in_time() {
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "-g", "blue", "--max-wait", "1"], &source).assert_code(3);
     receiver.end(LIMIT).assert_code(3);
     assert_eq!(names_in(source.parent().expect("a directory")), ["source"]);
+}
+
+#[test]
+fn a_sender_says_that_a_receiver_on_its_own_host_will_hear_nothing() {
+    let site = Site::beside("same", one_switch(1));
+    let source = site.file("source", "text");
+    let sender = ["send", "-n", "1", "-i", "eth0", "--max-wait", "1"];
+    let alone = site.run("n0", &sender, &source);
+    assert!(!alone.stderr.contains("runs on this host"), "{}", alone.stderr);
+    let receiver = site.start("n0", &["recv", "-i", "eth0", "--max-wait", "20"], site.path("dest"));
+    receiver.wait_for_line("waiting for a sender");
+    let sent = site.run("n0", &sender, &source);
+    sent.assert_refusal(3, &["0 of 1 receivers"]);
+    assert!(sent.stderr.contains("a receiver of group ethbcast runs on this host, too"), "{}", sent.stderr);
+    let other = site.run("n0", &[&sender[..], &["-g", "blue"]].concat(), &source);
+    assert!(!other.stderr.contains("runs on this host"), "{}", other.stderr);
+    receiver.signal(Signal::SIGTERM);
+    receiver.end(LIMIT).assert_code(143);
 }
 
 #[test]

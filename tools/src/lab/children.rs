@@ -1,0 +1,50 @@
+//! Commands on several hosts of a lab, to their ends.
+
+use crate::signals::Interrupt;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+/// How often it is looked who has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How each ended, by its host, and the signal that ended them, if there was one.
+pub struct Ended {
+    /// By host, in the order in which they were started.
+    pub statuses: Vec<(String, ExitStatus)>,
+    /// What this process was sent.
+    pub signal: Option<Signal>,
+}
+
+/// Waits for all; once this process is interrupted, they are told to end.
+///
+/// # Errors
+/// If one cannot be waited for.
+pub fn wait(mut children: Vec<(String, Child)>, interrupt: &Interrupt) -> std::io::Result<Ended> {
+    let mut told = None;
+    loop {
+        let mut are_over = true;
+        for (_, child) in &mut children {
+            are_over &= child.try_wait()?.is_some();
+        }
+        if are_over {
+            break;
+        }
+        if let (None, Some(signal)) = (told, interrupt.signal()) {
+            told = Some(signal);
+            for (host, child) in &mut children {
+                // Of one that is over the number may be somebody else's by now.
+                if child.try_wait()?.is_none()
+                    && let Err(error) = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM)
+                {
+                    log::debug!("what runs on {host} has just ended: {error}");
+                }
+            }
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    let status = |(host, mut child): (String, Child)| Ok((host, child.wait()?));
+    let statuses = children.into_iter().map(status).collect::<std::io::Result<_>>()?;
+    Ok(Ended { statuses, signal: told })
+}
