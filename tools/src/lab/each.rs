@@ -15,11 +15,9 @@ use std::thread::JoinHandle;
 /// # Errors
 /// A failure with code 1 if one failed, 130 or 143 if this was interrupted and has ended them all.
 pub fn run(lab: &str, except: &[String], label: bool, command: &[OsString]) -> anyhow::Result<()> {
-    let interrupt = Interrupt::watch(true, || {}).code(Code::System)?;
     let lab = Lab::open(lab).map_err(lab_failure)?;
     let hosts: Vec<String> = lab.hosts().into_iter().filter(|host| !except.contains(host)).collect();
     let mut children: Vec<(String, Child)> = Vec::new();
-    let mut readers = Vec::new();
     for host in hosts {
         let own: Vec<OsString> = command.iter().map(|word| for_host(word, &host)).collect();
         let cannot = |error| Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", own[0]));
@@ -27,12 +25,17 @@ pub fn run(lab: &str, except: &[String], label: bool, command: &[OsString]) -> a
         if label {
             process.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        let mut child = process.spawn().map_err(cannot)?;
-        readers.extend(child.stdout.take().map(|from| labelled(&host, from, std::io::stdout())));
-        readers.extend(child.stderr.take().map(|from| labelled(&host, from, std::io::stderr())));
+        let child = process.spawn().map_err(cannot)?;
         children.push((host, child));
     }
+    // Signals that this blocks would be blocked in what is started after it, and in no thread that was started before.
+    let interrupt = Interrupt::watch(true, || {}).code(Code::System)?;
     interrupt.heed();
+    let mut readers = Vec::new();
+    for (host, child) in &mut children {
+        readers.extend(child.stdout.take().map(|from| labelled(host, from, std::io::stdout())));
+        readers.extend(child.stderr.take().map(|from| labelled(host, from, std::io::stderr())));
+    }
     let Ended { statuses, signal } = wait(children, &interrupt).code(Code::System)?;
     for reader in readers {
         drop(reader.join());
