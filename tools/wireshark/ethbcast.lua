@@ -414,6 +414,10 @@ local function probe(named)
             if address ~= "00:00:00:00:00:00" then
                 from:say(task == 3 and "sender" or "receiver", host, address)
             end
+            if task == 4 then
+                local sender = from:take(6)
+                from:say("sender", sender, sender:bytes():tohex(true, ":"))
+            end
         end
     end
 end

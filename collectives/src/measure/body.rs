@@ -15,7 +15,7 @@ pub(super) enum Task {
     Train = 2,
     /// Report what has been counted: of the prober's own train, or of that of the address that follows.
     Ask = 3,
-    /// Send a train to the address that follows.
+    /// Send a train to the address that follows, if the one behind it is one's own.
     Flow = 4,
 }
 
@@ -64,10 +64,12 @@ impl ProbeBody {
         out.into_bytes()
     }
 
-    /// A body about another host, whose address follows.
-    pub(super) fn about(&self, host: MacAddr) -> Vec<u8> {
+    /// A body about other hosts, whose addresses follow.
+    pub(super) fn about(&self, hosts: &[MacAddr]) -> Vec<u8> {
         let mut out = self.encode();
-        out.bytes(&host.octets());
+        hosts.iter().for_each(|host| {
+            out.bytes(&host.octets());
+        });
         out.into_bytes()
     }
 
@@ -121,8 +123,8 @@ impl ReportBody {
     }
 }
 
-/// The address that follows a body; `None` if there is none, but padding.
-pub(super) fn address(mut from: BodyReader<'_>) -> Option<MacAddr> {
+/// The next address that follows a body; `None` if there is none, but padding.
+pub(super) fn address(from: &mut BodyReader<'_>) -> Option<MacAddr> {
     from.array::<6>().map(MacAddr::from).filter(|&host| host != MacAddr::default())
 }
 

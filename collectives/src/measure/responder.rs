@@ -17,8 +17,9 @@ const MAX_PROBERS: usize = 16;
 /// The longest message that is echoed, in bytes and in frames: what one forged frame can bring about at most.
 const MAX_ECHO_BYTES: usize = 1 << 20;
 const MAX_ECHO_FRAMES: u64 = 256;
-/// The frames of a flow that one frame asks for, at most: 10 ms at 1 Gbit/s.
+/// The frames of a flow that one frame asks for, at most: 10 ms at 1 Gbit/s; and flows that wait to be sent.
 pub(super) const MAX_FLOW_FRAMES: u32 = 1024;
+const MAX_FLOWS: usize = 2;
 
 /// The first part of a flow, one in so many, is not what its rate is told by: buckets were full, and another flow may
 /// not have begun.
@@ -99,7 +100,9 @@ impl Responder {
     pub(super) fn flow(&mut self, to: MacAddr, (session, test): (u32, u32), frames: u32, payload_bytes: usize) {
         let most = self.mtu_bytes.saturating_sub(HEADER_BYTES).max(ProbeBody::BYTES);
         let payload_bytes = payload_bytes.clamp(ProbeBody::BYTES, most);
-        if self.answers.len() < MAX_ANSWERS && (1..=MAX_FLOW_FRAMES).contains(&frames) && !to.is_multicast() {
+        let is_flow = |answer: &&Reply| matches!(answer.what, What::Flow { .. });
+        let has_room = self.answers.len() < MAX_ANSWERS && self.answers.iter().filter(is_flow).count() < MAX_FLOWS;
+        if has_room && (1..=MAX_FLOW_FRAMES).contains(&frames) && !to.is_multicast() && to != self.identity.mac {
             self.answers.push_back(Reply { to, session, test, what: What::Flow { frames, payload_bytes, next: 0 } });
         }
     }
@@ -120,9 +123,11 @@ impl Responder {
         }
     }
 
-    /// Only who was started to answer probes sends to others because somebody says so.
-    fn on_flow(&mut self, frame: &Frame<'_>, body: ProbeBody, rest: BodyReader<'_>) {
-        if let (Some(to), Some(_)) = (address(rest), &self.info) {
+    /// Only who was started to answer probes sends to others because somebody says so; and only who is meant, lest one
+    /// frame to the group has all do it.
+    fn on_flow(&mut self, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
+        let (to, sender) = (address(&mut rest), address(&mut rest));
+        if let (Some(to), true, Some(_)) = (to, sender == Some(self.identity.mac), &self.info) {
             let (session, test) = (frame.header.session, frame.header.stamp);
             self.flow(to, (session, test), body.number, body.payload_bytes.into());
         }
@@ -200,7 +205,7 @@ impl Part for Responder {
             }
             Task::Ping => self.on_ping(frame, body),
             Task::Train => self.on_train(now, frame, body),
-            Task::Ask => self.report(frame, address(rest).unwrap_or(frame.source), true),
+            Task::Ask => self.report(frame, address(&mut rest).unwrap_or(frame.source), true),
             Task::Flow => self.on_flow(frame, body, rest),
         }
     }

@@ -28,8 +28,11 @@ fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
     let fields = Fields::default().text("task", word).number("payload", payload_bytes).number("number", number);
     Some(match task {
         Task::Invite => fields.text(named, rest.text()?),
-        Task::Flow => fields.text("receiver", address(rest)?.to_string()),
-        Task::Ask => match address(rest) {
+        Task::Flow => {
+            let [receiver, sender] = [address(&mut rest)?, address(&mut rest)?];
+            fields.text("receiver", receiver.to_string()).text("sender", sender.to_string())
+        }
+        Task::Ask => match address(&mut rest) {
             Some(of) => fields.text("sender", of.to_string()),
             None => fields,
         },

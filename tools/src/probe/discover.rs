@@ -27,14 +27,17 @@ fn budget(hosts: usize) -> Duration {
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = random_u32().code(Code::System)?;
     let answerers = wanted(args, &mut station, session)?;
+    let mtu_bytes = answerers.iter().map(|answerer| answerer.mtu_bytes).min().unwrap_or(usize::MAX);
+    let mtu_bytes = mtu_bytes.min(station.wire.station.mtu_bytes.into());
     let others: Vec<MacAddr> = answerers.iter().map(|answerer| answerer.mac).collect();
     let own = station.wire.station.host.clone();
     let names: Vec<String> = std::iter::once(own).chain(answerers.into_iter().map(|answerer| answerer.host)).collect();
+    // Names as other hosts have told them, which are to stand in a file.
+    Topology::single_switch(names.iter().cloned()).code(Code::Usage)?;
     if !args.wire.quiet {
-        say(format_args!("looking for the switches between {}: flows of 10 ms, two at a time", names.join(", ")));
+        say(format_args!("looking for the switches between {}: short flows, two at a time", names.join(", ")));
     }
     let began = station.clock.now();
-    let mtu_bytes = usize::from(station.wire.station.mtu_bytes);
     let surveyor = Surveyor::new(began, station.identity(session, OWN_RANK), &others, mtu_bytes, budget(names.len()));
     let mut surveyor = Alone::new(surveyor);
     station.drive(&mut surveyor, |surveyor, _| surveyor.part.end().is_some(), INTERRUPTED)?;
@@ -43,7 +46,8 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let discovery = surveyor.part.discovery();
     let sketch = discovery.sketch().map_err(|question| format!("{question:?} was not answered")).code(Code::System)?;
     let seconds = station.clock.now().since(began).as_secs_f64();
-    Finding { args, names: &names, discovery, sketch: &sketch, seconds }.tell()
+    let is_sure = surveyor.part.is_sure();
+    Finding { args, names: &names, discovery, sketch: &sketch, seconds, is_sure }.tell()
 }
 
 fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::Result<()> {
@@ -51,9 +55,14 @@ fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::R
     let text = match end {
         Some(SurveyEnd::Whole) => return Ok(()),
         Some(SurveyEnd::Silent(host)) => format!(
-            "{} sends or counts no flow: see that `ethbcast probe --answer -g {group}` of this build runs there, and \
-             that nothing on the way drops what is not for everybody; nothing was written",
+            "{} sends or counts no flow: see that one `ethbcast probe --answer -g {group}` of this build runs there, \
+             and no second one, and that nothing on the way drops what is not for everybody; nothing was written",
             names[host]
+        ),
+        Some(SurveyEnd::Lost(from, to)) => format!(
+            "too little arrives of what {} sends {}, or too slowly: look for losses on that way (`ethbcast doctor \
+             --peer`), or name other hosts; nothing was written",
+            names[from], names[to]
         ),
         Some(SurveyEnd::TimeUp) | None => {
             format!(
@@ -72,6 +81,7 @@ struct Finding<'a> {
     discovery: &'a Discovery,
     sketch: &'a Sketch,
     seconds: f64,
+    is_sure: bool,
 }
 
 impl Finding<'_> {
@@ -101,13 +111,13 @@ impl Finding<'_> {
             self.summary();
         }
         let doubtful: Vec<String> = self.doubtful().map(|(one, other)| format!("s{one}-s{other}")).collect();
-        if doubtful.is_empty() {
+        if doubtful.is_empty() && self.is_sure {
             return Ok(());
         }
+        let what = if doubtful.is_empty() { "what was found".to_owned() } else { doubtful.join(", ") };
         let text = format!(
-            "low confidence in {}: flows that were sent again said otherwise; make the network quiet and try again, or \
-             correct the file",
-            doubtful.join(", ")
+            "low confidence in {what}: flows that were sent again said otherwise, or hosts' rates differ too much to \
+             tell; make the network quiet and try again, or correct the file"
         );
         Err(Failure::new(Code::SomeFailed, text).into())
     }
@@ -169,6 +179,7 @@ impl Finding<'_> {
             "cables": cables.collect::<Vec<_>>(),
             "pairs_of_flows": self.discovery.answered(),
             "seconds": self.seconds,
+            "confidence": if self.is_sure { "high" } else { "low" },
             "topology": self.args.out.as_ref().map(|path| path.display().to_string()),
         })
     }

@@ -40,7 +40,7 @@ fn found(ended: &Ended) -> (BTreeSet<BTreeSet<String>>, bool) {
         });
         sides.into_iter().find(|side| !side.contains("n0")).expect("one is without n0")
     };
-    (cables.iter().map(side).collect(), cables.iter().all(|cable| cable["confidence"] == "high"))
+    (cables.iter().map(side).collect(), report["confidence"] == "high")
 }
 
 /// A tree of two to five switches with two hosts at least on each; the hosts beyond each of its cables.

@@ -9,7 +9,7 @@ use super::probe::ProbeWriter;
 use super::responder::{MAX_FLOW_FRAMES, Responder};
 use super::settings::full_payload;
 use crate::membership::timers::Wait;
-use ethbcast_planning::topology::discovery::{Discovery, Question, Sketch};
+use ethbcast_planning::topology::discovery::{Discovery, Question};
 use ethbcast_transport::wire::{Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::BTreeMap;
@@ -24,6 +24,11 @@ const FIRST_FRAMES: u32 = 64;
 const TRIES: u32 = 4;
 /// Two flows slow each other by nothing, 0, or as much as one cable makes them, 1. Between these it is tried again.
 const UNCLEAR: std::ops::Range<f64> = 0.25..0.75;
+/// What nobody can be slowed by, or gain: then what they do alone is measured again, so often for a question.
+const POSSIBLE: std::ops::RangeInclusive<f64> = -0.3..=1.5;
+const MOST_AGAIN: u32 = 3;
+/// Where a shared cable would slow nobody by more than this, noise decides.
+const LEAST_SLOWED: f64 = 0.3;
 /// A survey that contradicts itself begins again, so often in all.
 const MOST_BEGINNINGS: u32 = 3;
 /// So often at most; the median counts.
@@ -38,6 +43,8 @@ pub enum SurveyEnd {
     TimeUp,
     /// A host, by number, took no part (any more).
     Silent(usize),
+    /// Too little of what the first host sent the second arrived, time and again.
+    Lost(usize, usize),
 }
 
 /// Asks hosts that answer probes to send each other flows, until it is known which switches are between them.
@@ -57,6 +64,12 @@ pub struct Surveyor {
     guess: Option<f64>,
     trial: Option<Trial>,
     scores: Vec<f64>,
+    /// How often what hosts do alone has been measured again for the present question.
+    again: u32,
+    /// Questions that hosts of such different rates cannot answer.
+    undecided: u32,
+    /// What was found before it began again.
+    finished: Option<Discovery>,
     failures: u32,
     /// How often it has begun.
     begun: u32,
@@ -80,6 +93,9 @@ impl Surveyor {
             guess: None,
             trial: None,
             scores: Vec::new(),
+            again: 0,
+            undecided: 0,
+            finished: None,
             failures: 0,
             begun: 1,
             ends_at: now + budget,
@@ -132,25 +148,36 @@ impl Surveyor {
         self.trial = Some(Trial::new(self.writer.draw(), flows, expected));
     }
 
-    /// Whether what was asked again at the end agrees with the tree, all of it.
-    fn is_sure(&self) -> bool {
-        let high = |sketch: &Sketch, cable| self.discovery.support(sketch, cable).is_high();
-        self.discovery.sketch().is_ok_and(|sketch| sketch.cables().into_iter().all(|cable| high(&sketch, cable)))
+    /// Whether all that was asked agrees: what was asked again at the end with the tree, and the hosts' rates with the
+    /// questions.
+    pub fn is_sure(&self) -> bool {
+        let sketch = self.discovery.sketch();
+        self.undecided == 0 && sketch.is_ok_and(|sketch| self.discovery.contradictions(&sketch) == 0)
     }
 
     fn begin_again(&mut self) {
         self.begun += 1;
-        self.discovery = Discovery::new(self.hosts.len());
+        self.finished = Some(std::mem::replace(&mut self.discovery, Discovery::new(self.hosts.len())));
         self.alone.clear();
+        self.undecided = 0;
+    }
+
+    /// It ends; what was found before it began again is worth more than that this failed.
+    fn end_because(&mut self, end: SurveyEnd) {
+        self.end = Some(end);
+        if let Some(finished) = self.finished.take() {
+            (self.discovery, self.end) = (finished, Some(SurveyEnd::Whole));
+        }
     }
 
     /// Takes what a trial has shown.
     fn conclude(&mut self, trial: &Trial) {
         let gaps: Option<Vec<f64>> = trial.gaps().collect();
         let Some(gaps) = gaps else {
-            self.failures += 1;
+            (self.failures, self.guess) = (self.failures + 1, None);
             if self.failures > TRIES {
-                self.end = Some(trial.silent().map_or(SurveyEnd::TimeUp, SurveyEnd::Silent));
+                let lost = trial.too_little().map_or(SurveyEnd::TimeUp, |(from, to)| SurveyEnd::Lost(from, to));
+                self.end_because(trial.silent().map_or(lost, SurveyEnd::Silent));
             }
             return;
         };
@@ -164,12 +191,21 @@ impl Surveyor {
             }
             return;
         }
-        let alone = trial.flows.iter().map(|flow| self.alone[&(flow.from, flow.to)]);
-        self.scores.push(score(&Vec::from_iter(alone), &gaps));
+        let alone = Vec::from_iter(trial.flows.iter().map(|flow| self.alone[&(flow.from, flow.to)]));
+        let score = score(&alone, &gaps);
+        if !POSSIBLE.contains(&score) && self.again < MOST_AGAIN {
+            // What they do alone was measured beside something else.
+            self.again += 1;
+            self.alone.retain(|pair, _| !trial.flows.iter().any(|flow| (flow.from, flow.to) == *pair));
+            self.scores.clear();
+            return;
+        }
+        self.scores.push(score);
         if self.scores.len() < MOST_SCORES && (self.scores.len() < 2 || !are_clear(&self.scores)) {
             return;
         }
         let score = median(&self.scores);
+        (self.again, self.undecided) = (0, self.undecided + u32::from(slowed_at_most(&alone) < LEAST_SLOWED));
         self.scores.clear();
         let [one, other] = [&trial.flows[0], &trial.flows[1]];
         let question = Question { from: [one.from, other.from], to: [one.to, other.to] };
@@ -191,10 +227,14 @@ fn frames_for(gap_nanos: f64) -> u32 {
 /// not, 1 if they share a cable that is as fast as the faster of them. What counts is the one that is slowed more: a
 /// slow one leaves room for itself.
 fn score(alone: &[f64], together: &[f64]) -> f64 {
-    let fastest = alone.iter().copied().fold(f64::INFINITY, f64::min);
-    let most_slowed = alone.iter().map(|gap| fastest / gap).sum::<f64>();
     let slowed = alone.iter().zip(together).map(|(alone, now)| now / alone).fold(0.0, f64::max);
-    (slowed - 1.0) / (most_slowed - 1.0)
+    (slowed - 1.0) / slowed_at_most(alone)
+}
+
+/// By what part of its own time a cable that two flows share slows the one that is slowed more: 1 for flows of one rate.
+fn slowed_at_most(alone: &[f64]) -> f64 {
+    let fastest = alone.iter().copied().fold(f64::INFINITY, f64::min);
+    alone.iter().map(|gap| fastest / gap).sum::<f64>() - 1.0
 }
 
 /// Whether all say the same, and none is between.
@@ -236,7 +276,7 @@ impl Part for Surveyor {
             trial.on_timeout(now, self.identity.session, &self.hosts, &self.local);
         }
         if now >= self.ends_at {
-            self.end = Some(SurveyEnd::TimeUp);
+            self.end_because(SurveyEnd::TimeUp);
         } else if let Some(trial) = self.trial.take_if(|trial| trial.is_done(now)) {
             self.conclude(&trial);
             if self.end.is_none() {

@@ -12,6 +12,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(300);
 /// Who has not got everything is asked again after so long at least.
 const ASK_EVERY: Duration = Duration::from_millis(2);
+/// A flow of which nothing more has come so often is over: its last frames are lost.
+const STILL: u32 = 2;
 /// From fewer frames than these no rate is told.
 const MIN_FRAMES: u64 = 8;
 
@@ -38,6 +40,9 @@ pub(super) struct Trial {
     ask_at: Option<Instant>,
     ask_every: Duration,
     ends_at: Option<Instant>,
+    /// What had come when it was last asked, and how often since then nothing more had.
+    seen: Vec<u64>,
+    still: u32,
 }
 
 impl Trial {
@@ -54,6 +59,8 @@ impl Trial {
             ask_at: None,
             ask_every: (expected / 4).max(ASK_EVERY),
             ends_at: None,
+            seen: Vec::new(),
+            still: 0,
         }
     }
 
@@ -65,7 +72,8 @@ impl Trial {
 
     /// Whether everything has come, or time is up.
     pub(super) fn is_done(&self, now: Instant) -> bool {
-        (0..self.flows.len()).all(|at| self.is_whole(at)) || self.ends_at.is_some_and(|end| end <= now)
+        let is_whole = (0..self.flows.len()).all(|at| self.is_whole(at));
+        is_whole || self.still >= STILL || self.ends_at.is_some_and(|end| end <= now)
     }
 
     /// Nanoseconds from frame to frame of each flow of more than one; `None` for one of which too little came.
@@ -86,6 +94,12 @@ impl Trial {
         Some(if to == 0 || self.answered[nothing] { from } else { to })
     }
 
+    /// A flow of which too little came to tell its rate.
+    pub(super) fn too_little(&self) -> Option<(usize, usize)> {
+        let flows = self.flows.iter().filter(|flow| flow.frames > 1);
+        flows.zip(self.gaps()).find(|(_, gap)| gap.is_none()).map(|(flow, _)| (flow.from, flow.to))
+    }
+
     /// Takes a receiver's report, or what this host has counted itself.
     pub(super) fn on_count(&mut self, test: u32, to: usize, seen: u64, body: ReportBody) {
         let Some(at) = self.flows.iter().position(|flow| flow.to == to).filter(|_| test == self.test) else { return };
@@ -100,6 +114,10 @@ impl Trial {
             return;
         }
         self.ask_at = Some(now + self.ask_every);
+        let seen: Vec<u64> = self.counts.iter().map(|(seen, _)| *seen).collect();
+        let has_all_begun = (0..self.flows.len()).all(|at| self.flows[at].frames == 1 || seen[at] > 0);
+        self.still = if has_all_begun && seen == self.seen { self.still + 1 } else { 0 };
+        self.seen = seen;
         self.ask = (0..self.flows.len()).filter(|&at| !self.is_whole(at)).collect();
         for at in std::mem::take(&mut self.ask) {
             let Flow { from, to, .. } = self.flows[at];
@@ -136,10 +154,10 @@ impl Trial {
                 continue;
             }
             let body = ProbeBody { task: Task::Flow, payload_bytes: payload_bytes as u16, number: flow.frames };
-            return Some(write(buffer, hosts[flow.from], &body.about(hosts[flow.to])));
+            return Some(write(buffer, hosts[flow.from], &body.about(&[hosts[flow.to], hosts[flow.from]])));
         }
         let flow = self.flows[self.ask.pop()?];
-        Some(write(buffer, hosts[flow.to], &ProbeBody::plain(Task::Ask).about(hosts[flow.from])))
+        Some(write(buffer, hosts[flow.to], &ProbeBody::plain(Task::Ask).about(&[hosts[flow.from]])))
     }
 
     pub(super) fn deadline(&self) -> Option<Deadline> {

@@ -145,7 +145,11 @@ pub fn every_message() -> Vec<OnWire> {
             payload
         }),
         // Flow of 81 frames of 1468 bytes to a host, and the question for what came of it, and for an own train.
-        frame(Kind(26), |header| header.stamp = 7, &[4, 0, 5, 0xBC, 0, 0, 0, 81, 2, 0xEB, 0, 0, 0, 3]),
+        frame(
+            Kind(26),
+            |header| header.stamp = 7,
+            &[4, 0, 5, 0xBC, 0, 0, 0, 81, 2, 0xEB, 0, 0, 0, 3, 2, 0xEB, 0, 0, 0, 1],
+        ),
         frame(Kind(26), |header| header.stamp = 7, &[3, 0, 0, 0, 0, 0, 0, 0, 2, 0xEB, 0, 0, 0, 1]),
         frame(Kind(26), |header| header.stamp = 8, &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
     ];

@@ -94,6 +94,12 @@ impl Discovery {
         Sketch::of(self.hosts, &mut |question| self.known.get(&question).copied().ok_or(question))
     }
 
+    /// How many answers to what was asked again contradict the sketch, those included that are about no cable.
+    pub fn contradictions(&self, sketch: &Sketch) -> usize {
+        let is_wrong = |check: &sketch::Check| self.again.get(&check.question).is_some_and(|said| *said != check.share);
+        sketch.checks(CHECKS).iter().filter(|check| is_wrong(check)).count()
+    }
+
     /// What speaks for a cable between two switches of the sketch.
     pub fn support(&self, sketch: &Sketch, cable: (usize, usize)) -> Support {
         let mut support = Support::default();

@@ -162,7 +162,8 @@ impl Sketch {
         self.switches.len()
     }
 
-    /// Questions about each cable, whose flows share it, and about each switch, whose flows share none.
+    /// Questions about each cable, whose flows share it or stay on its sides, and about each switch with four ways off
+    /// it, whose flows share none.
     pub(super) fn checks(&self, each: usize) -> Vec<Check> {
         let mut checks: Vec<Check> = Vec::new();
         let mut add = |check: Check| {
@@ -178,6 +179,10 @@ impl Sketch {
                 let (from, to) = if turn % 2 == 0 { (&near, &far) } else { (&far, &near) };
                 let question = Question { from: pair(from, turn), to: pair(to, turn) };
                 add(Check { question, share: true, about: (one, other) });
+                // Flows that stay on either side share none: where all slow each other, this tells.
+                let [(a, b), (c, d)] = [pair(&near, turn), pair(&far, turn)].map(|[one, other]| (one, other));
+                let question = Question { from: [a, c], to: [b, d] };
+                add(Check { question, share: false, about: (one, other) });
             }
         }
         for at in 0..self.switches.len() {

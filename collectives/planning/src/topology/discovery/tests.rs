@@ -87,6 +87,15 @@ proptest! {
         // A cable too many is contradicted where it is asked for; of one that is missing nothing may be left to ask.
         let has_more = splits_of(&sketch, hosts).len() > truth.len();
         prop_assert!(is_right || !all_high || !has_more, "{sketch:?} for {truth:?}");
+        prop_assert!(all_high || discovery.contradictions(&sketch) > 0);
+    }
+
+    #[test]
+    fn where_all_flows_slow_each_other_nothing_is_vouched_for(hosts in 4..20_usize) {
+        let discovery = discover(hosts, |_, _| true);
+        let sketch = discovery.sketch().expect("all is known");
+        prop_assert!(!sketch.cables().is_empty() && discovery.contradictions(&sketch) > 0, "{:?}", sketch);
+        prop_assert!(sketch.cables().into_iter().all(|cable| !discovery.support(&sketch, cable).is_high()));
     }
 }
 
