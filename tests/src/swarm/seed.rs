@@ -115,6 +115,6 @@ mod tests {
         assert!(refused("small:18446744073709551616:v6").contains("whole numbers"));
         assert!(refused("small:-1:v6").contains("whole numbers"));
         assert!(refused("small:1:v5").contains("version 5 of the swarm, and this is version 6"));
-        assert!(refused("small:1:v6").contains("version 6 of the swarm"));
+        assert!(refused("small:1:v7").contains("version 7 of the swarm"));
     }
 }
