@@ -7,9 +7,10 @@
 //!
 //! Where others compute, a yield returns when they have had their share, and some kernels (Linux 6.18) take the rest of
 //! the yielder's share, too: milliseconds later than a process that sleeps and is woken. A pause between two looks of
-//! more than a millisecond says so; then the loop sleeps at once for a while, each time it happens again for twice as
-//! long. Shorter pauses are those in which the others of a group had their turns, for which the loop looks on: whoever
-//! sleeps instead has to be woken by each of them (eight ranks on two cores take twice as long then).
+//! more than a millisecond, and more than all looking was to take, says so; then the loop sleeps at once for a while,
+//! each time it happens again for twice as long. Shorter pauses are those in which the others of a group had their
+//! turns, for which the loop looks on: whoever sleeps instead has to be woken by each of them (eight ranks on two cores
+//! take twice as long then).
 
 use crate::{Instant, TimeSource};
 use std::time::Duration;
@@ -50,7 +51,7 @@ impl BusyPoll {
 
     /// It has looked, and of the pauses in between the longest took so long.
     pub(crate) fn looked(&mut self, now: Instant, longest_pause: Duration) {
-        if longest_pause <= LATE {
+        if longest_pause <= LATE.max(self.longest) {
             self.doublings = self.doublings.saturating_sub(1);
         } else {
             self.barred_until = now + BARRED * (1 << self.doublings);
