@@ -231,7 +231,7 @@ fn score(alone: &[f64], together: &[f64]) -> f64 {
     (slowed - 1.0) / slowed_at_most(alone)
 }
 
-/// By what part of its own time a cable that two flows share slows the one that is slowed more: 1 for flows of one rate.
+/// By what part of its own time a shared cable slows the flow that is slowed more: 1 for flows of one rate.
 fn slowed_at_most(alone: &[f64]) -> f64 {
     let fastest = alone.iter().copied().fold(f64::INFINITY, f64::min);
     alone.iter().map(|gap| fastest / gap).sum::<f64>() - 1.0
