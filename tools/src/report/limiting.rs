@@ -54,6 +54,10 @@ fn of_hosts(kept: &Kept) -> Option<String> {
 
 /// What the plan itself goes by where nothing got in its way.
 fn by_the_plan(kept: &Kept) -> String {
+    // Where only a part is sent the cables stand still while hosts look for what they have, and check it.
+    if kept.sent_bytes.is_some_and(|bytes| bytes < kept.bytes / 2) {
+        return "the hosts, which looked for what they have and checked it: little was sent".to_owned();
+    }
     let slow = kept.run.as_ref().and_then(|run| run.slow_cable.as_ref());
     if let Some(cable) = slow {
         return format!("{}, slower than the others by the topology", shown(cable));
@@ -117,6 +121,8 @@ mod tests {
     fn what_is_most_certain_is_named_first() {
         let mut kept = kept("aaaa");
         assert_eq!(part(&kept), "the links themselves: each carries every frame once");
+        let updated = Kept { bytes: 1000, sent_bytes: Some(20), ..kept.clone() };
+        assert!(part(&updated).starts_with("the hosts, which looked for what they have"));
         kept.frames = Frames { data_sent: 1000, data_resent: 25, ..Frames::default() };
         assert_eq!(part(&kept), "loss: n0 sent 2.5 % of its frames again");
         kept.receivers[0].status = "died".to_owned();

@@ -44,9 +44,10 @@ impl Report<'_> {
         self.sent.took.as_secs_f64()
     }
 
-    /// What it was predicted to take; a stream of unknown length by the length it had.
+    /// What it was predicted to take; a stream of unknown length by the length it had. Nothing, where only a part was
+    /// sent: the prediction is of all.
     fn predicted_seconds(&self) -> Option<f64> {
-        let choice = self.sent.choice.as_ref()?;
+        let choice = self.sent.choice.as_ref().filter(|_| self.sent.sent_bytes.is_none())?;
         Some(choice.size_bytes.map_or_else(|| choice.predicted_for(self.sent.bytes()), |_| choice.predicted_seconds))
     }
 
@@ -163,7 +164,7 @@ impl Report<'_> {
     pub fn surprise(&self) -> Option<String> {
         // The model is one of the default protocol and of all bytes: that another, or a part, takes another time is no
         // surprise.
-        let is_priced = self.sent.verified() > 0 && self.preset == Preset::Default && self.sent.sent_bytes.is_none();
+        let is_priced = self.sent.verified() > 0 && self.preset == Preset::Default;
         let predicted = self.predicted_seconds().filter(|_| is_priced)?;
         let error = self.seconds() / predicted - 1.0;
         // What joining, verifying and syncing take is not the network's, and the model knows nothing of it.

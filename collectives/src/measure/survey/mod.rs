@@ -4,7 +4,6 @@ mod trial;
 
 use super::body::ReportBody;
 use super::kind;
-use super::parcel::Parcel;
 use super::probe::ProbeWriter;
 use super::responder::{MAX_FLOW_FRAMES, Responder};
 use super::settings::full_payload;
@@ -115,13 +114,6 @@ impl Surveyor {
         &self.discovery
     }
 
-    /// Bits per second of the frames of the fastest flow that was alone, as they are on the wire.
-    pub fn fastest_bits_per_second(&self) -> Option<f64> {
-        let frame = Parcel { bytes: self.payload_bytes, payload_bytes: self.payload_bytes };
-        let wire_bits = 8.0 * frame.message_wire_bytes() as f64;
-        self.alone.values().map(|nanos| wire_bits * 1e9 / nanos).max_by(f64::total_cmp)
-    }
-
     /// Begins the next trial, if there is one.
     fn go_on(&mut self) {
         if self.discovery.next().is_none() && !self.is_sure() && self.begun < MOST_BEGINNINGS {
@@ -167,6 +159,8 @@ impl Surveyor {
         self.end = Some(end);
         if let Some(finished) = self.finished.take() {
             (self.discovery, self.end) = (finished, Some(SurveyEnd::Whole));
+            // It was begun again because this was not sure, be it only by rates that differ.
+            self.undecided += 1;
         }
     }
 

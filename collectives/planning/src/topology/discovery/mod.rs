@@ -17,7 +17,6 @@ mod tests;
 
 pub use sketch::Sketch;
 
-use super::{Topology, TopologyError};
 use std::collections::BTreeMap;
 
 /// How often the tree is asked for each cable and each switch again, once it is there.
@@ -110,16 +109,5 @@ impl Discovery {
             }
         }
         support
-    }
-
-    /// The topology of these hosts, by number: switches are `s0`, `s1` and so on.
-    ///
-    /// # Errors
-    /// If two hosts have one name, or one is no name.
-    ///
-    /// # Panics
-    /// If there are more or fewer names than hosts in the sketch.
-    pub fn topology(sketch: &Sketch, names: &[String]) -> Result<Topology, TopologyError> {
-        Topology::parse(&sketch.to_toml(names, |_| String::new()), "the topology that was found")
     }
 }
