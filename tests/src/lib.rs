@@ -7,6 +7,7 @@ pub mod fuzz;
 pub mod lab;
 pub mod mutants;
 pub mod quiet;
+pub mod sealing;
 pub mod session;
 pub mod soak;
 pub mod stream;

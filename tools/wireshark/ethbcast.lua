@@ -1,4 +1,4 @@
--- Wireshark dissector for the ethbcast protocol, version 5 (docs/protocol.md).
+-- Wireshark dissector for the ethbcast protocol, version 6 (docs/protocol.md).
 --
 -- Copy it to the folder that Help > About > Folders calls "Personal Lua Plugins", or try it once:
 --     tshark -X lua_script:ethbcast.lua -r capture.pcap
@@ -9,7 +9,7 @@
 
 local protocol = Proto("ethbcast", "ethbcast, one-to-many transport for Ethernet")
 
-local MAGIC, VERSION, HEADER_BYTES, NONE = 0x4542, 5, 32, 65535
+local MAGIC, VERSION, HEADER_BYTES, NONE = 0x4542, 6, 32, 65535
 local FLAGS = { { 1, "LAST" }, { 2, "ACK_NOW" }, { 4, "RESENT" }, { 8, "FLUSH" }, { 16, "REPORT" } }
 local KINDS = {
     [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [16] = "ANNOUNCE", [17] = "JOIN", [18] = "REFUSE", [19] = "VIEW",
@@ -133,9 +133,20 @@ local function crc(value, text)
     return value
 end
 
--- The checksum covers both headers, its own bytes taken as zero, and the payload; nil if they cannot be had.
+-- The flags that the origin seals: LAST, FLUSH, REPORT.
+local function sealed_flags(flags)
+    return flags % 2 + math.floor(flags / 8) % 4 * 8
+end
+
+-- The content checksum: kind, sealed flags, all behind the checksum; what it would be without the last inversion.
+local function content_checksum(tvb, payload_bytes)
+    local value = crc(0xffffffff, string.char(tvb(3, 1):uint(), sealed_flags(tvb(13, 1):uint())))
+    return crc(value, tvb:raw(18, HEADER_BYTES - 18 + payload_bytes))
+end
+
+-- The checksum goes on from the content's over the Ethernet header and all before it; nil if they cannot be had.
 local function checksum_fits(tvb, payload_bytes)
-    local value = 0xffffffff
+    local value = content_checksum(tvb, payload_bytes)
     for _, part in ipairs(ethernet) do
         local found = part()
         if not found then
@@ -143,11 +154,9 @@ local function checksum_fits(tvb, payload_bytes)
         end
         value = crc(value, found.range:raw())
     end
-    value = crc(value, tvb:raw(0, 28))
-    value = crc(value, "\0\0\0\0")
-    value = crc(value, tvb:raw(HEADER_BYTES, payload_bytes))
+    value = crc(value, tvb:raw(0, 14))
     value = bits.bxor(value, 0xffffffff) % 4294967296
-    return value == tvb(28, 4):uint()
+    return value == tvb(14, 4):uint()
 end
 
 -- A reader of a body: every field is added to the tree under its name, and remembered for the line of the list.
@@ -676,9 +685,9 @@ bodies.BYE = notice
 -- The 32 bytes behind the Ethernet header (§3); what of them the body needs.
 local function read_header(tvb, tree)
     for _, field in ipairs({
-        { "magic", 0, 2 }, { "version", 2, 1 }, { "kind", 3, 1 }, { "session", 4, 4 }, { "stream", 8, 2 },
-        { "rank", 10, 2 }, { "epoch", 12, 1 }, { "flags", 13, 1 }, { "payload_bytes", 14, 2 }, { "seat_to", 16, 1 },
-        { "seat_from", 17, 1 }, { "sequence", 18, 6 }, { "stamp", 24, 4 }, { "checksum", 28, 4 },
+        { "magic", 0, 2 }, { "version", 2, 1 }, { "kind", 3, 1 }, { "rank", 4, 2 }, { "seat_to", 6, 1 },
+        { "seat_from", 7, 1 }, { "stamp", 8, 4 }, { "epoch", 12, 1 }, { "flags", 13, 1 }, { "checksum", 14, 4 },
+        { "session", 18, 4 }, { "stream", 22, 2 }, { "payload_bytes", 24, 2 }, { "sequence", 26, 6 },
     }) do
         local item = tree:add(header[field[1]], tvb(field[2], field[3]))
         if field[1] == "flags" then
@@ -687,8 +696,8 @@ local function read_header(tvb, tree)
             end
         end
     end
-    return { kind = tvb(3, 1):uint(), flags = tvb(13, 1):uint(), payload_bytes = tvb(14, 2):uint(),
-        sequence = tvb(18, 6):uint64() }
+    return { kind = tvb(3, 1):uint(), flags = tvb(13, 1):uint(), payload_bytes = tvb(24, 2):uint(),
+        sequence = tvb(26, 6):uint64() }
 end
 
 local function flag_names(flags)
@@ -744,7 +753,7 @@ function protocol.dissector(tvb, pinfo, root)
     end
     local frame = read_header(tvb, tree)
     pinfo.cols.info = (KINDS[frame.kind] or ("kind " .. frame.kind)) .. " session "
-        .. string.format("%08x", tvb(4, 4):uint()) .. " seq " .. tostring(frame.sequence) .. flag_names(frame.flags)
+        .. string.format("%08x", tvb(18, 4):uint()) .. " seq " .. tostring(frame.sequence) .. flag_names(frame.flags)
     if HEADER_BYTES + frame.payload_bytes > tvb:len() then
         local is_cut = HEADER_BYTES + frame.payload_bytes <= tvb:reported_len()
         tree:add_proto_expert_info(is_cut and cut or malformed)

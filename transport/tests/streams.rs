@@ -29,6 +29,8 @@ mod readers;
 mod relays;
 #[path = "streams/returns.rs"]
 mod returns;
+#[path = "streams/sealed.rs"]
+mod sealed;
 #[path = "streams/sending.rs"]
 mod sending;
 

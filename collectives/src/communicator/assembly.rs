@@ -7,7 +7,7 @@ use super::kind;
 use super::network::{Network, Spread, SpreadWord, Teller, contradiction};
 use super::roster::{Roster, RosterDigest, RosterEntry};
 use crate::membership::{LEAST_MTU_BYTES, OtherBuild, Station};
-use ethbcast_transport::wire::{self, HEADER_BYTES, OtherVersion, Rank, VERSION};
+use ethbcast_transport::wire::{self, HEADER_BYTES, OtherVersion, Rank};
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -183,8 +183,7 @@ impl Assembly {
     /// If a process of that version wants to be in this group.
     pub(super) fn on_other_version(&mut self, other: OtherVersion, frame: &[u8]) -> Result<(), CommunicatorError> {
         let OtherVersion { version, kind, source } = other;
-        let call = wire::parse_version(version, frame).ok().filter(|_| version < VERSION);
-        let names = call.and_then(|frame| CallBody::names(frame.payload));
+        let names = wire::older_payload(frame).and_then(CallBody::names);
         let is_foreign = names.as_ref().is_some_and(|(group, _)| *group != self.config.station.group);
         if kind != kind::CALL || is_foreign {
             return Ok(());

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::communicator::signature::{Operation, Signature};
     use ethbcast_transport::MacAddr;
-    use ethbcast_transport::wire::{Flags, Header, StreamId};
+    use ethbcast_transport::wire::{ContentChecksum, Flags, Header, StreamId};
 
     #[test]
     fn a_member_that_leaves_says_what_it_called_and_why_nothing_goes_on() {
@@ -73,7 +73,8 @@ mod tests {
         let (stream, rank, flags) = (StreamId(0), Rank(1), Flags::default());
         let header = Header { kind: kind::BYE, session: 1, stream, rank, epoch: 0, flags, sequence: 0, stamp: 0 };
         let payload = told.encode();
-        let spelled = spell(&Frame { source: MacAddr::ZERO, header, payload: &payload });
+        let spelled =
+            spell(&Frame { source: MacAddr::ZERO, header, payload: &payload, content: ContentChecksum::default() });
         let fields = Fields::default().number("repeats", 2_u64).number("moved", 9_u64).text("call", "barrier #4");
         let fields = fields.text("failure", "gone").number("about", 700_u64).number("from", 5_u64);
         assert_eq!(spelled, Some(Spelled { kind: "BYE", fields: Some(fields) }));

@@ -4,7 +4,7 @@ use super::kind;
 use crate::membership::OtherBuild;
 use crate::membership::codec::BodyReader;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, OtherVersion, Reject};
+use ethbcast_transport::wire::{self, Kind, OtherVersion, Reject};
 use std::collections::BTreeSet;
 
 /// So many addresses are remembered; of more nothing is said.
@@ -21,16 +21,20 @@ impl OtherBuilds {
     pub(super) fn hear(&mut self, frame: &[u8], why: Reject) -> Option<OtherBuild> {
         let Reject::Version(OtherVersion { version, kind, source }) = why else { return None };
         let is_news = matches!(kind, kind::ANNOUNCE | kind::JOIN) && self.told.len() < MOST_TOLD;
-        (is_news && self.told.insert(source)).then(|| OtherBuild { mac: source, host: name(version, frame), version })
+        (is_news && self.told.insert(source)).then(|| OtherBuild {
+            mac: source,
+            host: name(version, kind, frame),
+            version,
+        })
     }
 }
 
 /// The host's name in an ANNOUNCE or JOIN of version 1.
-fn name(version: u8, frame: &[u8]) -> Option<String> {
-    let frame = wire::parse_version(version, frame).ok().filter(|_| version == 1)?;
-    let mut from = BodyReader::new(frame.payload);
+fn name(version: u8, kind: Kind, frame: &[u8]) -> Option<String> {
+    let payload = wire::older_payload(frame).filter(|_| version == 1)?;
+    let mut from = BodyReader::new(payload);
     // Size and MTU, or nonce, room and MTU; then the group and the host.
-    from.bytes(if frame.header.kind == kind::ANNOUNCE { 10 } else { 18 })?;
+    from.bytes(if kind == kind::ANNOUNCE { 10 } else { 18 })?;
     let (_, host) = (from.text()?, from.text()?);
     Some(host).filter(|host| !host.is_empty())
 }
@@ -48,12 +52,14 @@ mod tests {
             Identity { session: 1, stream: StreamId(0), rank: Rank::NONE, mac, ether_type: EtherType::DEFAULT };
         let mut body = BodyWriter::default();
         body.u64(1).u64(2).u16(1500).name("g").name("n7");
+        let body = body.into_bytes();
+        // As that build would have written it: where length and checksum lay, and what that covered.
         let mut frame = vec![0; 200];
-        let length = identity.write(&mut frame, mac, &identity.header(kind::JOIN), &body.into_bytes());
+        let length = identity.write(&mut frame, mac, &identity.header(kind::JOIN), &body);
         frame.truncate(length);
-        // Version and checksum, as that build would have written them.
         frame[16] = 1;
-        frame[42..46].fill(0);
+        frame[18..46].fill(0);
+        frame[28..30].copy_from_slice(&(body.len() as u16).to_be_bytes());
         let checksum = crc32(&frame).to_be_bytes();
         frame[42..46].copy_from_slice(&checksum);
         let mut builds = OtherBuilds::default();

@@ -56,12 +56,12 @@ impl Words<'_> {
     fn of(frame: &[u8]) -> Words<'_> {
         Words {
             kind: Kind(frame[17]),
-            stream: (number::<4>(frame, 18) as u32, number::<2>(frame, 22) as u16),
-            is_root: number::<2>(frame, 24) == 0,
+            stream: (number::<4>(frame, 32) as u32, number::<2>(frame, 36) as u16),
+            is_root: number::<2>(frame, 18) == 0,
             epoch: frame[26],
             flags: Flags(frame[27]),
-            sequence: number::<8>(frame, 30),
-            stamp: number::<4>(frame, 38) as u32,
+            sequence: number::<6>(frame, 40),
+            stamp: number::<4>(frame, 22) as u32,
             to: address(&frame[..6]),
             payload: frame.get(OVERHEAD_BYTES..).unwrap_or_default(),
         }

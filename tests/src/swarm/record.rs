@@ -37,5 +37,5 @@ pub fn frames() -> &'static [(usize, Vec<u8>)] {
 
 /// Whether a frame belongs to that session.
 pub fn has(frame: &[u8]) -> bool {
-    frames().first().is_some_and(|(_, first)| first[18..22] == frame[18..22])
+    frames().first().is_some_and(|(_, first)| first[32..36] == frame[32..36])
 }

@@ -144,5 +144,5 @@ pub fn kind_of(frame: &[u8]) -> Kind {
 
 /// A frame's checksum.
 pub fn checksum_of(frame: &[u8]) -> u32 {
-    u32::from_be_bytes([frame[42], frame[43], frame[44], frame[45]])
+    u32::from_be_bytes([frame[28], frame[29], frame[30], frame[31]])
 }

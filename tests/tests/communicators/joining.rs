@@ -193,9 +193,10 @@ fn a_process_of_another_version_is_refused_by_name() {
     };
     let link = EthernetHeader { source: host_mac(7), destination: group_mac(GROUP), ether_type: EtherType::DEFAULT };
     seal(&mut frame, link, &header, body.len());
-    // Version and checksum, as that build would have written them.
+    // As that build would have written it: where length and checksum lay, and what that covered.
     frame[16] = 1;
-    frame[42..46].fill(0);
+    frame[18..46].fill(0);
+    frame[28..30].copy_from_slice(&(body.len() as u16).to_be_bytes());
     let checksum = crc32(&frame).to_be_bytes();
     frame[42..46].copy_from_slice(&checksum);
     for at in [100, 200] {

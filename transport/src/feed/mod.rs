@@ -5,12 +5,15 @@
 //! count in each frame the feed keeps a *count of readers per position*, so an acknowledgement of any length moves one
 //! unit from one place to another, and the tail follows to the first position where somebody stands.
 
+mod contents;
 mod positions;
 
 pub use positions::ReaderId;
 
 use crate::arq::arrived::Arrived;
 use crate::audit::AuditError;
+use crate::wire::{ContentChecksum, Header};
+use contents::Contents;
 use positions::Positions;
 use std::fmt;
 
@@ -34,6 +37,7 @@ pub struct Feed {
     mask: u64,
     bytes: Box<[u8]>,
     lengths: Box<[u32]>,
+    contents: Contents,
     arrived: Arrived,
     positions: Positions,
     last: Option<u64>,
@@ -55,6 +59,7 @@ impl Feed {
             mask: slots - 1,
             bytes: vec![0; slots as usize * payload_bytes].into_boxed_slice(),
             lengths: vec![0; slots as usize].into_boxed_slice(),
+            contents: Contents::new(slots),
             arrived: Arrived::new(slots),
             positions: Positions::new(slots),
             last: None,
@@ -179,6 +184,7 @@ impl Feed {
         if !planted!("length-of-slot-kept") || self.lengths[slot] == 0 {
             self.lengths[slot] = payload.len() as u32;
         }
+        self.contents.forget(slot);
         self.arrived.insert(sequence);
         if last {
             self.last = Some(sequence);
@@ -195,6 +201,24 @@ impl Feed {
         let slot = (sequence & self.mask) as usize;
         let at = slot * self.payload_bytes;
         &self.bytes[at..at + self.lengths[slot] as usize]
+    }
+
+    /// This vouches for the frame with this header, which is kept.
+    pub(crate) fn keep_content(&mut self, header: &Header, content: ContentChecksum) {
+        self.contents.keep((header.sequence & self.mask) as usize, header.flags, content);
+    }
+
+    /// What vouches for a frame that is kept and goes out with this header: as it came, or as it was sent before.
+    ///
+    /// # Panics
+    /// As [`payload`](Feed::payload).
+    pub(crate) fn content(&mut self, header: &Header) -> ContentChecksum {
+        let known = self.contents.get((header.sequence & self.mask) as usize, header.flags);
+        known.unwrap_or_else(|| {
+            let content = ContentChecksum::of(header, self.payload(header.sequence));
+            self.keep_content(header, content);
+            content
+        })
     }
 
     /// Adds a reader that needs everything from `position` on; `None` if that has been freed or has not arrived.
@@ -238,9 +262,9 @@ impl Feed {
         self.bytes.len()
     }
 
-    /// Bytes that the slots' lengths, arrivals and counts of readers take.
+    /// Bytes that the slots' lengths, checksums, arrivals and counts of readers take.
     pub fn slots_memory_bytes(&self) -> usize {
-        size_of_val(&*self.lengths) + self.arrived.bytes() + self.positions.places_bytes()
+        size_of_val(&*self.lengths) + self.contents.bytes() + self.arrived.bytes() + self.positions.places_bytes()
     }
 
     /// Bytes that the readers' positions take.

@@ -147,7 +147,7 @@ impl Channel {
         endpoint: &mut MailboxCore,
     ) -> Option<Read> {
         let header = Header { sequence: note.cursor, stamp: note.echo, ..frame.header };
-        let ack = Ack::parse(&Frame { source: frame.source, header, payload: note.ack })?;
+        let ack = Ack::parse(&Frame { header, payload: note.ack, ..*frame })?;
         self.on_ack(now, &ack, endpoint);
         self.outbox.on_credit(note.limit);
         Some(self.on_word(note.word, &mut endpoint.ledger, &mut endpoint.stats))

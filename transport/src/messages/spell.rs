@@ -41,7 +41,7 @@ fn note(frame: &Frame<'_>) -> Option<Fields> {
     };
     let fields = fields.number("room_messages", limit.messages).number("room_bytes", limit.bytes);
     let header = Header { sequence: cursor, stamp: echo, ..frame.header };
-    let ack = Ack::parse(&Frame { source: frame.source, header, payload: ack })?;
+    let ack = Ack::parse(&Frame { header, payload: ack, ..*frame })?;
     Some(fields.number("cursor", cursor).number("echo", echo).and(ack.fields()))
 }
 
@@ -49,7 +49,7 @@ fn note(frame: &Frame<'_>) -> Option<Fields> {
 mod tests {
     use super::*;
     use crate::messages::credit::Credit;
-    use crate::wire::{AckBody, Flags, MacAddr, Rank, StreamId};
+    use crate::wire::{AckBody, ContentChecksum, Flags, MacAddr, Rank, StreamId};
 
     #[test]
     fn a_note_says_its_word_its_room_and_what_has_arrived() {
@@ -69,7 +69,9 @@ mod tests {
             sequence: 2,
             stamp: 3,
         };
-        let spelled = |bytes: usize| spell(&Frame { source: MacAddr::ZERO, header, payload: &payload[..bytes] });
+        let content = ContentChecksum::default();
+        let spelled =
+            |bytes: usize| spell(&Frame { source: MacAddr::ZERO, header, payload: &payload[..bytes], content });
         let fields =
             Fields::default().text("word", "withdraw").number("message", 3_u64).number("pushed_bytes", 860_u64);
         let fields = fields.number("room_messages", 16_u64).number("room_bytes", 9_u64).number("cursor", 7_u64);

@@ -322,7 +322,8 @@ impl Stream {
                 *(if again { &mut self.stats.data_resent } else { &mut self.stats.data_sent }) += 1;
                 let flags = Outgoing::flags(sequence, again, urgent, &self.feed, &self.boundaries);
                 let header = self.header(Kind::DATA, flags, sequence, stamp);
-                self.identity.write(buffer, to, &header, self.feed.payload(sequence))
+                let content = self.feed.content(&header);
+                self.identity.write_again(buffer, to, &header, (self.feed.payload(sequence), content))
             }
         }
     }
@@ -351,6 +352,7 @@ impl Stream {
         let late = header.sequence < self.feed.highest();
         let received = Received { header, payload, from_parent, pushed };
         if intake.on_data(now, received, &mut self.feed, &mut self.stats) {
+            self.feed.keep_content(header, frame.content);
             if header.flags.has(Flags::FLUSH) {
                 self.add_boundary(header.sequence, header.flags.has(Flags::REPORT));
             }

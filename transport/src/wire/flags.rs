@@ -17,6 +17,9 @@ impl Flags {
     /// With FLUSH: the sender waits to hear that every application behind has consumed the message.
     pub const REPORT: Flags = Flags(16);
 
+    /// Those that the origin of a frame sets and nobody on the way changes: they are sealed with its payload.
+    pub const SEALED: Flags = Flags(Flags::LAST.0 | Flags::FLUSH.0 | Flags::REPORT.0);
+
     /// The names of the bits that are set and known, from the lowest on.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         ["LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT"]
@@ -29,6 +32,11 @@ impl Flags {
     /// Whether all bits of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Those bits that are sealed.
+    pub(crate) const fn sealed(self) -> Flags {
+        Flags(self.0 & Flags::SEALED.0)
     }
 
     /// Both sets of bits.

@@ -1,6 +1,9 @@
 //! Hosts as frames name them.
 
-use super::{EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId, seal};
+use super::{
+    ContentChecksum, EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId, seal,
+    seal_again,
+};
 
 /// A host as a stream knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +42,7 @@ impl Identity {
     /// # Panics
     /// As [`seal`].
     pub fn seal(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload_bytes: usize) -> usize {
-        seal(
-            buffer,
-            EthernetHeader { source: self.mac, destination, ether_type: self.ether_type },
-            header,
-            payload_bytes,
-        )
+        seal(buffer, self.link(destination), header, payload_bytes)
     }
 
     /// Writes a whole frame from this sender to `destination` into `buffer`; its length.
@@ -54,5 +52,24 @@ impl Identity {
     pub fn write(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload: &[u8]) -> usize {
         buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);
         self.seal(buffer, destination, header, payload.len())
+    }
+
+    /// Writes a frame that `content` vouches for, as [`write`](Identity::write) would.
+    ///
+    /// # Panics
+    /// As [`seal`].
+    pub fn write_again(
+        &self,
+        buffer: &mut [u8],
+        destination: MacAddr,
+        header: &Header,
+        (payload, content): (&[u8], ContentChecksum),
+    ) -> usize {
+        buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);
+        seal_again(buffer, self.link(destination), header, payload.len(), content)
+    }
+
+    fn link(&self, destination: MacAddr) -> EthernetHeader {
+        EthernetHeader { source: self.mac, destination, ether_type: self.ether_type }
     }
 }

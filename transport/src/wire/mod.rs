@@ -25,6 +25,7 @@
 //! ```
 
 mod ack;
+mod checksum;
 mod ether_type;
 mod fields;
 mod flags;
@@ -32,20 +33,23 @@ mod header;
 mod host;
 mod kind;
 mod mac;
+mod older;
 mod rank;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
+pub use checksum::ContentChecksum;
 pub use ether_type::{EtherType, ParseEtherTypeError};
 pub use fields::{FieldValue, Fields, Spelled};
 pub use flags::Flags;
 pub(crate) use header::damage;
 pub use header::{
     ETHERNET_BYTES, EthernetHeader, Frame, HEADER_BYTES, Header, MAX_SEQUENCE, OVERHEAD_BYTES, OtherVersion, Reject,
-    VERSION, destination, parse, parse_headers, parse_version, seal,
+    VERSION, destination, parse, parse_headers, seal, seal_again,
 };
 pub use host::{Identity, Peer};
 pub use kind::Kind;
 pub use mac::{MacAddr, ParseMacError};
+pub use older::older_payload;
 pub use rank::{Rank, StreamId};
 
 /// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in

@@ -6,6 +6,7 @@ use ethbcast_collectives::session::{
     Standing, Status, Trailer, Verdict, View, ViewMember,
 };
 use ethbcast_planning::plan::Via;
+use ethbcast_tests::sealing::make_checksum_fit;
 use ethbcast_transport::Policy;
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{
@@ -15,8 +16,7 @@ use std::time::Duration;
 
 const ROOT: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 1);
 const MEMBER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 2);
-/// Where the checksum lies, and the version.
-const CHECKSUM: std::ops::Range<usize> = 42..46;
+/// Where the version lies.
 const VERSION: usize = 16;
 const KIND: usize = 17;
 
@@ -284,9 +284,7 @@ pub fn faulty() -> (Vec<OnWire>, Vec<&'static str>) {
         let mut bytes = sound.clone();
         bytes[at] = to;
         // Whatever it says, nobody can know by its checksum alone.
-        bytes[CHECKSUM].fill(0);
-        let checksum = crc32fast::hash(&bytes);
-        bytes[CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+        make_checksum_fit(&mut bytes);
         (bytes.clone(), bytes.len())
     };
     let mut damaged = sound.clone();
@@ -298,7 +296,7 @@ pub fn faulty() -> (Vec<OnWire>, Vec<&'static str>) {
     let malformed = frame(Kind::ACK, |_| {}, &[0; 5]);
     let frames = vec![
         (damaged, wire_bytes),
-        changed(VERSION, 4),
+        changed(VERSION, 5),
         changed(KIND, 99),
         changed(14, 0),
         malformed,
@@ -310,7 +308,7 @@ pub fn faulty() -> (Vec<OnWire>, Vec<&'static str>) {
     ];
     let faults = vec![
         "its checksum is wrong",
-        "of version 4 of the protocol",
+        "of version 5 of the protocol",
         "of kind 99, which there is not",
         "of another protocol",
         "malformed",

@@ -1,0 +1,52 @@
+//! Frames of the versions 1 to 5: of them only so much is read as tells a user who speaks them.
+
+use super::{ETHERNET_BYTES, OVERHEAD_BYTES};
+use std::ops::Range;
+
+/// The last version whose headers lie so.
+const LAST_VERSION: u8 = 5;
+const VERSION_AT: usize = ETHERNET_BYTES + 2;
+const PAYLOAD_BYTES: Range<usize> = ETHERNET_BYTES + 14..ETHERNET_BYTES + 16;
+const CHECKSUM: Range<usize> = OVERHEAD_BYTES - 4..OVERHEAD_BYTES;
+
+/// The payload of a frame of an older version, if it came whole: its checksum was CRC-32 of both headers, with its own
+/// bytes as zero, and payload.
+pub fn older_payload(frame: &[u8]) -> Option<&[u8]> {
+    let (headers, rest) = frame.split_first_chunk::<OVERHEAD_BYTES>()?;
+    let known = (1..=LAST_VERSION).contains(&headers[VERSION_AT]);
+    let payload_bytes = u16::from_be_bytes([headers[PAYLOAD_BYTES.start], headers[PAYLOAD_BYTES.start + 1]]);
+    let payload = rest.get(..payload_bytes.into()).filter(|_| known)?;
+    let mut hasher = crc32fast::Hasher::new();
+    [&headers[..CHECKSUM.start], &[0; 4], payload].into_iter().for_each(|part| hasher.update(part));
+    (headers[CHECKSUM] == hasher.finalize().to_be_bytes()).then_some(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A JOIN of version 5 without group and names, from 02:00:00:00:00:02, as that version wrote it.
+    fn frame() -> Vec<u8> {
+        let ethernet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xB5];
+        let header = [[0x45, 0x42, 5, 17, 0x5E, 0x55, 0, 1], [0, 0, 0xFF, 0xFF, 0, 0, 0, 3], [0; 8], [0; 8]].concat();
+        let mut frame = [&ethernet[..], &header, b"old"].concat();
+        frame[CHECKSUM].copy_from_slice(&CHECKSUM_THEN);
+        frame
+    }
+
+    /// As that build of this program computed it.
+    const CHECKSUM_THEN: [u8; 4] = [0xA9, 0x54, 0x8C, 0x06];
+
+    #[test]
+    fn what_an_older_version_wrote_is_read_if_it_came_whole() {
+        let mut padded = frame();
+        padded.extend([0xAA; 10]);
+        assert_eq!(older_payload(&padded), Some(&b"old"[..]));
+        assert_eq!(older_payload(&frame()[..48]), None, "cut");
+        for at in [0, VERSION_AT, PAYLOAD_BYTES.end - 1, CHECKSUM.start, OVERHEAD_BYTES] {
+            let mut damaged = frame();
+            damaged[at] ^= 8;
+            assert_eq!(older_payload(&damaged), None, "byte {at}");
+        }
+    }
+}
