@@ -32,6 +32,7 @@ mod header;
 mod host;
 mod kind;
 mod mac;
+mod parity;
 mod rank;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
@@ -46,6 +47,7 @@ pub use header::{
 pub use host::{Identity, Peer};
 pub use kind::Kind;
 pub use mac::{MacAddr, ParseMacError};
+pub use parity::Parity;
 pub use rank::{Rank, StreamId};
 
 /// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in
