@@ -92,6 +92,7 @@ pub mod machine;
 pub mod messages;
 #[cfg(all(feature = "packet", target_os = "linux"))]
 pub mod packet;
+mod parity;
 mod part;
 pub mod sim;
 pub mod stream;

@@ -1,80 +1,131 @@
-//! What loss costs a chain: a relay passes on what it has, so that a hop pays for the frames that are lost on its own
-//! cable, and not for those of all hops before it.
+//! What loss costs. A chain's relay passes on what it has, so that a hop pays for the frames that are lost on its own
+//! cable, and not for those of all hops before it. A cast's root sends parity where several have lost different frames, so
+//! that all pay for what one of them has lost.
 
 use ethbcast_transport::sim::{Cable, HostSettings, Network, Outcome, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, Identity, OVERHEAD_BYTES, Peer, Rank, StreamId};
+use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
+use ethbcast_transport::wire::{EtherType, Identity, OVERHEAD_BYTES, Peer, Rank, StreamId, group_mac};
 use ethbcast_transport::{Alone, Instant, Tuning};
 use std::time::Duration;
 
-const HOSTS: usize = 8;
 /// A full frame's payload at an MTU of 1500.
 const PAYLOAD_BYTES: usize = 1468;
-const BITS_PER_SECOND: u64 = 100_000_000;
 /// Preamble, checksum and gap around each frame.
 const AROUND_BYTES: usize = 24;
+
+/// A stream to so many receivers.
+#[derive(Clone, Copy)]
+struct Case {
+    is_cast: bool,
+    receivers: usize,
+    bits_per_second: u64,
+    frames: u64,
+    /// Of all deliveries, acknowledgements among them.
+    loss: f64,
+}
 
 fn peer(host: usize) -> Peer {
     Peer { rank: Rank(host as u16), mac: host_mac(host) }
 }
 
-fn stream(host: usize) -> Stream {
-    let Peer { rank, mac } = peer(host);
-    let identity = Identity { session: 9, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT };
-    let outlet = Outlet::Lanes((host + 1..HOSTS).take(1).map(peer).collect());
-    match host {
-        0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, Tuning::default()),
-        _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(host - 1), &outlet, Tuning::default()),
+/// What frame `sequence` carries: no two are alike.
+fn payload(sequence: u64) -> [u8; PAYLOAD_BYTES] {
+    let mut payload = [sequence as u8; PAYLOAD_BYTES];
+    payload[..8].copy_from_slice(&sequence.to_be_bytes());
+    payload[PAYLOAD_BYTES - 8..].copy_from_slice(&(sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_be_bytes());
+    payload
+}
+
+impl Case {
+    fn stream(&self, host: usize) -> Stream {
+        let Peer { rank, mac } = peer(host);
+        let identity = Identity { session: 9, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT };
+        let others = host + 1..=self.receivers;
+        if self.is_cast {
+            let tuning = Tuning::default().for_cast(self.receivers, host.saturating_sub(1));
+            let outlet = Outlet::Cast { group: group_mac("loss"), listeners: others.map(peer).collect() };
+            return match host {
+                0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning),
+                _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(0), &Outlet::Lanes(Vec::new()), tuning),
+            };
+        }
+        let outlet = Outlet::Lanes(others.take(1).map(peer).collect());
+        match host {
+            0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, Tuning::default()),
+            _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(host - 1), &outlet, Tuning::default()),
+        }
+    }
+
+    /// Sends all of it, lost as the seed has it; how long that takes, as a multiple of what the frames take on a cable
+    /// once, and what the root has done.
+    fn run(&self, seed: u64) -> (f64, StreamStats) {
+        let &Case { receivers, bits_per_second, frames, loss, .. } = self;
+        let settings =
+            HostSettings { groups: vec![group_mac("loss")], nic_transmit_frames: 32, ..HostSettings::default() };
+        let network = Network::star(receivers + 1, Cable::new(bits_per_second, Duration::from_micros(5)), &settings);
+        let machines = (0..=receivers).map(|host| Alone::new(self.stream(host))).collect();
+        let mut simulation = Simulation::new(&network, machines, RandomFaults::new(seed).loss(loss));
+        let (mut pushed, mut taken) = (0, vec![0; receivers + 1]);
+        let outcome = simulation.run(Instant::START + Duration::from_secs(600), |host, machine, now| {
+            let stream = &mut machine.part;
+            stream.audit().unwrap_or_else(|why| panic!("host {host}: {why}"));
+            if host == 0 {
+                let ending = |pushed| if pushed + 1 == frames { Ending::Stream } else { Ending::None };
+                while pushed < frames && stream.push(&payload(pushed), ending(pushed)) {
+                    pushed += 1;
+                }
+                return None;
+            }
+            while let Some((bytes, _)) = stream.peek() {
+                assert!(bytes == payload(taken[host]), "host {host}, frame {}", taken[host]);
+                taken[host] += 1;
+                stream.consume(now);
+            }
+            None
+        });
+        let Outcome::Quiet { at } = outcome else { panic!("loss {loss}: {outcome:?}, {taken:?} of {frames} taken") };
+        assert!(taken[1..].iter().all(|&taken| taken == frames), "{taken:?}");
+        let frame_bytes = PAYLOAD_BYTES + OVERHEAD_BYTES + AROUND_BYTES;
+        let limit = frames as f64 * 8.0 * frame_bytes as f64 / bits_per_second as f64;
+        (at.since(Instant::START).as_secs_f64() / limit, simulation.machines()[0].part.stats())
+    }
+
+    /// The median of so many.
+    fn median(&self, runs: u64) -> f64 {
+        let mut times: Vec<f64> = (0..runs).map(|seed| self.run(seed).0).collect();
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
     }
 }
 
-/// Sends so many frames down the chain, `loss` of all deliveries lost as the seed has it (acknowledgements too); how
-/// long that takes, as a multiple of what the frames take on a cable once.
-fn chain(seed: u64, frames: u64, loss: f64) -> f64 {
-    let network = Network::star(HOSTS, Cable::new(BITS_PER_SECOND, Duration::from_micros(5)), &HostSettings::default());
-    let machines = (0..HOSTS).map(|host| Alone::new(stream(host))).collect();
-    let mut simulation = Simulation::new(&network, machines, RandomFaults::new(seed).loss(loss));
-    let (mut pushed, mut taken) = (0, [0; HOSTS]);
-    let outcome = simulation.run(Instant::START + Duration::from_secs(600), |host, machine, now| {
-        let stream = &mut machine.part;
-        stream.audit().unwrap_or_else(|why| panic!("host {host}: {why}"));
-        if host == 0 {
-            let ending = |pushed| if pushed + 1 == frames { Ending::Stream } else { Ending::None };
-            while pushed < frames && stream.push(&[pushed as u8; PAYLOAD_BYTES], ending(pushed)) {
-                pushed += 1;
-            }
-            return None;
-        }
-        while let Some((bytes, _)) = stream.peek() {
-            assert!(
-                bytes.len() == PAYLOAD_BYTES && bytes[0] == taken[host] as u8,
-                "host {host}, frame {}",
-                taken[host]
-            );
-            taken[host] += 1;
-            stream.consume(now);
-        }
-        None
-    });
-    let Outcome::Quiet { at } = outcome else { panic!("loss {loss}: {outcome:?}, {taken:?} of {frames} taken") };
-    assert!(taken[1..].iter().all(|&taken| taken == frames), "{taken:?}");
-    let frame_bytes = PAYLOAD_BYTES + OVERHEAD_BYTES + AROUND_BYTES;
-    let limit = frames as f64 * 8.0 * frame_bytes as f64 / BITS_PER_SECOND as f64;
-    at.since(Instant::START).as_secs_f64() / limit
-}
-
-/// The median of five.
-fn median(frames: u64, loss: f64) -> f64 {
-    let mut times: Vec<f64> = (0..5).map(|seed| chain(seed, frames, loss)).collect();
-    times.sort_by(f64::total_cmp);
-    times[2]
+fn frames(mebibytes: usize) -> u64 {
+    ((mebibytes << 20) / PAYLOAD_BYTES) as u64
 }
 
 #[test]
 fn loss_costs_a_chain_what_it_costs_one_hop() {
     for (mebibytes, loss, most) in [(16, 0.0, 1.01), (32, 0.01, 1.03), (16, 0.1, 1.2), (8, 0.3, 2.3)] {
-        let times = median((mebibytes << 20) / PAYLOAD_BYTES as u64, loss);
-        println!("{mebibytes} MiB to {} hosts by chain, {loss} lost: {times:.3} of the limit", HOSTS - 1);
+        let frames = frames(mebibytes);
+        let times = Case { is_cast: false, receivers: 7, bits_per_second: 100_000_000, frames, loss }.median(5);
+        println!("{mebibytes} MiB to 7 hosts by chain, {loss} lost: {times:.3} of the limit");
+        assert!(times <= most, "{mebibytes} MiB, {loss} lost: {times:.3} of the limit, bound {most}");
+    }
+}
+
+#[test]
+fn loss_costs_a_cast_what_it_costs_the_one_that_loses_most() {
+    let rows = [
+        (7, 100, 16, 0.0, 1.01),
+        (7, 100, 32, 0.01, 1.035),
+        (7, 100, 16, 0.1, 1.22),
+        (7, 100, 16, 0.3, 1.7),
+        (31, 25, 16, 0.01, 1.06),
+    ];
+    for (receivers, megabits, mebibytes, loss, most) in rows {
+        let (bits_per_second, frames) = (megabits * 1_000_000, frames(mebibytes));
+        let case = Case { is_cast: true, receivers, bits_per_second, frames, loss };
+        let (times, stats) = case.run(1);
+        println!("{mebibytes} MiB to {receivers} hosts by cast, {loss} lost: {times:.3} of the limit, {stats:?}");
         assert!(times <= most, "{mebibytes} MiB, {loss} lost: {times:.3} of the limit, bound {most}");
     }
 }

@@ -104,5 +104,5 @@ use ethbcast_transport::wire::{Frame, Kind};
 
 /// Whether a frame concerns the stream, not the session's control.
 fn is_of_stream(frame: &Frame<'_>) -> bool {
-    matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT)
+    matches!(frame.header.kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT)
 }

@@ -7,7 +7,7 @@ use super::message::{
 use super::throttle::Rate;
 use super::view::{Assembler, View};
 use super::{Standing, kind};
-use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Rank, Spelled};
+use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Parity, Rank, Spelled};
 
 /// Says what frames of sessions say; of a view, all of it with the part that makes it whole.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,7 @@ impl Speller {
         let name = name(frame.header.kind)?;
         let fields = match frame.header.kind {
             Kind::DATA => Some(data(frame)),
+            Kind::PARITY => Parity::of(&frame.header).map(|parity| parity.fields()),
             Kind::ACK => Ack::parse(frame).map(|ack| ack.fields()),
             Kind::HEARTBEAT => {
                 let designated = frame.payload.first_chunk().map(|&rank| u16::from_be_bytes(rank));
@@ -94,6 +95,7 @@ impl Speller {
 fn name(kind: Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::DATA => "DATA",
+        Kind::PARITY => "PARITY",
         Kind::ACK => "ACK",
         Kind::HEARTBEAT => "HEARTBEAT",
         kind::ANNOUNCE => "ANNOUNCE",

@@ -6,6 +6,7 @@
 //! unit from one place to another, and the tail follows to the first position where somebody stands.
 
 mod contents;
+mod parities;
 mod positions;
 
 pub use positions::ReaderId;
@@ -14,6 +15,7 @@ use crate::arq::arrived::Arrived;
 use crate::audit::AuditError;
 use crate::wire::{ContentChecksum, Header};
 use contents::Contents;
+use parities::Parities;
 use positions::Positions;
 use std::fmt;
 
@@ -45,6 +47,11 @@ pub struct Feed {
     expected_last: Option<u64>,
     /// A last frame that was refused because a higher one had arrived.
     doubtful_last: Option<u64>,
+    /// The first frame that can ever have been here.
+    base: u64,
+    /// One past the highest that has been stored, whatever has been thought of it since.
+    written: u64,
+    parities: Parities,
 }
 
 impl Feed {
@@ -65,6 +72,9 @@ impl Feed {
             last: None,
             expected_last: None,
             doubtful_last: None,
+            base: 0,
+            written: 0,
+            parities: Parities::default(),
         }
     }
 
@@ -75,6 +85,8 @@ impl Feed {
     pub fn skip_to(&mut self, first: u64) {
         self.arrived.skip_to(first);
         self.positions.skip_to(first);
+        (self.base, self.written) = (first, self.written.max(first));
+        self.parities.retain(|_| false);
     }
 
     /// Number of slots.
@@ -132,6 +144,7 @@ impl Feed {
         let fits = !last || sequence + 1 >= self.highest() || self.doubtful_last == Some(sequence);
         if last && fits {
             self.arrived.forget_from(sequence + 1);
+            self.parities.retain(|frames| frames.end <= sequence);
         } else if last {
             self.doubtful_last = Some(sequence);
         }
@@ -178,18 +191,32 @@ impl Feed {
         if !self.fits_end(sequence, last) {
             return Inserted::Refused;
         }
-        let slot = (sequence & self.mask) as usize;
-        let at = slot * self.payload_bytes;
-        self.bytes[at..at + self.payload_bytes][..payload.len()].copy_from_slice(payload);
-        if !planted!("length-of-slot-kept") || self.lengths[slot] == 0 {
-            self.lengths[slot] = payload.len() as u32;
+        if !self.parities.is_empty() {
+            self.make_way(sequence, payload.len(), last);
         }
-        self.contents.forget(slot);
-        self.arrived.insert(sequence);
+        let at = self.start(sequence);
+        self.bytes[at..at + self.payload_bytes][..payload.len()].copy_from_slice(payload);
+        self.note(sequence, payload.len());
         if last {
             self.last = Some(sequence);
         }
         Inserted::New
+    }
+
+    /// Where the slot of frame `sequence` begins.
+    fn start(&self, sequence: u64) -> usize {
+        (sequence & self.mask) as usize * self.payload_bytes
+    }
+
+    /// The payload of frame `sequence`, of so many bytes, lies in its slot.
+    fn note(&mut self, sequence: u64, bytes: usize) {
+        let slot = (sequence & self.mask) as usize;
+        if !planted!("length-of-slot-kept") || self.lengths[slot] == 0 {
+            self.lengths[slot] = bytes as u32;
+        }
+        self.contents.forget(slot);
+        self.arrived.insert(sequence);
+        self.written = self.written.max(sequence + 1);
     }
 
     /// The payload of a frame that is kept, in order or not.
@@ -198,9 +225,8 @@ impl Feed {
     /// If it has been freed or has not arrived.
     pub fn payload(&self, sequence: u64) -> &[u8] {
         assert!(self.keeps(sequence), "frame {sequence} is not kept");
-        let slot = (sequence & self.mask) as usize;
-        let at = slot * self.payload_bytes;
-        &self.bytes[at..at + self.lengths[slot] as usize]
+        let at = self.start(sequence);
+        &self.bytes[at..at + self.lengths[(sequence & self.mask) as usize] as usize]
     }
 
     /// This vouches for the frame with this header, which is kept.
@@ -251,10 +277,11 @@ impl Feed {
         self.positions.remove(reader, self.head());
     }
 
-    /// Writes which frames beyond `head` have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the
-    /// bytes used.
+    /// Writes which frames beyond `head` have arrived, or need not because of parity frames that are held, into `bitmap`
+    /// (bit `i` is frame `head + 1 + i`); returns the bytes used.
     pub fn write_holes(&self, bitmap: &mut [u8]) -> usize {
-        self.arrived.write_holes(bitmap)
+        let used = self.arrived.write_holes(bitmap);
+        self.write_held(bitmap, used)
     }
 
     /// Bytes that the payload slots take.
@@ -264,7 +291,8 @@ impl Feed {
 
     /// Bytes that the slots' lengths, checksums, arrivals and counts of readers take.
     pub fn slots_memory_bytes(&self) -> usize {
-        size_of_val(&*self.lengths) + self.contents.bytes() + self.arrived.bytes() + self.positions.places_bytes()
+        let slots = size_of_val(&*self.lengths) + self.contents.bytes() + self.arrived.bytes();
+        slots + self.positions.places_bytes() + self.parities.bytes()
     }
 
     /// Bytes that the readers' positions take.
@@ -282,6 +310,9 @@ impl Feed {
         if head > limit || highest < head || highest > limit {
             return Err(AuditError::new(format!("tail {tail} head {head} highest {highest} out of order")));
         }
+        if !self.parities_are_in_order() {
+            return Err(AuditError::new(format!("parity frames held out of place: {:?}", self.parities.places())));
+        }
         let (marked, expected) = self.arrived.count();
         if marked != expected {
             return Err(AuditError::new(format!("{marked} frames marked, {expected} between head and highest")));
@@ -293,7 +324,11 @@ impl Feed {
 /// The frames that are kept by number, length and CRC-32, not the memory they lie in.
 impl fmt::Debug for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Feed { payload_bytes, arrived, positions, last, expected_last, doubtful_last, .. } = self;
+        let Feed { payload_bytes, arrived, positions, last, expected_last, doubtful_last, parities, .. } = self;
+        let held = parities.places().into_iter().map(|(sequence, index)| {
+            let payload = &self.bytes[self.start(sequence)..][..*payload_bytes];
+            (sequence, index, crc32fast::hash(payload))
+        });
         let kept: Vec<(u64, usize, u32)> = (self.tail()..self.highest())
             .filter(|&sequence| self.has(sequence))
             .map(|sequence| (sequence, self.payload(sequence)))
@@ -308,6 +343,7 @@ impl fmt::Debug for Feed {
             .field("last", last)
             .field("expected_last", expected_last)
             .field("doubtful_last", doubtful_last)
+            .field("parities", &held.collect::<Vec<_>>())
             .finish()
     }
 }

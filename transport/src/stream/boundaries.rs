@@ -9,6 +9,7 @@ use super::memory::tree_bytes;
 use super::terms::Ending;
 use crate::feed::Feed;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Which of a feed's frames end a message, and the length of a segment.
 #[derive(Clone, Debug)]
@@ -64,6 +65,11 @@ impl Boundaries {
     #[inline]
     pub(super) fn is_reported(&self, sequence: u64) -> bool {
         !self.frames.is_empty() && self.frames.get(&sequence) == Some(&true)
+    }
+
+    /// Whether no message ends with any of `frames`.
+    pub(super) fn has_none(&self, frames: Range<u64>) -> bool {
+        self.frames.is_empty() || self.frames.range(frames).next().is_none()
     }
 
     /// Which kind of message ends with frame `sequence`, if one does.

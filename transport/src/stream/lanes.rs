@@ -64,7 +64,15 @@ impl Readers for Lanes {
         Box::new(self.clone())
     }
 
-    fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        from: Peer,
+        ack: &Ack<'_>,
+        newest: Stamp,
+        feed: &mut Feed,
+        _boundaries: &Boundaries,
+    ) -> AckFrom {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.peer() == from) else { return AckFrom::Stranger };
         let next = lane.next();
         let heard = lane.on_ack(now, ack, feed, newest);

@@ -13,6 +13,7 @@ mod memory;
 mod origins;
 mod orphan;
 mod outgoing;
+mod parity;
 mod part;
 mod readers;
 mod rerouting;
@@ -325,6 +326,7 @@ impl Stream {
                 let content = self.feed.content(&header);
                 self.identity.write_again(buffer, to, &header, (self.feed.payload(sequence), content))
             }
+            Outgoing::Parity { parity, urgent } => self.write_parity(buffer, to, parity, urgent, stamp),
         }
     }
 
@@ -357,6 +359,7 @@ impl Stream {
                 self.add_boundary(header.sequence, header.flags.has(Flags::REPORT));
             }
             self.readers.on_data(now, header.sequence, late, &mut self.feed, &self.boundaries);
+            self.recover(now, header.sequence);
         }
     }
 
@@ -375,7 +378,7 @@ impl Stream {
     fn on_ack(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(ack) = Ack::parse(frame) else { return self.stats.malformed += 1 };
         let from = Peer { rank: frame.header.rank, mac: frame.source };
-        let found = self.readers.on_ack(now, from, &ack, self.stamps.newest(), &mut self.feed);
+        let found = self.readers.on_ack(now, from, &ack, self.stamps.newest(), &mut self.feed, &self.boundaries);
         if let Some(gap) = found.gap().filter(|_| !planted!("orphan-not-told")) {
             self.orphans.note(from.rank, gap);
         }

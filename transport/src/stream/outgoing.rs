@@ -6,13 +6,15 @@ use super::stats::StreamStats;
 use super::terms::Ending;
 use crate::arq::stamp::Stamp;
 use crate::feed::Feed;
-use crate::wire::{Flags, MacAddr, Rank};
+use crate::wire::{Flags, MacAddr, Parity, Rank};
 
 /// What a reader is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outgoing {
     /// Frame `sequence`; `urgent` asks for an acknowledgement at once.
     Data { sequence: u64, again: bool, urgent: bool },
+    /// A parity frame; `urgent` asks whom it does not make whole to say so.
+    Parity { parity: Parity, urgent: bool },
     /// The last sequence number, to be answered; with the rank of the designated receiver, if there is one.
     Heartbeat { highest: u64, designated: Option<Rank> },
 }

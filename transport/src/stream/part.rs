@@ -21,6 +21,7 @@ impl Part for Stream {
         }
         match frame.header.kind {
             Kind::DATA => self.on_data(now, frame),
+            Kind::PARITY => self.on_parity(now, frame),
             Kind::HEARTBEAT => self.on_heartbeat(now, frame),
             Kind::ACK => self.on_ack(now, frame),
             _ => {}

@@ -33,7 +33,15 @@ pub(super) trait Readers: Debug + Send + Sync {
     fn boxed(&self) -> Box<dyn Readers>;
 
     /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
-    fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom;
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        from: Peer,
+        ack: &Ack<'_>,
+        newest: Stamp,
+        feed: &mut Feed,
+        boundaries: &Boundaries,
+    ) -> AckFrom;
 
     /// Frame `sequence` has arrived here; `late` if a later one had before it.
     fn on_data(&mut self, _now: Instant, _sequence: u64, _late: bool, _feed: &mut Feed, _boundaries: &Boundaries) {}

@@ -9,6 +9,8 @@ summed! {
         pub data_sent: u64,
         /// Data frames sent again.
         pub data_resent: u64,
+        /// Parity frames sent.
+        pub parity_sent: u64,
         /// Acknowledgements sent.
         pub acks_sent: u64,
         /// Those of them that were sent because of a loss.
@@ -17,11 +19,15 @@ summed! {
         pub heartbeats_sent: u64,
         /// Data frames received and stored.
         pub data_received: u64,
+        /// Parity frames received and kept until they bring something back.
+        pub parity_received: u64,
+        /// Data frames that parity frames have brought back.
+        pub data_recovered: u64,
         /// Acknowledgements received and used.
         pub acks_received: u64,
         /// Heartbeats received.
         pub heartbeats_received: u64,
-        /// Data frames that were already there.
+        /// Data frames that were already there, and parity frames of what was.
         pub duplicates: u64,
         /// Data frames beyond the credit.
         pub beyond_credit: u64,

@@ -4,6 +4,7 @@ mod numbers;
 
 pub use numbers::{AckTuning, CastTuning, DesignatedTuning, FeedTuning, TimeoutTuning, WindowTuning};
 
+use crate::parity::{LEAST_FRAMES, MOST_FRAMES};
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
@@ -32,6 +33,10 @@ pub enum Policy {
 const ALL_ACKNOWLEDGE: u32 = 16;
 /// The most whose reports of the same loss a short stagger keeps apart.
 const STAGGERED: u32 = 32;
+/// The lengths of a block of which parity is sent.
+const PARITY_BLOCK_FRAMES: std::ops::RangeInclusive<u64> = LEAST_FRAMES as u64..=MOST_FRAMES as u64;
+/// So many blocks fit a feed at least: what waits for the end of a block is a small part of it.
+const BLOCKS_IN_A_FEED: u64 = 16;
 /// The fewest slots of a feed: a relay has room for a segment that goes and for one that comes, with a frame to spare
 /// for each.
 const LEAST_FEED_FRAMES: u64 = 4;
@@ -101,8 +106,10 @@ impl Tuning {
         let above_zero = "more than 0 s, or a sender never stops asking";
         let up_to_max = &format!("more than 0 s and at most timeout.max, {:?}", timeout.max);
         let permille = ack.turn_permille;
+        let block = cast.parity_block_frames;
+        let is_block = block == 0 || block.is_power_of_two() && PARITY_BLOCK_FRAMES.contains(&block);
         // The field, what it is, whether that will do, and what will.
-        let rules: [(_, &dyn fmt::Debug, _, &dyn fmt::Display); 16] = [
+        let rules: [(_, &dyn fmt::Debug, _, &dyn fmt::Display); 17] = [
             ("feed.frames", &feed.frames, slots == feed.frames, &format!("a power of two, such as {slots}")),
             ("feed.segment_frames", &feed.segment_frames, feed.segment_frames > 0, &"at least 1"),
             ("window.min_frames", &min, min > 0, &"at least 1"),
@@ -118,6 +125,7 @@ impl Tuning {
             ("ack.room_parts", &ack.room_parts, ack.room_parts > 0, &"at least 1"),
             ("designated.every_frames", &designated.every_frames, designated.every_frames > 0, &"at least 1"),
             ("cast.push_frames", &cast.push_frames, cast.push_frames != Some(0), &"None, or at least Some(1)"),
+            ("cast.parity_block_frames", &block, is_block, &"0, or a power of two from 8 to 128"),
             ("cast.round_frames", &cast.round_frames, cast.round_frames > 0, &"at least 1"),
         ];
         let wrong = rules.into_iter().find(|(_, _, holds, _)| !holds);
@@ -141,6 +149,13 @@ impl Tuning {
     /// The window that strict go-back-n keeps; without limit where holes are allowed.
     pub(crate) fn strict_window(&self) -> u64 {
         if self.policy == Policy::InOrderOnly { self.window.max_frames } else { u64::MAX }
+    }
+
+    /// Frames of a cast's blocks where a feed has so many slots; none if what is lost is repeated as it was.
+    pub(crate) fn block_frames_for(&self, slots: u64) -> Option<u64> {
+        let block = self.cast.parity_block_frames.min(slots / BLOCKS_IN_A_FEED);
+        let takes_any = self.policy == Policy::HolesAllowed && self.cast.push_frames.is_none();
+        Some(block).filter(|block| takes_any && PARITY_BLOCK_FRAMES.contains(block))
     }
 
     /// The same numbers for one receiver of a cast that acknowledges to the same host as `siblings` receivers in all,

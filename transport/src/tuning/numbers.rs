@@ -85,6 +85,10 @@ with_defaults! {
         /// How long a cast waits for others to report a loss before it repairs it by unicast: longer than their
         /// stagger.
         pub repair_hold: Duration = Duration::from_micros(500),
+        /// Frames of a block of which several have lost different ones, so that parity frames go to all of them: a power
+        /// of two, 128 at most, and a sixteenth of the feed at most; 0 for no parity. Longer blocks take less parity for
+        /// the same loss, more time until they are whole, and more work for each frame that comes back.
+        pub parity_block_frames: u64 = 128,
         /// New frames between two looks at a cast's loss.
         pub round_frames: u64 = 256,
         /// A receiver that others acknowledge to gives a frame this much time to reach them after itself, before it

@@ -15,6 +15,8 @@ impl Kind {
     pub const ACK: Kind = Kind(2);
     /// The last sequence number sent, and a request for an acknowledgement.
     pub const HEARTBEAT: Kind = Kind(3);
+    /// A parity frame of a block of a stream's frames.
+    pub const PARITY: Kind = Kind(4);
     /// A part of a message that is pushed: sent before anybody asked for it.
     pub const PUSH: Kind = Kind(32);
     /// A part of a message that was pulled.

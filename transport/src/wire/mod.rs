@@ -34,6 +34,7 @@ mod host;
 mod kind;
 mod mac;
 mod older;
+mod parity;
 mod rank;
 
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
@@ -50,6 +51,7 @@ pub use host::{Identity, Peer};
 pub use kind::Kind;
 pub use mac::{MacAddr, ParseMacError};
 pub use older::older_payload;
+pub use parity::Parity;
 pub use rank::{Rank, StreamId};
 
 /// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in

@@ -135,7 +135,7 @@ impl Group {
             self.leaving.linger(now);
         }
         match header.kind {
-            Kind::DATA | Kind::ACK | Kind::HEARTBEAT => self.streams.handle_frame(now, frame),
+            Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT => self.streams.handle_frame(now, frame),
             Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.handle_frame(now, frame),
             _ if is_notice => match Notice::decode(frame.payload, self.size()) {
                 Some(notice) => self.calls.on_notice(now, header.rank, header.kind, notice),

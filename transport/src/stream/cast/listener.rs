@@ -42,6 +42,11 @@ impl Listener {
         Listener { counted: remote.cursor(), owed: 0, slower: 0, remote, round: PacedRound::default(), lost: 0 }
     }
 
+    /// The same, with whole blocks of so many frames kept for it.
+    pub(super) fn in_blocks(self, block_frames: u64) -> Listener {
+        Listener { remote: self.remote.in_blocks(block_frames), ..self }
+    }
+
     /// Where it stands.
     pub(super) fn remote(&self) -> &Remote {
         &self.remote
@@ -84,7 +89,7 @@ impl Listener {
         self.remote.on_ack(now, ack, feed)
     }
 
-    /// Counts those of the `lost` frames whose loss says something about the present pace, and lets it be judged.
+    /// Counts the frames `lost` anew, and those of them whose loss says something about the present pace, and lets it be judged.
     pub(super) fn on_losses(&mut self, lost: &[u64], ack: &Ack<'_>, since_last: Duration, pace: &mut Pace, next: u64) {
         self.lost += lost.len() as u64;
         let mut count = 0;

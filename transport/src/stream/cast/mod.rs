@@ -2,11 +2,13 @@
 //!
 //! New frames go to the group address, bounded by the smallest credit, and paced only when a receiver proves too slow.
 //! Each listener's acknowledgements say what it lost; a frame one listener lost is repaired by unicast to it, a frame
-//! several lost by another broadcast. Who does not acknowledge is asked where it stands.
+//! several lost by another broadcast; where several lost different frames of a block, parity of it goes to all. Who does not acknowledge is asked where it stands.
 
+mod blocks;
 mod designated;
 mod listener;
 mod pace;
+mod parity;
 mod readers;
 mod remote;
 mod repair_child;
@@ -18,12 +20,14 @@ pub(super) use repair_children::RepairChildren;
 use super::boundaries::Boundaries;
 use super::outgoing::{AckFrom, Departure, Outgoing};
 use crate::arq::echo::Behind;
+use crate::arq::evidence::Evidence;
 use crate::arq::question::{News, Question};
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, MacAddr, Peer};
+use blocks::Blocks;
 use designated::Designation;
 use listener::Listener;
 use pace::Pace;
@@ -47,6 +51,7 @@ pub(super) struct Cast {
     awaited: u64,
     cast_at: StampRing,
     repairs: Repairs,
+    blocks: Blocks,
     hold: Duration,
     /// Hundredths of a repair that may go out before the next new frame.
     allowance: u64,
@@ -61,7 +66,9 @@ pub(super) struct Cast {
 
 impl Cast {
     pub(super) fn new(group: MacAddr, peers: &[Peer], feed: &mut Feed, tuning: &Tuning) -> Cast {
-        let listeners: Vec<Listener> = peers.iter().map(|&peer| Listener::new(peer, feed, tuning)).collect();
+        let blocks = Blocks::new(tuning.block_frames_for(feed.slots()));
+        let listener = |&peer| Listener::new(peer, feed, tuning).in_blocks(blocks.block_frames());
+        let listeners: Vec<Listener> = peers.iter().map(listener).collect();
         let shares_repairs = tuning.policy == Policy::HolesAllowed;
         let mut cast = Cast {
             group,
@@ -72,6 +79,7 @@ impl Cast {
             awaited: 0,
             cast_at: StampRing::new(feed.slots()),
             repairs: Repairs::new(feed.slots()),
+            blocks,
             hold: if shares_repairs && listeners.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO },
             allowance: 0,
             pace: Pace::new(tuning),
@@ -90,7 +98,14 @@ impl Cast {
     }
 
     /// Takes what can be true of an acknowledgement of the listener at `at`.
-    fn on_believed(&mut self, now: Instant, at: usize, ack: &Ack<'_>, feed: &mut Feed) -> AckFrom {
+    fn on_believed(
+        &mut self,
+        now: Instant,
+        at: usize,
+        ack: &Ack<'_>,
+        feed: &mut Feed,
+        boundaries: &Boundaries,
+    ) -> AckFrom {
         let remote = self.listeners[at].remote_mut();
         let behind = remote.is_behind(ack);
         if behind {
@@ -106,15 +121,10 @@ impl Cast {
         let more = remote.is_more(ack);
         self.note_arrival(at, ack);
         let since_last = self.listeners[at].on_ack(now, ack, feed);
-        self.repairs.forget_below(feed.tail());
+        self.forget_below(feed.tail());
+        self.settle_blocks(at, ack);
         if let Some(since_last) = since_last {
-            let found = self.find_lost(at, ack, feed);
-            found.iter().for_each(|&sequence| self.lose(now, at, sequence));
-            // Strict go-back-n: what was sent after the gap was thrown away, and goes again before anything new.
-            if self.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
-                (ack.cursor..self.next).for_each(|sequence| self.lose(now, at, sequence));
-            }
-            self.listeners[at].on_losses(&found, ack, since_last, &mut self.pace, self.next);
+            self.on_evidence(now, at, ack, since_last, feed, boundaries);
         }
         self.count_credit();
         if let Some(designation) = &mut self.designation {
@@ -127,11 +137,41 @@ impl Cast {
         self.listeners[at].remote().known(feed).forged_if(behind)
     }
 
+    /// Takes the losses that an acknowledgement with a new echo proves.
+    fn on_evidence(
+        &mut self,
+        now: Instant,
+        at: usize,
+        ack: &Ack<'_>,
+        since_last: Duration,
+        feed: &Feed,
+        boundaries: &Boundaries,
+    ) {
+        let found = self.find_lost(at, ack, feed);
+        let rank = self.listeners[at].remote().rank();
+        let new: Vec<u64> = found.iter().copied().filter(|&sequence| !self.blocks.knows(rank, sequence)).collect();
+        let repeated = self.gather(at, &found, self.evidence(at, ack), feed, boundaries);
+        repeated.iter().for_each(|&sequence| self.lose(now, at, sequence));
+        // Strict go-back-n: what was sent after the gap was thrown away, and goes again before anything new.
+        if self.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
+            (ack.cursor..self.next).for_each(|sequence| self.lose(now, at, sequence));
+        }
+        self.listeners[at].on_losses(&new, ack, since_last, &mut self.pace, self.next);
+    }
+
+    /// Frames below `tail` are not kept any more.
+    fn forget_below(&mut self, tail: u64) {
+        self.repairs.forget_below(tail);
+        self.blocks.forget_below(tail);
+    }
+
     /// If the frame at the listener's cursor has arrived, it may tell how far frames overtake each other.
     fn note_arrival(&mut self, at: usize, ack: &Ack<'_>) {
         let remote = self.listeners[at].remote_mut();
         let cursor = remote.cursor();
-        if self.policy == Policy::HolesAllowed && ack.cursor > cursor {
+        // Parity may have brought it: then nothing has overtaken it.
+        let by_parity = self.blocks.first_sent(cursor).is_some_and(|sent| !sent.is_after(Stamp(ack.echo)));
+        if self.policy == Policy::HolesAllowed && ack.cursor > cursor && !by_parity {
             let (before, last) = remote.outstanding().transmissions(cursor, self.cast_at.get(cursor));
             remote.echo_mut().on_arrival(before, last, ack);
         }
@@ -149,9 +189,15 @@ impl Cast {
             return Vec::new(); // It would throw away all that is here.
         }
         let sent_at = |sequence: u64| remote.outstanding().get(sequence).unwrap_or(self.cast_at.get(sequence));
+        self.evidence(at, ack).missing(ack, remote.from(feed)..self.next, sent_at).collect()
+    }
+
+    /// What the echo of an acknowledgement proves.
+    fn evidence(&self, at: usize, ack: &Ack<'_>) -> Evidence {
+        let remote = self.listeners[at].remote();
         // What a frame overtook is thrown away by the receiver, and the rest is not to follow before it is sent again.
         let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.tolerance() };
-        remote.evidence(tolerance, ack.covered()).missing(ack, remote.from(feed)..self.next, sent_at).collect()
+        remote.evidence(tolerance, ack.covered())
     }
 
     /// Queues a repair for a listener.
@@ -221,13 +267,15 @@ impl Cast {
     }
 
     fn send_repair(&mut self, now: Instant, bound: u64, stamps: &mut Stamps, feed: &Feed) -> Option<Departure> {
-        let (sequence, to) = self.next_repair(now)?;
+        self.judge_blocks(now, bound, feed);
+        let Some((sequence, to)) = self.next_repair(now) else { return self.send_parity(now, stamps, feed) };
         let stamp = stamps.draw(now);
         self.allowance = self.allowance.saturating_sub(100);
         self.pace.on_sent(now, false);
         self.arm(now, feed);
         let Some(loser) = to else {
             self.cast_at.set(sequence, stamp);
+            self.blocks.repeated(sequence);
             self.listeners.iter_mut().for_each(|listener| listener.remote_mut().outstanding_mut().remove(sequence));
             return Some(Departure {
                 outgoing: Outgoing::Data { sequence, again: true, urgent: false },

@@ -21,10 +21,18 @@ impl Readers for Cast {
         Box::new(self.clone())
     }
 
-    fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        from: Peer,
+        ack: &Ack<'_>,
+        newest: Stamp,
+        feed: &mut Feed,
+        boundaries: &Boundaries,
+    ) -> AckFrom {
         let Some(at) = self.remotes().position(|remote| remote.peer() == from) else { return AckFrom::Stranger };
         let (ack, forged) = Sent { below: self.next, newest, credit: feed.slots() }.believe(ack);
-        self.on_believed(now, at, &ack, feed).forged_if(forged)
+        self.on_believed(now, at, &ack, feed, boundaries).forged_if(forged)
     }
 
     fn on_timeout(&mut self, now: Instant, feed: &Feed) {
@@ -40,8 +48,9 @@ impl Readers for Cast {
 
     /// What waits for room in the driver needs no timer.
     fn held_until(&self, now: Instant, feed: &Feed, boundaries: &Boundaries) -> Option<Instant> {
-        let repair = self.repairs.ready_at();
-        let paced = self.next < self.bound(feed, boundaries) || repair.is_some_and(|at| at <= now);
+        let bound = self.bound(feed, boundaries);
+        let repair = [self.repairs.ready_at(), self.parity_at(now, bound)].into_iter().flatten().min();
+        let paced = self.next < bound || repair.is_some_and(|at| at <= now);
         let pace = paced.then(|| self.paced_until(now)).flatten();
         pace.or(repair.filter(|&at| at > now))
     }
@@ -82,7 +91,7 @@ impl Readers for Cast {
         }
         // Whoever it acknowledged to has passed on no more credit than it was given.
         let limit = self.remotes().map(Remote::limit).min().unwrap_or(self.next);
-        self.listeners.push(Listener::graft(peer, limit, feed, tuning));
+        self.listeners.push(Listener::graft(peer, limit, feed, tuning).in_blocks(self.blocks.block_frames()));
         // With nobody left to hear it nothing was kept, nor sent.
         self.next = self.next.max(feed.tail());
         self.count_credit();
@@ -95,7 +104,8 @@ impl Readers for Cast {
         if let Some(at) = at {
             feed.remove_reader(self.listeners.swap_remove(at).remote().reader());
             self.repairs.forget_rank(rank);
-            self.repairs.forget_below(feed.tail());
+            self.blocks.remove(rank);
+            self.forget_below(feed.tail());
             self.pace.release(self.next);
             self.count_credit();
             if let Some(designation) = &mut self.designation {
@@ -125,10 +135,12 @@ impl Readers for Cast {
         if self.next >= self.credit {
             return self.listeners.iter().min_by_key(|listener| listener.end(self.window)).and_then(of);
         }
+        // Readers stand at the beginning of a block: several may stand where only one has to.
         let keeps_full = |listener: &&Listener| full && feed.position(listener.remote().reader()) == feed.tail();
+        let keeping = || self.listeners.iter().filter(keeps_full).min_by_key(|listener| listener.remote().below());
         let lags = |listener: &&Listener| self.next == feed.head() && self.lags(listener, feed);
         let last = || self.listeners.iter().filter(lags).min_by_key(|listener| listener.remote().cursor());
-        self.listeners.iter().find(keeps_full).or_else(last).and_then(of)
+        keeping().or_else(last).and_then(of)
     }
 
     fn retire(&mut self) {
@@ -153,9 +165,9 @@ impl Readers for Cast {
 
     fn memory(&self) -> Memory {
         Memory {
-            stamps_bytes: self.cast_at.bytes() + self.repairs.bytes(),
+            stamps_bytes: self.cast_at.bytes() + self.repairs.bytes() + self.blocks.stamps_bytes(),
             readers_bytes: self.listeners.capacity() * size_of::<Listener>(),
-            repairs_bytes: self.remotes().map(Remote::repairs_bytes).sum(),
+            repairs_bytes: self.remotes().map(Remote::repairs_bytes).sum::<usize>() + self.blocks.losses_bytes(),
             ..Memory::default()
         }
     }

@@ -32,6 +32,8 @@ pub(super) struct Remote {
     /// The holes of the newest acknowledgement, so that a repair overtaken by an acknowledgement is not sent.
     holes: Vec<u8>,
     outstanding: Outstanding,
+    /// The reader keeps whole blocks of so many frames.
+    block_frames: u64,
     /// False from a graft until the first acknowledgement says where it stands.
     synced: bool,
 }
@@ -51,6 +53,7 @@ impl Remote {
             echo: Echo::new(tuning),
             holes: Vec::new(),
             outstanding: Outstanding::default(),
+            block_frames: 1,
             synced: true,
         }
     }
@@ -59,6 +62,11 @@ impl Remote {
     /// is known to have given credit up to `limit`.
     pub(super) fn graft(peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> Remote {
         Remote { synced: false, limit, ..Remote::new(peer, feed, tuning) }
+    }
+
+    /// The same, but everything from the beginning of a block on is kept until the block is whole there.
+    pub(super) fn in_blocks(self, block_frames: u64) -> Remote {
+        Remote { block_frames, ..self }
     }
 
     /// Who it is.
@@ -202,7 +210,9 @@ impl Remote {
 
     /// Lets the reader stand where nothing below is needed any more, as far as this host has got itself.
     pub(super) fn follow(&self, feed: &mut Feed) {
-        let to = self.below.min(feed.head());
+        let below = self.below.min(feed.head());
+        let done = feed.is_complete() && below == feed.head();
+        let to = if done { below } else { below - below % self.block_frames };
         if to > feed.position(self.reader) {
             feed.advance(self.reader, to);
         }
@@ -216,6 +226,11 @@ impl Remote {
         !bits::get(&self.holes, sequence - self.cursor - 1)
     }
 
+    /// Whether its acknowledgements speak about frame `sequence`.
+    pub(super) fn has_told_of(&self, sequence: u64) -> bool {
+        sequence < self.covered
+    }
+
     /// Whether it still needs frame `sequence` and waits for it to be sent to it alone.
     pub(super) fn is_owed(&self, sequence: u64) -> bool {
         self.lacks(sequence) && self.outstanding.get(sequence) == Some(Stamp::NONE)
@@ -223,7 +238,8 @@ impl Remote {
 
     /// Whether the feed is full of frames that are kept only for those behind it.
     pub(super) fn retains(&self, feed: &Feed) -> bool {
-        feed.position(self.reader) < self.cursor.min(feed.head()) && feed.highest() >= feed.limit()
+        let behind = self.below.min(feed.head()) < self.cursor.min(feed.head());
+        behind && feed.highest() >= feed.limit()
     }
 
     /// Bytes that its holes and repairs take, beside itself.

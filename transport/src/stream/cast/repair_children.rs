@@ -38,7 +38,15 @@ impl Readers for RepairChildren {
         Box::new(self.clone())
     }
 
-    fn on_ack(&mut self, now: Instant, from: Peer, ack: &Ack<'_>, newest: Stamp, feed: &mut Feed) -> AckFrom {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        from: Peer,
+        ack: &Ack<'_>,
+        newest: Stamp,
+        feed: &mut Feed,
+        _boundaries: &Boundaries,
+    ) -> AckFrom {
         let child = self.children.iter_mut().find(|child| child.remote().peer() == from);
         let Some(child) = child else { return AckFrom::Stranger };
         // It may be ahead of this host, but not of the credit that this host gave the root for both.

@@ -10,9 +10,10 @@ use crate::arq::stamp::Stamp;
 use crate::feed::{Feed, Inserted};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
-use crate::wire::{AckBody, Flags, Header, Identity, MAX_BITMAP_BYTES, Rank};
+use crate::wire::{AckBody, Flags, Header, Identity, MAX_BITMAP_BYTES, Parity, Rank};
 use backoff::{Gap, ReportBackoff};
 use schedule::AckSchedule;
+use std::ops::Range;
 use std::time::Duration;
 
 /// A receiver that expects more and has heard nothing for so long says unasked where it stands: somebody may have
@@ -154,6 +155,41 @@ impl Intake {
             }
         }
         self.count(now, received);
+        inserted == Inserted::New
+    }
+
+    /// Takes a parity frame; whether it is kept. If it is the last of several and something is missing still, that is to
+    /// be reported.
+    pub(super) fn on_parity(
+        &mut self,
+        now: Instant,
+        received: Received<'_>,
+        parity: Parity,
+        feed: &mut Feed,
+        stats: &mut StreamStats,
+    ) -> bool {
+        let Received { header, payload, .. } = received;
+        self.hear();
+        if received.from_parent {
+            self.receipt.note_stamp(now, header.stamp);
+        }
+        let inserted = match self.policy {
+            Policy::HolesAllowed => feed.insert_parity(parity.frames(), parity.index(), payload),
+            Policy::InOrderOnly => Inserted::Refused,
+        };
+        match inserted {
+            Inserted::New => {
+                stats.parity_received += 1;
+                if header.flags.has(Flags::ACK_NOW) {
+                    let Range { start, end } = parity.frames();
+                    self.gap = Some(Gap::new(start, end, now + self.backoff.wait(header.sequence)).and(self.gap));
+                }
+                self.count(now, Received { header: &Header { flags: Flags::default(), ..*header }, ..received });
+            }
+            Inserted::Duplicate => stats.duplicates += 1,
+            Inserted::Beyond => stats.beyond_credit += 1,
+            Inserted::Refused => stats.malformed += 1,
+        }
         inserted == Inserted::New
     }
 

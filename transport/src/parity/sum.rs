@@ -1,0 +1,79 @@
+//! Sums of frames times elements of the field, a stripe at a time.
+//!
+//! A sum is kept as eight planes, one for each power of x below eight: a frame is added to those planes that its factor
+//! names, which takes exclusive ors and nothing else, and the planes are put together once. So no table is looked up for
+//! each byte, and the compiler makes vectors of it on every machine.
+
+use super::field::doubled;
+
+/// Bytes of a frame that are summed at a time: eight planes of them stay in the first cache.
+pub(super) const STRIPE_BYTES: usize = 256;
+
+type Plane = [u8; STRIPE_BYTES];
+
+/// A sum of stripes.
+pub(super) struct Sum {
+    planes: [Plane; 8],
+    /// The planes that are not all zeros.
+    used: u8,
+}
+
+impl Sum {
+    /// Of nothing.
+    pub(super) fn new() -> Sum {
+        Sum { planes: [[0; STRIPE_BYTES]; 8], used: 0 }
+    }
+
+    /// Adds `factor` times a stripe of at most [`STRIPE_BYTES`].
+    pub(super) fn add(&mut self, factor: u8, stripe: &[u8]) {
+        self.used |= factor;
+        for (bit, plane) in self.planes.iter_mut().enumerate() {
+            if factor >> bit & 1 == 1 {
+                add(plane, stripe);
+            }
+        }
+    }
+
+    /// Writes the sum's first bytes over `stripe`, and begins anew.
+    pub(super) fn take(&mut self, stripe: &mut [u8]) {
+        stripe.fill(0);
+        for (bit, plane) in self.planes.iter_mut().enumerate().rev() {
+            if self.used >> bit > 1 {
+                stripe.iter_mut().for_each(|byte| *byte = doubled(*byte));
+            }
+            if self.used >> bit & 1 == 1 {
+                add(stripe, &plane[..]);
+                plane.fill(0);
+            }
+        }
+        self.used = 0;
+    }
+}
+
+/// Adds as many bytes of `stripe` as both have.
+fn add(sum: &mut [u8], stripe: &[u8]) {
+    sum.iter_mut().zip(stripe).for_each(|(byte, added)| *byte ^= added);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::{logarithm, power};
+    use super::*;
+
+    #[test]
+    fn a_sum_is_that_of_the_products_and_the_next_begins_at_zero() {
+        let stripe: Vec<u8> = (0..=255).collect();
+        let mut sum = Sum::new();
+        let mut taken = [7; STRIPE_BYTES];
+        sum.take(&mut taken);
+        assert_eq!(taken, [0; STRIPE_BYTES], "a sum of nothing");
+        for factor in 1..=255_u8 {
+            sum.add(factor, &stripe);
+            sum.add(1, &stripe[..100]);
+            sum.take(&mut taken);
+            let product = |byte: u8| if byte == 0 { 0 } else { power(logarithm(factor) + logarithm(byte)) };
+            let expected = |byte: u8| product(byte) ^ if byte < 100 { byte } else { 0 };
+            assert!(stripe.iter().all(|&byte| taken[usize::from(byte)] == expected(byte)), "{factor}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! When a cast sends parity: several have lost frames of a block, and different ones. Then as many parity frames as
+//! anybody lacks make all of them whole.
+//!
+//! What is lost of a block waits until all of it has been sent and everybody has had time to tell; a frame that most have
+//! lost goes again at once, as does whatever parity cannot be made of.
+
+use super::Cast;
+use super::blocks::Block;
+use super::listener::Listener;
+use super::remote::Remote;
+use crate::arq::evidence::Evidence;
+use crate::arq::stamp::Stamps;
+use crate::feed::Feed;
+use crate::stream::boundaries::Boundaries;
+use crate::stream::outgoing::{Departure, Outgoing};
+use crate::time::Instant;
+use crate::wire::{Ack, Parity};
+
+/// A frame that so many have lost, and more than have got it, was lost before the ways to them parted.
+const MANY: usize = 3;
+
+impl Cast {
+    /// Notes what the listener at `at` has lost, of which parity may bring some back; what it cannot.
+    pub(super) fn gather(
+        &mut self,
+        at: usize,
+        found: &[u64],
+        evidence: Evidence,
+        feed: &Feed,
+        boundaries: &Boundaries,
+    ) -> Vec<u64> {
+        let rank = self.listeners[at].remote().rank();
+        self.blocks.forget_rank(rank);
+        if self.listeners.len() < 2 || !self.shares_repairs() {
+            return found.to_vec();
+        }
+        let (mut repeated, mut judged) = (Vec::new(), None);
+        for &sequence in found {
+            let Some(frames) = self.blocks.frames_of(sequence) else { return found.to_vec() };
+            let known = judged.as_ref().filter(|(of, _)| *of == frames).map(|&(_, fits)| fits);
+            let fits = known.unwrap_or_else(|| feed.is_full_block(&frames) && boundaries.has_none(frames.clone()));
+            judged = Some((frames, fits));
+            if fits && !self.is_lost_by_most(sequence) {
+                self.blocks.lose(rank, sequence, |stamp| !evidence.overtook(stamp));
+            } else {
+                repeated.push(sequence);
+            }
+        }
+        let round_trips = self.remotes().filter_map(|remote| remote.rtt().smoothed());
+        let settled_after = self.hold + round_trips.max().unwrap_or_default();
+        self.blocks.noted(settled_after);
+        repeated
+    }
+
+    /// Whether many have said that frame `sequence` has not come, and more than have got it.
+    fn is_lost_by_most(&self, sequence: u64) -> bool {
+        let told = self.remotes().filter(|remote| remote.has_told_of(sequence));
+        let (lost, got): (Vec<&Remote>, Vec<&Remote>) = told.partition(|remote| remote.lacks(sequence));
+        lost.len() >= MANY.min(self.listeners.len()) && lost.len() > got.len()
+    }
+
+    /// An acknowledgement that proves nothing lost may still say what has arrived.
+    pub(super) fn settle_blocks(&mut self, at: usize, ack: &Ack<'_>) {
+        self.blocks.settle(self.listeners[at].remote().rank(), ack);
+    }
+
+    /// When a block of which frames are lacking has its turn, while `bound` is one past the last frame that may be sent.
+    fn turn_of(&self, now: Instant, block: &Block, bound: u64) -> Option<Instant> {
+        if block.is_going() || self.retired {
+            return Some(Instant::START);
+        }
+        if self.next < block.frames.end {
+            // Its end cannot come, perhaps just because of what is lacking.
+            return (self.next >= bound).then_some(Instant::START);
+        }
+        let last = block.last_sent().unwrap_or(self.cast_at.get(block.frames.end - 1));
+        Some(now + self.blocks.settled_after().saturating_sub(last.age(now)))
+    }
+
+    /// When the first block has its turn.
+    pub(super) fn parity_at(&self, now: Instant, bound: u64) -> Option<Instant> {
+        let lacking = self.blocks.iter().filter(|block| block.deficit() > 0);
+        lacking.filter_map(|block| self.turn_of(now, block, bound)).min()
+    }
+
+    /// Decides how those blocks are mended whose turn has come: by parity, or by what was lost.
+    pub(super) fn judge_blocks(&mut self, now: Instant, bound: u64, feed: &Feed) {
+        let is_due = |block: &&Block| {
+            block.deficit() > 0 && !block.is_going() && self.turn_of(now, block, bound).is_some_and(|turn| turn <= now)
+        };
+        let due: Vec<u64> = self.blocks.iter().filter(is_due).map(|block| block.frames.start).collect();
+        let parity = self.shares_repairs();
+        let mut repeated = Vec::new();
+        for block in self.blocks.iter_mut().filter(|block| due.contains(&block.frames.start)) {
+            let sent = self.next >= block.frames.end;
+            if parity && sent && block.is_worth_parity() && block.has_parity_left() && feed.is_full_block(&block.frames)
+            {
+                block.go();
+                continue;
+            }
+            let first = block.frames.start;
+            let lacking: Vec<_> = block.lacking().copied().collect();
+            for losses in lacking {
+                repeated.extend(losses.lacking().map(|place| (losses.rank, first + u64::from(place))));
+                block.forget(losses.rank);
+            }
+        }
+        for (rank, sequence) in repeated {
+            let is_loser = |listener: &Listener| listener.remote().rank() == rank;
+            if let Some(at) = self.listeners.iter().position(is_loser) {
+                self.lose(now, at, sequence);
+            }
+        }
+    }
+
+    /// The next parity frame.
+    pub(super) fn send_parity(&mut self, now: Instant, stamps: &mut Stamps, feed: &Feed) -> Option<Departure> {
+        let block = self.blocks.iter_mut().find(|block| block.is_going())?;
+        let stamp = stamps.draw(now);
+        let (index, urgent) = block.send(stamp);
+        let parity = Parity::new(block.frames.start, block.frames.end - block.frames.start, index);
+        self.allowance = self.allowance.saturating_sub(100);
+        self.pace.on_sent(now, false);
+        self.arm(now, feed);
+        Some(Departure { outgoing: Outgoing::Parity { parity, urgent }, to: self.group, stamp })
+    }
+}

@@ -1,0 +1,86 @@
+//! Which parity frame of which block a frame carries: in the header, so that its payload is as long as a frame of data.
+
+use super::{Fields, Flags, Header};
+use std::ops::Range;
+
+/// From this bit of the flags on stands the binary logarithm of a block's length.
+const LENGTH_BIT: u32 = 5;
+
+/// A parity frame's block and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parity {
+    /// Length of the block: a power of two.
+    block_frames: u64,
+    /// The first frame of the block plus the number of the parity frame.
+    sequence: u64,
+}
+
+impl Parity {
+    /// Parity frame `index` of the block of `block_frames`, 2 to 128 and a power of two, that begins at frame `first`.
+    ///
+    /// # Panics
+    /// If there is no such block or parity frame.
+    pub fn new(first: u64, block_frames: u64, index: u8) -> Parity {
+        let is_length = block_frames.is_power_of_two() && (2..=128).contains(&block_frames);
+        assert!(is_length && first.is_multiple_of(block_frames) && u64::from(index) < block_frames);
+        Parity { block_frames, sequence: first + u64::from(index) }
+    }
+
+    /// What a header says; `None` if its block has no length.
+    pub fn of(header: &Header) -> Option<Parity> {
+        let logarithm = header.flags.0 >> LENGTH_BIT;
+        (logarithm > 0).then_some(Parity { block_frames: 1 << logarithm, sequence: header.sequence })
+    }
+
+    /// The frames of the block.
+    pub fn frames(&self) -> Range<u64> {
+        let first = self.sequence & !(self.block_frames - 1);
+        first..first + self.block_frames
+    }
+
+    /// Which parity frame of the block it is, from 0.
+    pub fn index(&self) -> u8 {
+        (self.sequence & (self.block_frames - 1)) as u8
+    }
+
+    /// The sequence number that says so in a header.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The flags that say so, beside others.
+    pub fn flags(&self) -> Flags {
+        Flags((self.block_frames.trailing_zeros() as u8) << LENGTH_BIT)
+    }
+
+    /// What it says, in words.
+    pub fn fields(&self) -> Fields {
+        let Range { start, end } = self.frames();
+        Fields::default().number("from", start).number("to", end).number("parity", self.index())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{EtherType, Identity, Kind, MacAddr, Rank, StreamId};
+
+    #[test]
+    fn block_and_number_are_read_as_they_are_written() {
+        let identity = Identity {
+            session: 1,
+            stream: StreamId(1),
+            rank: Rank(0),
+            mac: MacAddr::ZERO,
+            ether_type: EtherType::DEFAULT,
+        };
+        let header = |flags, sequence| Header { flags, sequence, ..identity.header(Kind::PARITY) };
+        for (first, block_frames, index) in [(0, 2, 1), (256, 64, 63), (1 << 40, 128, 127), (384, 128, 0)] {
+            let parity = Parity::new(first, block_frames, index);
+            let flags = parity.flags().with(Flags::ACK_NOW);
+            assert_eq!(Parity::of(&header(flags, parity.sequence())), Some(parity));
+            assert_eq!((parity.frames(), parity.index()), (first..first + block_frames, index));
+        }
+        assert_eq!(Parity::of(&header(Flags::ACK_NOW, 7)), None);
+    }
+}
