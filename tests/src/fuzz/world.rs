@@ -2,7 +2,7 @@
 
 use super::script::Script;
 use crate::sealing::make_checksum_fit;
-use ethbcast_transport::wire::{EtherType, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, parse};
+use ethbcast_transport::wire::{EtherType, Identity, Kind, Rank, StreamId, parse};
 use ethbcast_transport::{Instant, MacAddr, Machine};
 use std::collections::VecDeque;
 use std::time::Duration;

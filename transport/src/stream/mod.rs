@@ -17,6 +17,7 @@ mod parity;
 mod part;
 mod readers;
 mod rerouting;
+mod run;
 mod stats;
 mod terms;
 mod transmissions;
@@ -24,6 +25,7 @@ mod upstream;
 
 pub use memory::Memory;
 pub use orphan::Orphan;
+pub use run::Run;
 pub use stats::StreamStats;
 pub use terms::{Ending, Flight, Outlet};
 
@@ -186,12 +188,7 @@ impl Stream {
     /// # Panics
     /// If there was none.
     pub fn consume(&mut self, now: Instant) -> Ending {
-        let reader = self.local.expect("there is a local reader");
-        let position = self.feed.position(reader);
-        let ending = self.ending(position);
-        self.feed.advance(reader, position + 1);
-        self.on_progress(now);
-        ending
+        self.consume_run(now, 1)
     }
 
     /// A reader has moved, or this stream's turn may have come nearer: the parent may have to be told of room.
