@@ -12,7 +12,7 @@ local protocol = Proto("ethbcast", "ethbcast, one-to-many transport for Ethernet
 local MAGIC, VERSION, HEADER_BYTES, NONE = 0x4542, 6, 32, 65535
 local FLAGS = { { 1, "LAST" }, { 2, "ACK_NOW" }, { 4, "RESENT" }, { 8, "FLUSH" }, { 16, "REPORT" } }
 local KINDS = {
-    [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [16] = "ANNOUNCE", [17] = "JOIN", [18] = "REFUSE", [19] = "VIEW",
+    [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [4] = "PARITY", [16] = "ANNOUNCE", [17] = "JOIN", [18] = "REFUSE", [19] = "VIEW",
     [20] = "READY", [21] = "STATUS", [22] = "DONE", [23] = "VERDICT", [24] = "ABORT", [25] = "ORPHAN", [26] = "PROBE",
     [27] = "ECHO", [28] = "REPORT", [29] = "LEAVE", [30] = "FETCH", [31] = "PIECE", [32] = "PUSH", [33] = "PULL",
     [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK", [40] = "CALL", [41] = "ALIVE", [42] = "BYE", [48] = "NEEDS",
@@ -68,7 +68,7 @@ local NUMBERS = {
     "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "below", "blamed",
     "bytes", "came_bytes", "child", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
     "free_bytes", "from", "held_us", "joined", "last_ns", "late_ns", "limit", "megabits", "members", "message", "message_bytes",
-    "moved", "mtu", "number", "of_stream", "offset", "over", "part", "parts", "payload", "preset", "pushed_bytes",
+    "moved", "mtu", "number", "of_stream", "offset", "over", "parity", "part", "parts", "payload", "preset", "pushed_bytes",
     "ranks", "rate", "repeats", "room_bytes", "room_messages", "seconds_ago",
     "segment", "selective", "set_bytes", "size", "spread_ms", "stretch", "tag",
     "to", "told", "unfit", "waits_for", "worked_ns",
@@ -444,6 +444,17 @@ function bodies.ACK(from, frame)
     ack(from, frame.sequence)
 end
 bodies.RECEIPT = bodies.ACK
+
+-- Block and number stand in the header: the binary logarithm of the block's length above the flags.
+function bodies.PARITY(from, frame)
+    local frames = 2 ^ math.floor(frame.flags / 32)
+    fail(frames > 1)
+    local index = frame.sequence % UInt64(frames)
+    local first = frame.sequence - index
+    from:say("from", nil, first)
+    from:say("to", nil, first + UInt64(frames))
+    from:say("parity", nil, index)
+end
 
 function bodies.HEARTBEAT(from)
     if from.left >= 2 then

@@ -16,6 +16,7 @@ impl Stream {
         urgent: bool,
         stamp: Stamp,
     ) -> usize {
+        self.stats.data_resent += 1;
         self.stats.parity_sent += 1;
         let flags = if urgent { parity.flags().with(Flags::ACK_NOW) } else { parity.flags() };
         let (header, bytes) = (self.header(Kind::PARITY, flags, parity.sequence(), stamp), self.payload_bytes());

@@ -7,9 +7,9 @@ summed! {
     pub struct StreamStats {
         /// Data frames sent for the first time.
         pub data_sent: u64,
-        /// Data frames sent again.
+        /// Data frames sent again, and parity frames sent instead.
         pub data_resent: u64,
-        /// Parity frames sent.
+        /// Parity frames among them.
         pub parity_sent: u64,
         /// Acknowledgements sent.
         pub acks_sent: u64,

@@ -85,7 +85,7 @@ fn tshark_says_of_every_message_what_dump_says() {
     let file = directory.path().join("all.pcap");
     fs::write(&file, Capture::new(Format::default()).with(&every_message()).bytes()).expect("written");
     let kinds = assert_alike(&file);
-    assert_eq!(kinds.len(), 20, "all of sessions, streams and the census, and PROBE: {kinds:?}");
+    assert_eq!(kinds.len(), 21, "all of sessions, streams and the census, and PROBE: {kinds:?}");
 }
 
 #[test]

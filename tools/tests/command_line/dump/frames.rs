@@ -136,6 +136,7 @@ pub fn every_message() -> Vec<OnWire> {
             trailer
         }),
         frame(Kind::DATA, |header| (header.stream, header.sequence) = (StreamId(1), 1 << 40), b"bytes of a file"),
+        frame(Kind::PARITY, |header| (header.flags, header.sequence) = (Flags(7 << 5 | 2), (1 << 40) + 5), &[9; 100]),
         frame(Kind::HEARTBEAT, |header| header.sequence = 3, &[0, 2]),
         frame(Kind::HEARTBEAT, |header| header.stamp = u32::MAX, &[]),
         frame(Kind::ACK, |header| header.sequence = 10, &{
