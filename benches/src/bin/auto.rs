@@ -300,6 +300,17 @@ fn chart(arguments: &Arguments, contests: &[Contest]) -> Option<String> {
     Some(line_chart(&title, "bytes", "time of auto / time of the best plan", &series, true))
 }
 
+/// For each plan the cases in which it was the fastest.
+fn wins(contests: &[Contest]) -> String {
+    let won = |plan: &&str| {
+        let cases = contests.iter().filter(|contest| contest.best().is_some_and(|(best, _)| best == *plan));
+        let cases: Vec<String> =
+            cases.map(|contest| format!("{} at {}", contest.topology, size(contest.size_bytes))).collect();
+        (!cases.is_empty()).then(|| format!("{plan}: {}\n", cases.join(", ")))
+    };
+    PLANS.iter().filter_map(won).collect()
+}
+
 /// Writes and prints everything; a failure if `auto` took too long once, or a run failed.
 fn report(arguments: &Arguments, contests: &[Contest]) -> anyhow::Result<ExitCode> {
     let good = contests.iter().filter(|contest| contest.is_good()).count();
@@ -308,11 +319,13 @@ fn report(arguments: &Arguments, contests: &[Contest]) -> anyhow::Result<ExitCod
         "auto beside all plans that can be best, cables of {}, {}: medians of a broadcast and barrier, in ms.\n\
          Everything takes its turn, {} rounds (long messages: one) of so many broadcasts; the median of the rounds' \
          medians.\n\n{}\n\
+         The fastest, and where:\n{}\n\
          {good} of {} within {MOST_RATIO:.2} times the best plan, the worst {worst:.3}: {}\n",
         format_rate(arguments.rate),
         if arguments.calibrated { "calibrated by a probe beforehand" } else { "a short probe in every session" },
         arguments.rounds,
         table(contests).aligned(),
+        wins(contests),
         contests.len(),
         verdict(good == contests.len()),
     );

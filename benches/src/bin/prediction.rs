@@ -3,8 +3,8 @@
 //! `cargo run --release -p ethbcast-benches --bin prediction`, as root, after `cargo build --release -p ethbcast`:
 //! writes `docs/results/prediction.txt`, `.csv` and `.svg`; with `--unshaped --sizes 64K,1M,16M,64M,512M` it writes
 //! `docs/results/prediction-unshaped.*`, where processors are what limits. Hosts on one switch; `ethbcast probe`
-//! measures what the network costs, and model, simulator and session are all given that, so that they speak of the same
-//! segments. Short messages are measured more often: between two of their hosts a machine may do something else.
+//! measures what the network costs, beside it stands what the cables' token buckets let pass at once (`burst_ns`), and
+//! model, simulator and session are all given that, so that they speak of the same segments. Short messages are measured more often: between two of their hosts a machine may do something else.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -77,7 +77,13 @@ fn main() -> anyhow::Result<ExitCode> {
     let file = directory.path().join("calibration.toml");
     let site = Site { bed: &bed, program: &program, calibration: None, interrupt: &interrupt };
     eprintln!("probing");
-    let calibration = perf::calibrate(&site, &bed.hosts()[1..], &file)?;
+    let mut calibration = perf::calibrate(&site, &bed.hosts()[1..], &file)?;
+    if !arguments.unshaped {
+        // What a token bucket lets pass at once no probe tells; the lab says it.
+        let burst_ns = bed.burst_bytes(arguments.rate) * 8_000_000_000 / arguments.rate;
+        calibration = calibration.with_burst_ns(burst_ns)?;
+        std::fs::write(&file, calibration.to_toml())?;
+    }
     let site = Site { calibration: Some(&file), ..site };
 
     let mut rows = Vec::new();

@@ -12,6 +12,7 @@ mod messages;
 mod mismatches;
 mod nodes;
 mod presence;
+mod presets;
 mod price;
 mod seeded;
 mod ways;

@@ -52,8 +52,8 @@ pub struct SendArgs {
     /// rest when a receiver has answered).
     #[arg(long, value_name = "PRESET", value_parser = presets(), default_value_t, hide_possible_values = true)]
     pub preset: Preset,
-    /// With --preset push-pull: push so many bytes of a message, in whole frames, before a receiver has answered; one
-    /// frame without it, for the paper's 860.
+    /// With --preset push-pull: push so many bytes before a receiver has answered, in as few frames as carry them; 860
+    /// without it, as in the paper.
     #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
     pub push_bytes: Option<u64>,
     /// Run a plan that `ethbcast plan --out` saved. With --topology it is judged first, and refused if several hosts

@@ -40,6 +40,8 @@ const BLOCKS_IN_A_FEED: u64 = 16;
 /// The fewest slots of a feed: a relay has room for a segment that goes and for one that comes, with a frame to spare
 /// for each.
 const LEAST_FEED_FRAMES: u64 = 4;
+/// BTP₁ + BTP₂ of a broadcast (EQA §4.1).
+const PUSH_BYTES: u64 = 860;
 
 /// The engine's numbers. [`Tuning::default`] is what the tool runs on; [`Tuning::paper`] and [`Tuning::push_pull`] are
 /// the EQA paper's protocols.
@@ -72,11 +74,13 @@ impl Tuning {
     }
 
     /// The EQA paper's Push-Pull Broadcast (§3.3): as Simple Broadcast, but of each message the first frame is pushed,
-    /// which one receiver answers; the rest follows as all grant credit. In a usual frame are the 860 bytes of the
-    /// paper's BTP₁ and BTP₂ (§4.1), and what fits beside them.
+    /// which one receiver answers; the rest follows as all grant credit. What is pushed is BTP₁ + BTP₂ = 860 bytes
+    /// (§4.1).
     pub fn push_pull() -> Self {
         let designated = DesignatedTuning { every_frames: 4, ..DesignatedTuning::default() };
-        Tuning { designated, ..Tuning::paper() }.with_push_frames(Some(1))
+        let mut tuning = Tuning { designated, ..Tuning::paper() }.with_push_frames(Some(1));
+        tuning.cast.push_bytes = Some(PUSH_BYTES);
+        tuning
     }
 
     /// The same with so many slots in a feed.
@@ -90,6 +94,17 @@ impl Tuning {
     #[must_use]
     pub fn with_push_frames(mut self, frames: Option<u64>) -> Tuning {
         self.cast.push_frames = frames;
+        self
+    }
+
+    /// The same with so many bytes of a message pushed, if any are, where frames carry up to `payload_bytes`, of which
+    /// the first has `head_bytes` before those of the message.
+    #[must_use]
+    pub fn with_push_bytes(mut self, bytes: u64, payload_bytes: usize, head_bytes: usize) -> Tuning {
+        if self.cast.push_frames.is_some() {
+            let frames = bytes.saturating_add(head_bytes as u64).div_ceil(payload_bytes.max(1) as u64);
+            (self.cast.push_frames, self.cast.push_bytes) = (Some(frames.max(1)), Some(bytes));
+        }
         self
     }
 

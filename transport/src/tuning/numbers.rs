@@ -80,6 +80,9 @@ with_defaults! {
         /// Frames of a message that are pushed at once, before the designated receiver has answered and the rest
         /// follows (EQA §3.3); `None` for Simple Broadcast.
         pub push_frames: Option<u64> = None,
+        /// How many bytes of the message are in those frames, if whoever cuts it into frames is to cut it there: the
+        /// paper's BTP1 + BTP2. `None` if they are as full as all others.
+        pub push_bytes: Option<u64> = None,
         /// Repairs a cast may send for each hundred new frames while it has new ones: a quarter of the rate.
         pub repair_percent: u64 = 25,
         /// How long a cast waits for others to report a loss before it repairs it by unicast: longer than their

@@ -10,7 +10,8 @@
 //!   In a round of blocks a host sends and receives, s + r. If all hosts share one machine, nothing takes less than the
 //!   work of all of them on its cores. That the first segment's hosts work is in L and g, which were measured on them.
 //! - Token buckets let C nanoseconds' worth pass at once after a pause, and L(m) + g(m) has been measured so: g(m) of
-//!   it is in the first segment, by the rest, C − g(m), ports hold up what follows less; processors do as they do.
+//!   it is in the first segment, by the rest, C − g(m), ports hold up what follows less, and the sends before it at each
+//!   host on the way; processors do as they do.
 //! - Blocks: each round costs L + flows·g of what it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message longer
 //!   than the engine keeps goes in several such passes, the next beginning when the ports are free: its rounds without
 //!   L.
@@ -68,7 +69,13 @@ impl Pricing<'_> {
     fn tree(&self) -> f64 {
         let first_bytes = self.segment.min(self.size);
         let (gap, latency) = (self.calibration.gap_ns(first_bytes), self.calibration.latency_ns(first_bytes));
-        let arrival = |hops: usize, sends: f64| hops as f64 * latency + sends * gap;
+        // What a host sends before, beside the one on the way, waits only for what its bucket does not let pass.
+        let waiting = |hops: usize, sends: f64| {
+            let before = (sends - hops as f64).max(0.0) * gap;
+            (before - hops as f64 * self.at_once(gap)).max(0.0)
+        };
+        let arrival =
+            |hops: usize, sends: f64| hops as f64 * latency + sends.min(hops as f64) * gap + waiting(hops, sends);
         let (first, busiest) = match &self.shape.slow {
             None => {
                 let arrivals = self.shape.paths.iter().map(|&(hops, sends)| arrival(hops, sends as f64));
@@ -80,10 +87,14 @@ impl Pricing<'_> {
             }
         };
         let further = self.further(first_bytes);
-        let at_once = (self.calibration.burst_ns() as f64 - gap).max(0.0);
-        let following = (further * busiest * gap - at_once).max(further * self.relaying(first_bytes));
+        let following = (further * busiest * gap - self.at_once(gap)).max(further * self.relaying(first_bytes));
         let pipelined = first + following.max(0.0);
         if self.shared() > 0.0 { pipelined.max(self.shared() + latency) } else { pipelined }
+    }
+
+    /// What a token bucket lets pass at once beside a first segment of this gap, in nanoseconds of its rate.
+    fn at_once(&self, gap: f64) -> f64 {
+        (self.calibration.burst_ns() as f64 - gap).max(0.0)
     }
 
     /// What a segment takes the processor of the busiest host.
@@ -135,7 +146,8 @@ impl Pricing<'_> {
 
     fn cast(&self, frames: f64) -> f64 {
         let bytes = self.segment.min(self.size);
-        let at_link_rate = (1.0 + self.further(bytes)) * self.calibration.gap_ns(bytes) * self.slowest();
+        let gap = self.calibration.gap_ns(bytes) * self.slowest();
+        let at_link_rate = gap + (self.further(bytes) * gap - self.at_once(gap)).max(0.0);
         let policed = self.calibration.cast_max_frames_per_second().map_or(0.0, |rate| frames * 1e9 / rate as f64);
         let missed_by_some = 1.0 - self.received().powi(self.shape.ranks as i32 - 1);
         let repeated = 1.0 + self.repaired(frames, missed_by_some);

@@ -84,6 +84,10 @@ fn a_token_bucket_lets_what_follows_the_first_segment_pass_sooner() {
     assert_eq!(microseconds(&chain, 1000, 100, &bucket(4000)), 18.0 + 9.0 - 3.0);
     assert_eq!(microseconds(&chain, 1000, 100, &bucket(500)), 18.0 + 9.0, "the first segment takes more");
     assert_eq!(microseconds(&chain, 1000, 100, &bucket(50_000)), 18.0, "no less than the way there");
+    // A root sends the first two of seven copies at once; a cast of ten segments the first four.
+    let to_eight = |via| shape(via, &one_switch(8));
+    assert_eq!(microseconds(&to_eight(Via::Flat), 1000, 1000, &bucket(20_000)), 5.0 + 70.0 - 10.0);
+    assert_eq!(microseconds(&to_eight(Via::Cast), 1000, 100, &bucket(4000)), 5.0 + 10.0 - 3.0);
     let processing = Processing { send_frame_ns: 100, receive_frame_ns: 300, ..Processing::default() };
     let busy = bucket(50_000).with_processing(processing).expect("the same");
     assert_eq!(microseconds(&chain, 1000, 100, &busy), 18.0 + 9.0 * 0.4);

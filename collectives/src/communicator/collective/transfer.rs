@@ -49,7 +49,7 @@ impl Writing {
                 return false;
             }
             let room = if self.begun { payload_bytes } else { payload_bytes - Signature::BYTES };
-            let room = room.min(self.frame_bytes);
+            let room = room.min(self.frame_bytes).min(group.streams().unpushed(self.name, self.written));
             let part = &data[self.written..][..room.min(data.len() - self.written)];
             let ends = self.written + part.len() == data.len();
             // Nobody waits to hear that it has been read: a later message or the barrier will tell.

@@ -5,6 +5,7 @@ use super::plans::{Plans, TreePlace};
 use super::way::{StreamName, Way};
 use crate::communicator::network::Network;
 use crate::communicator::node::Nodes;
+use crate::communicator::signature::Signature;
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::stream::{Outlet, Stream};
 use ethbcast_transport::wire::{Identity, Peer, Rank, StreamId};
@@ -44,6 +45,10 @@ impl Neighbours {
         tuning: Tuning,
     ) -> Neighbours {
         let (removed, size) = (vec![false; peers.len()], peers.len() as u16);
+        let tuning = match tuning.cast.push_bytes {
+            Some(bytes) => tuning.with_push_bytes(bytes, payload_bytes, Signature::BYTES),
+            None => tuning,
+        };
         // There must be room for a segment that goes and for one that comes.
         let segment_frames = tuning.feed_frames_for(payload_bytes) / 4;
         let nodes = Nodes::new(peers.iter().map(|peer| peer.mac));
@@ -76,6 +81,12 @@ impl Neighbours {
     /// The longest payload of one frame, in bytes.
     pub(super) fn payload_bytes(&self) -> usize {
         self.payload_bytes
+    }
+
+    /// How many bytes of a message are pushed, where not all are.
+    pub(super) fn push_bytes(&self, name: StreamName) -> Option<usize> {
+        let pushed = self.tuning.cast.push_bytes.filter(|_| name.way == Way::Cast)?;
+        Some(usize::try_from(pushed).unwrap_or(usize::MAX))
     }
 
     /// A rank is served no more.

@@ -42,6 +42,13 @@ impl Streams {
         self.neighbours.payload_bytes()
     }
 
+    /// How many bytes of a message of which so many are written the next frame may have, if it is one of those that
+    /// are pushed.
+    pub(in crate::communicator) fn unpushed(&self, name: StreamName, written: usize) -> usize {
+        let pushed = self.neighbours.push_bytes(name);
+        pushed.and_then(|pushed| pushed.checked_sub(written)).filter(|&left| left > 0).unwrap_or(usize::MAX)
+    }
+
     /// The trees of the group, and which of them to take.
     pub(in crate::communicator) fn plans(&mut self) -> &mut Plans {
         self.neighbours.plans()

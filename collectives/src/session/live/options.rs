@@ -64,7 +64,8 @@ with_defaults! {
         pub probe: bool = true,
         /// The protocol of a cast.
         pub preset: Preset = Preset::Default,
-        /// With [`Preset::PushPull`]: so many bytes of a message are pushed, in whole frames; without it one frame.
+        /// With [`Preset::PushPull`]: so many bytes of a message are pushed, in as few frames as carry them (all others
+        /// are as long as these); without it 860, as in the paper.
         pub push_bytes: Option<u64> = None,
         /// The engine's numbers, in place of the preset's; the size of the buffer is decided by the interface's MTU.
         pub tuning: Option<Tuning> = None,
@@ -146,8 +147,8 @@ impl Options {
     ) -> Result<RootConfig, Error> {
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());
         let mut tuning = Tuning { feed: port.feed.clone(), ..numbers };
-        if let Some(bytes) = self.push_bytes.filter(|_| tuning.cast.push_frames.is_some()) {
-            tuning = tuning.with_push_frames(Some(bytes.div_ceil(u64::from(station.payload_bytes())).max(1)));
+        if let Some(bytes) = self.push_bytes.or(tuning.cast.push_bytes) {
+            tuning = tuning.with_push_bytes(bytes, station.payload_bytes().into(), 0);
         }
         tuning.check()?;
         let config = RootConfig {
@@ -235,15 +236,20 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_pushed_in_whole_frames() {
+    fn bytes_are_pushed_in_as_few_frames_as_carry_them() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let pushed = |preset, push_bytes| {
             let options = Options { preset, push_bytes, ..Options::new().receivers(1) };
             let config = options.root_config(&station, 1, (Form::Plain, false), &Tuning::default());
-            config.expect("a preset's numbers are right").tuning.cast.push_frames
+            let cast = config.expect("a preset's numbers are right").tuning.cast;
+            cast.push_frames.zip(cast.push_bytes)
         };
-        let frames = [None, Some(0), Some(860), Some(1468), Some(1469)].map(|bytes| pushed(Preset::PushPull, bytes));
-        assert_eq!(frames, [Some(1), Some(1), Some(1), Some(1), Some(2)]);
+        let pulled = [None, Some(0), Some(1468), Some(1469)].map(|bytes| pushed(Preset::PushPull, bytes));
+        assert_eq!(
+            pulled,
+            [Some((1, 860)), Some((1, 0)), Some((1, 1468)), Some((2, 1469))],
+            "the paper's, unless told"
+        );
         assert_eq!(pushed(Preset::Paper, Some(860)), None, "nothing is pushed");
     }
 

@@ -37,6 +37,8 @@ pub(super) fn first_view(
     let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
     let selective = config.selects && config.size.is_some() && joined.iter().any(|applicant| applicant.holds);
     let (payload_bytes, segment_frames) = segments(config, &choice, hosts.len());
+    let push_frames = push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()));
+    let payload_bytes = push_frames.map_or(payload_bytes, |frames| pushed_payload(config, frames));
     // Where only what somebody lacks is sent, the root waits for an answer to ledgers that need not fill a segment.
     let segment_frames = if selective { 1 } else { segment_frames };
     let view = View {
@@ -44,7 +46,7 @@ pub(super) fn first_view(
         via: choice.plan.via(),
         segment_frames,
         policy,
-        push_frames: push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()) as u8),
+        push_frames: push_frames.map(|frames| frames as u8),
         payload_bytes,
         size: config.stream_size(),
         content: config.content,
@@ -67,6 +69,14 @@ fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
     let is_part = config.size.is_none_or(|size| choice.segment_bytes < size);
     let payload = choice.segment_bytes.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, u64::from(full)) as u16;
     (if is_part && frames <= most { payload } else { full }, frames.clamp(1, most) as u32)
+}
+
+/// The payload of a frame where of each message so many frames are pushed: they carry the bytes that are to be pushed,
+/// and all others as many, so that every member knows from the size which frame is the last.
+fn pushed_payload(config: &RootConfig, frames: u64) -> u16 {
+    let full = u64::from(config.station.payload_bytes());
+    let pushed = config.tuning.cast.push_bytes.unwrap_or(u64::MAX);
+    pushed.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, full) as u16
 }
 
 /// A member's parent in the view and its place among its siblings: in a cast those of the ack tree, else the plan's.
