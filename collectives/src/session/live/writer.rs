@@ -23,6 +23,8 @@ pub(super) enum Order {
     Complete(HeldOffer),
     /// The next span, or the next bytes of what somebody lacks.
     Write(Vec<u8>),
+    /// The next whole chunks of a span that is still coming.
+    Early(Vec<u8>),
     /// What was wanted again, from there on.
     Supply(u64, Vec<u8>),
     /// Why that cannot be had.
@@ -259,6 +261,10 @@ impl<S: Storage> Writer<S> {
             Order::End(trailer) => {
                 if trailer != self.decoder.trailer() {
                     log::warn!("the end of the stream says something else than has come: the sender is asked");
+            Order::Early(bytes) => match self.decoder.take_early(&bytes) {
+                [] => {}
+                right => self.storage.write(right)?,
+            },
                 }
                 let content = self.decoder.content();
                 self.sync(|storage| storage.settle(content))?;
