@@ -3,7 +3,7 @@
 
 use super::Error;
 use super::read_again::{Positions, ReadAgain, ReadAt};
-use super::read_ahead::Progress;
+use super::reader::Progress;
 use crate::session::Trailer;
 use crate::session::application::{Again, Next};
 use crate::session::ledger::{ChunkSet, Cut, Due, Form, SectionPart, Sections, Selector, SpanBuffer};
