@@ -19,7 +19,7 @@ use crate::signals::Interrupt;
 use crate::udpcast::say_ignored;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
-use ethbcast_collectives::session::{Error, Route, SendReport};
+use ethbcast_collectives::session::{ContentKind, Error, Route, SendReport};
 use ethbcast_content::source::Opened;
 use report::Report;
 use settings::Settings;
@@ -67,7 +67,9 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         last.check_source(options.size)?;
     }
     let (reader, source) = content.read_ahead(options.size, session.waker());
-    let source = source.naming(args.resume.cut(tree.is_some()));
+    // Where nothing is at a multiple of a chunk's length.
+    let is_gathered = tree.is_some() || matches!(options.content, ContentKind::Sparse(_));
+    let source = source.naming(args.resume.cut(is_gathered)).only_asking(args.dry_run);
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     start_rule::watch(args.start_rule, bar, &options).code(Code::System)?;
