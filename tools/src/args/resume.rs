@@ -1,6 +1,7 @@
 //! Sending to receivers that have something already.
 
 use clap::{Args, ValueEnum};
+use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::ledger::Cut;
 use std::path::PathBuf;
 
@@ -36,8 +37,9 @@ pub enum Delta {
 }
 
 impl ResumeArgs {
-    /// How what is sent is cut; `is_gathered` if it is put together of parts of any length.
-    pub fn cut(&self, is_gathered: bool) -> Cut {
+    /// How such a content is cut: of one that is put together of parts nothing is at a multiple of a chunk's length.
+    pub fn cut(&self, content: ContentKind) -> Cut {
+        let is_gathered = matches!(content, ContentKind::Tree | ContentKind::Sparse(_));
         self.delta.unwrap_or(if is_gathered { Delta::Cdc } else { Delta::Fixed }).into()
     }
 }

@@ -257,6 +257,7 @@ impl Session {
             rerouted: root.rerouted(),
             trailer: sending.content(),
             sent_bytes: root.sent_bytes(),
+            lacking: root.lacking(),
             took: root.took(),
             total: self.clock.now().since(began),
             stream: root.stream_stats(),

@@ -5,7 +5,7 @@ use super::read_again::{Positions, ReadAgain, ReadAt};
 use super::reader::{Progress, Reader};
 use super::select_ahead::{Manner, SealedSpans, SelectAhead};
 use crate::session::application::{Again, Next, Source};
-use crate::session::ledger::{ChunkSet, Cut, Encoder, Form, Recent, SpanBuffer};
+use crate::session::ledger::{ChunkSet, Cut, Form, Recent, SpanBuffer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use std::io::{self, Read};
@@ -33,6 +33,7 @@ pub struct ReadAhead {
     /// The same bytes at any position, how they are named, and what is selected of them.
     positions: Option<Positions>,
     cut: Cut,
+    only_asks: bool,
     selecting: Option<SelectAhead>,
     /// Why nothing can be selected.
     unselected: Option<Error>,
@@ -58,6 +59,7 @@ pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<
         size,
         positions: None,
         cut: Cut::None,
+        only_asks: false,
         selecting: None,
         unselected: None,
         waker: Arc::clone(&waker),
@@ -84,6 +86,16 @@ impl ReadAhead {
     /// elsewhere.
     pub fn naming(self, cut: Cut) -> ReadAhead {
         ReadAhead { cut, ..self }
+    }
+
+    /// Where receivers have some of the content, they are only asked what they lack, and nothing is sent.
+    pub fn only_asking(self, only_asks: bool) -> ReadAhead {
+        ReadAhead { only_asks, ..self }
+    }
+
+    /// Whether receivers had some of the content, and were asked what they lack of all of it.
+    pub fn has_asked(&self) -> bool {
+        self.selecting.as_ref().is_some_and(SelectAhead::has_asked)
     }
 
     /// Why there were no more bytes, if that was not their end.
@@ -113,7 +125,8 @@ impl Source for ReadAhead {
         let ((_, progress), (used, _)) = (sync_channel(0), sync_channel(0));
         let used = std::mem::replace(&mut self.used, used);
         let spans = SealedSpans::new(std::mem::replace(&mut self.progress, progress), used);
-        match SelectAhead::begin(spans, positions.clone(), (&self.what, size), (self.cut, frame_bytes), &self.waker) {
+        let manner = Manner { cut: self.cut, frame_bytes, only_asks: self.only_asks };
+        match SelectAhead::begin(spans, positions.clone(), (&self.what, size), manner, &self.waker) {
             Ok(selecting) => self.selecting = Some(selecting),
             Err(error) => self.unselected = Some(Error::Resources(error)),
         }

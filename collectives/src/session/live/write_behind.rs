@@ -97,6 +97,11 @@ impl WriteBehind {
         self.cause.take()
     }
 
+    /// Whether the sender has only asked what is lacking here.
+    pub fn is_only_asked(&self) -> bool {
+        self.shared.is_only_asked()
+    }
+
     /// Gives an order; there must be room.
     fn order(&self, order: Order) {
         self.shared.order();
@@ -132,12 +137,12 @@ impl Sink for WriteBehind {
             if self.spans.is_whole() {
                 let span = self.spans.end();
                 self.order(Order::Write(span));
+                self.went_at = now;
             }
         }
     }
 
     fn holds(&self) -> bool {
-                self.went_at = now;
         self.holds
     }
 
