@@ -56,6 +56,16 @@ impl Map {
         self.data.bytes()
     }
 
+    /// How it stands in the stream.
+    pub fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
+
+    /// The map that stands at the beginning of these bytes, if all of it does.
+    pub fn read(bytes: &[u8]) -> Option<Map> {
+        IncomingMap::default().take(bytes).ok()?.1
+    }
+
     /// How long the stream is.
     pub fn stream_bytes(&self) -> u64 {
         self.encoded.len() as u64 + self.data.data_bytes()

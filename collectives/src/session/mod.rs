@@ -93,8 +93,8 @@ pub use message::{
 };
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    Damage, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route, TurnedAway,
-    Wanted,
+    Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route,
+    TurnedAway, Wanted,
 };
 pub(crate) use spell::Speller;
 pub use throttle::Rate;

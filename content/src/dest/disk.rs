@@ -40,7 +40,7 @@ pub(super) struct Disk {
     /// Somebody looks for what comes.
     is_held: bool,
     /// What is at DEST already and belongs there, for whoever looks for what comes.
-    left: Option<File>,
+    left: Option<Box<dyn ReadAt>>,
     /// Where the next bytes go.
     at: u64,
     /// How much DEST can ever hold.
@@ -56,6 +56,8 @@ pub(super) struct Disk {
 struct Sparse {
     incoming: IncomingMap,
     map: Option<Arc<Map>>,
+    /// That of what an earlier run left: if it is another, nothing stands where it belongs.
+    left: Option<Arc<Map>>,
     /// How much of the stream has come.
     came: u64,
     /// The stream again, for others that lack a part of it.
@@ -107,13 +109,13 @@ impl Disk {
 
     /// What is at DEST already and belongs there.
     pub(super) fn left(&mut self) -> Option<Box<dyn ReadAt>> {
-        self.left.take().map(|file| Box::new(file) as Box<dyn ReadAt>)
+        self.left.take()
     }
 
     /// Whether what an earlier run left is used, and this one leaves something: of a file whose size is known, and so
     /// large that it matters.
     fn resume(&self, offered: &Offered) -> Resume {
-        let is_file = matches!(offered.content, ContentKind::File(_));
+        let is_file = matches!(offered.content, ContentKind::File(_) | ContentKind::Sparse(_));
         match offered.size.filter(|&bytes| self.resumes && is_file && bytes >= LEAST_KEPT_BYTES) {
             Some(bytes) => Resume::From(Identity::of(offered, bytes)),
             None => Resume::Not,
@@ -145,11 +147,17 @@ impl Disk {
         let Some((path, replace)) = path else { return Ok(Target::Stdout(io::stdout())) };
         let medium = self.medium(&path, offered)?;
         self.written = medium.second_handle().ok();
-        if self.is_held
-            && self.sparse.is_none()
-            && medium.has_some_already().map_err(|error| trouble("read DEST", error))?
-        {
-            self.left = medium.second_handle().ok();
+        if self.is_held && medium.has_some_already().map_err(|error| trouble("read DEST", error))? {
+            let there = medium.second_handle().ok();
+            self.left = match &mut self.sparse {
+                None => there.map(|file| Box::new(file) as Box<dyn ReadAt>),
+                // The data stands at its own places, which only its map tells.
+                Some(sparse) => {
+                    sparse.left = Map::read(medium.prologue()).map(Arc::new);
+                    let left = there.zip(sparse.left.clone());
+                    left.map(|(file, map)| Box::new(SparseStream::new(map, file)) as Box<dyn ReadAt>)
+                }
+            };
         }
         self.limit = medium.limit();
         // A device has a mode of its own.
@@ -160,12 +168,13 @@ impl Disk {
         Ok(Target::Writing { part, path, replace })
     }
 
-    /// Puts bytes of the file behind what is there.
-    fn put(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+    /// Puts bytes of the file behind what is there, or takes them as they are if they `stand` there already.
+    fn put(&mut self, bytes: &[u8], stand: bool) -> Result<(), StorageError> {
         let target = self.target.as_mut().expect("data comes when the session has begun");
-        match self.handling.sparse {
-            true => target.write_sparsely(self.at, bytes)?,
-            false => target.write(bytes)?,
+        match (target, self.handling.sparse) {
+            (Target::Writing { part, .. }, _) if stand => part.keep(bytes.len() as u64).map_err(disk_trouble)?,
+            (target, true) => target.write_sparsely(self.at, bytes)?,
+            (target, false) => target.write(bytes)?,
         }
         self.at += bytes.len() as u64;
         Ok(())
@@ -189,10 +198,13 @@ impl Disk {
             sparse.again.get_or_init(|| SparseStream::new(Arc::clone(&map), file));
         }
         sparse.map = Some(Arc::clone(&map));
+        if let Some(Target::Writing { part, .. }) = &mut self.target {
+            part.keep_prologue(map.encoded());
+        }
         Ok(map)
     }
 
-    fn write_sparse(&mut self, mut bytes: &[u8]) -> Result<(), StorageError> {
+    fn write_sparse(&mut self, mut bytes: &[u8], stand: bool) -> Result<(), StorageError> {
         let sparse = self.sparse.as_mut().expect("it has holes");
         let map = match sparse.map.clone() {
             Some(map) => map,
@@ -205,6 +217,7 @@ impl Disk {
                 self.take_map(map)?
             }
         };
+        let stand = stand && self.sparse.as_ref().is_some_and(|sparse| sparse.left.as_ref() == Some(&map));
         while !bytes.is_empty() {
             let came = self.sparse.as_ref().map_or(0, |sparse| sparse.came);
             let Some(Part::Data(Extent { offset, bytes: most })) = map.at(came) else {
@@ -215,7 +228,7 @@ impl Disk {
             }
             let count = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
             let (now, later) = bytes.split_at(count);
-            self.put(now)?;
+            self.put(now, stand)?;
             self.sparse.as_mut().expect("it has holes").came += count as u64;
             bytes = later;
         }
@@ -285,18 +298,11 @@ impl Storage for Disk {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.check_image(bytes)?;
-        if self.sparse.is_some() { self.write_sparse(bytes) } else { self.put(bytes) }
+        if self.sparse.is_some() { self.write_sparse(bytes, false) } else { self.put(bytes, false) }
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        match &mut self.target {
-            Some(Target::Writing { part, .. }) if self.sparse.is_none() => {
-                part.keep(bytes.len() as u64).map_err(disk_trouble)?;
-                self.at += bytes.len() as u64;
-                Ok(())
-            }
-            _ => self.write(bytes),
-        }
+        if self.sparse.is_some() { self.write_sparse(bytes, true) } else { self.put(bytes, true) }
     }
 
     fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {
@@ -329,3 +335,6 @@ pub(super) fn too_small(device_bytes: u64, bytes: u64) -> StorageError {
 fn damaged(text: String) -> StorageError {
     StorageError::new(Outcome::Damaged, text)
 }
+
+#[cfg(test)]
+mod tests;

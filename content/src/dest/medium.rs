@@ -51,6 +51,11 @@ impl Medium {
         }
     }
 
+    /// What the run before kept of where its bytes belong.
+    pub(super) fn prologue(&self) -> &[u8] {
+        if let Medium::File(file) = self { file.prologue() } else { &[] }
+    }
+
     /// How many bytes it can ever hold, if that is known.
     pub(super) fn limit(&self) -> Option<u64> {
         if let Medium::Device(device) = self { Some(device.bytes()) } else { None }
@@ -90,6 +95,12 @@ impl WrittenFile for Medium {
         match self {
             Medium::File(file) => file.skip(bytes),
             Medium::Device(device) => device.skip(bytes),
+        }
+    }
+
+    fn keep_prologue(&mut self, bytes: &[u8]) {
+        if let Medium::File(file) = self {
+            file.keep_prologue(bytes);
         }
     }
 

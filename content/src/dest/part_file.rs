@@ -32,6 +32,10 @@ pub trait WrittenFile {
     /// The system's.
     fn skip(&mut self, bytes: u64) -> Result<()>;
 
+    /// Keeps beside the file where its bytes belong, for whoever takes up what is left of it; written with the next
+    /// sync.
+    fn keep_prologue(&mut self, _bytes: &[u8]) {}
+
     /// Another handle of the same open file, only to sync it from another thread.
     ///
     /// # Errors
@@ -135,6 +139,14 @@ impl<F: WrittenFile> PartFile<F> {
             self.unsynced_bytes = 0;
         }
         self.check_syncer()
+    }
+
+    /// Keeps beside the file where its bytes belong, and asks for that to be put on the disk.
+    pub fn keep_prologue(&mut self, bytes: &[u8]) {
+        self.file.keep_prologue(bytes);
+        if let Some(syncer) = &mut self.syncer {
+            syncer.tell();
+        }
     }
 
     /// Leaves a hole of so many bytes.

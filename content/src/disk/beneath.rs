@@ -6,11 +6,12 @@ use super::{Directory, DiskFile, Kind, or_here};
 use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
 use rustix::fs::{
-    self as linux, AtFlags, Dev, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, makedev,
-    openat2,
+    self as linux, AtFlags, Dev, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags,
+    Stat, makedev, openat2,
 };
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -238,6 +239,11 @@ impl DiskFile for File {
 
     fn set_bytes(&self, bytes: u64) -> io::Result<()> {
         self.set_len(bytes)
+    }
+
+    fn punch(&self, part: Range<u64>) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(linux::fallocate(self, flags, part.start, part.end - part.start)?)
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -15,6 +15,7 @@ use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The mode of a file that nobody else looks into.
@@ -47,6 +48,12 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// # Errors
     /// The system's.
     fn set_bytes(&self, bytes: u64) -> io::Result<()>;
+
+    /// Makes a part of it, which may go beyond its end, read as zeros that take no room; its length stays.
+    ///
+    /// # Errors
+    /// The system's; `Unsupported` from a file system that has no holes.
+    fn punch(&self, part: Range<u64>) -> io::Result<()>;
 
     /// Waits until all bytes that were written are on the disk, and can be read from there. The first error counts: the
     /// next sync may succeed without the bytes.

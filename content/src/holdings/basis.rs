@@ -1,12 +1,14 @@
 //! Something that is like what comes: an older version of it, usually.
 
-use crate::source::{Selection, Tree};
+use crate::source::{Selection, Tree, extents_of};
+use crate::sparse::{Map, SparseStream};
 use ethbcast_collectives::session::live::ReadAt;
 use std::fmt::{self, Debug, Formatter};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Why a basis cannot be one.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,8 @@ pub enum BasisError {
 pub(super) struct Basis {
     content: Box<dyn ReadAt>,
     bytes: u64,
+    /// A file that may have holes.
+    file: Option<File>,
 }
 
 impl Debug for Basis {
@@ -48,14 +52,25 @@ impl Basis {
             // As its sender would list it: what is the same in both is at the same place, or a little further.
             let tree = Tree::list(&[path.join("")], &Selection::default())
                 .map_err(|error| unreadable(io::Error::other(error.to_string())))?;
-            return Ok(Basis { bytes: tree.bytes(), content: Box::new(tree.again()) });
+            return Ok(Basis { bytes: tree.bytes(), content: Box::new(tree.again()), file: None });
         }
         if !kind.is_file() && !kind.is_block_device() {
             return Err(BasisError::NoPositions { path: path.to_owned() });
         }
         let mut file = File::open(path).map_err(unreadable)?;
         let bytes = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
-        Ok(Basis { bytes, content: Box::new(file) })
+        let again = file.try_clone().ok().filter(|_| kind.is_file());
+        Ok(Basis { bytes, content: Box::new(file), file: again })
+    }
+
+    /// What comes is a file with holes: one that has some, too, is read as its sender would send it.
+    pub(super) fn leave_out_holes(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        let map = extents_of(&file, self.bytes).and_then(|extents| Map::new(self.bytes, extents).ok());
+        if let Some(map) = map {
+            self.bytes = map.stream_bytes();
+            self.content = Box::new(SparseStream::new(Arc::new(map), file));
+        }
     }
 
     /// How long it was when it was opened.

@@ -139,6 +139,9 @@ impl Holdings for Held {
         if let Some(dest) = &self.dest {
             self.open_dest(dest, offer);
         }
+        if let ContentKind::Sparse(_) = offer.content {
+            self.bases.write().iter_mut().for_each(Basis::leave_out_holes);
+        }
         self.found.lock().clear();
         *self.index.lock() = None;
     }

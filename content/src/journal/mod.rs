@@ -4,7 +4,8 @@
 //! ```text
 //! head      6 EBJRNL │ u16 version, 1 │ u32 chunk bytes │ u32 0 │ u64 bytes │ 32 content │ 16 seal
 //! record    u32 bytes of its body │ u8 kind │ 3 zeros │ body │ 16 seal
-//! kinds     1 these bytes are on the disk: u64 begin, u64 end      2 the next bytes of the content's list of files
+//! kinds     1 these bytes are on the disk: u64 begin, u64 end
+//!           2 the next bytes of a directory's list of files, or of where a file has data
 //! ```
 //!
 //! Numbers are big-endian. A seal is the first 16 bytes of BLAKE3 over what stands before it in its head or record,
@@ -57,7 +58,7 @@ pub struct Recovered {
     pub identity: Identity,
     /// What was on the disk.
     pub durable: Runs,
-    /// The list of files, as far as it was kept.
+    /// The list of files, or where a file has data, as far as it was kept.
     pub prologue: Vec<u8>,
 }
 
@@ -87,6 +88,7 @@ pub(crate) fn newer(version: u16) -> io::Error {
 #[derive(Debug)]
 pub struct Journal<F> {
     file: F,
+    identity: Identity,
     end: u64,
     seal: Seal,
 }
@@ -100,7 +102,7 @@ impl<F: DiskFile> Journal<F> {
         file.set_bytes(0)?;
         let (head, seal) = write_head(identity);
         file.write_all_at(&head, 0)?;
-        Ok(Journal { file, end: head.len() as u64, seal })
+        Ok(Journal { file, identity: identity.clone(), end: head.len() as u64, seal })
     }
 
     /// Goes on with what a file has, behind the last record that is whole.
@@ -110,7 +112,7 @@ impl<F: DiskFile> Journal<F> {
     pub fn take_up(file: F) -> Result<(Journal<F>, Recovered), JournalError> {
         let (recovered, end, seal) = recover(&file)?;
         file.set_bytes(end)?;
-        Ok((Journal { file, end, seal }, recovered))
+        Ok((Journal { file, identity: recovered.identity.clone(), end, seal }, recovered))
     }
 
     /// Says that these bytes of the content are on the disk, which they must be.
@@ -127,6 +129,19 @@ impl<F: DiskFile> Journal<F> {
     /// The system's.
     pub fn keep_prologue(&mut self, bytes: &[u8]) -> io::Result<()> {
         bytes.chunks(PROLOGUE_PART_BYTES).try_for_each(|part| self.append(&Record::Prologue(part.to_vec())))
+    }
+
+    /// Keeps this instead of what was kept before it, and forgets what was said of bytes if there was something.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn replace_prologue(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.end > HEAD_BYTES as u64 {
+            let (head, seal) = write_head(&self.identity);
+            self.file.set_bytes(head.len() as u64)?;
+            (self.end, self.seal) = (head.len() as u64, seal);
+        }
+        self.keep_prologue(bytes)
     }
 
     /// Waits until all of it is on the disk.

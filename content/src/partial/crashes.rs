@@ -3,9 +3,12 @@
 
 use super::*;
 use crate::dest::{DiskError, PartFile};
-use crate::disk::model::{Model, ModelDirectory, World};
+use crate::disk::model::{Model, ModelDirectory, ModelFile, World};
 use crate::hidden_names::remove_stale;
 use crate::journal::read_all;
+use crate::manifest::Extent;
+use crate::sparse::{Map, SparseStream};
+use ethbcast_collectives::session::live::ReadAt;
 use nix::libc;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -61,6 +64,60 @@ fn receive(disk: &Model, content: &[u8]) -> Result<usize, DiskError> {
     assert!(read == content, "what is on the disk is what was written");
     settled.publish(Path::new("/dest"), true)?;
     Ok(here.iter().filter(|here| !**here).count())
+}
+
+/// A content with a hole before every chunk: where its data is, and what the file is then.
+fn with_holes(content: &[u8]) -> (Map, Vec<u8>) {
+    let chunks = content.chunks(CHUNK_BYTES).enumerate();
+    let places = chunks.map(|(at, chunk)| (Extent { offset: place_of(at), bytes: chunk.len() as u64 }, chunk));
+    let mut file = vec![0; place_of(content.len().div_ceil(CHUNK_BYTES)) as usize];
+    let extents = places.map(|(extent, chunk)| {
+        file[extent.offset as usize..][..chunk.len()].copy_from_slice(chunk);
+        extent
+    });
+    let extents = extents.collect();
+    (Map::new(file.len() as u64, extents).expect("sound"), file)
+}
+
+fn place_of(chunk: usize) -> u64 {
+    (2 * chunk + 1) as u64 * CHUNK_BYTES as u64
+}
+
+/// The same as [`receive`] of a file with holes: where its data is comes first, and is kept in the journal.
+fn receive_holes(disk: &Model, map: &Map, content: &[u8]) -> Result<usize, DiskError> {
+    let failed = |error| DiskError { doing: "begin".to_owned(), error, in_place: false };
+    let identity = Identity { bytes: map.stream_bytes(), chunk_bytes: 512, content: *blake3::hash(content).as_bytes() };
+    let holder = Arc::new(disk.root());
+    let partial = PartialFile::begin(holder, Path::new("/"), DEST.as_ref(), &Resume::From(identity)).map_err(failed)?;
+    let there = Map::read(partial.prologue()).map(Arc::new);
+    let there = there.map(|map| Ok(SparseStream::new(map, Read(partial.file().try_clone()?)))).transpose();
+    let there = there.map_err(failed)?;
+    let is_here = |at: usize, chunk: &[u8]| {
+        let (mut buffer, offset) = (vec![0; chunk.len()], map.encoded().len() + at * CHUNK_BYTES);
+        let read = there.as_ref().map(|there| there.read_at(&mut buffer, offset as u64));
+        matches!(read, Some(Ok(count)) if count == chunk.len()) && buffer == chunk
+    };
+    let here: Vec<bool> = content.chunks(CHUNK_BYTES).enumerate().map(|(at, chunk)| is_here(at, chunk)).collect();
+    let mut part = PartFile::syncing_at_once(partial, SYNC_BYTES)?;
+    part.keep_prologue(map.encoded());
+    for (chunk, here) in content.chunks(CHUNK_BYTES).zip(&here) {
+        part.skip(CHUNK_BYTES as u64)?;
+        if *here { part.keep(chunk.len() as u64)? } else { part.write_all(chunk)? }
+    }
+    part.skip(
+        map.bytes() - place_of(here.len() - 1) - content.chunks(CHUNK_BYTES).last().map_or(0, <[u8]>::len) as u64,
+    )?;
+    part.settle(None)?.publish(Path::new("/dest"), true)?;
+    Ok(here.iter().filter(|here| !**here).count())
+}
+
+/// A file of the model, as what is read of it.
+struct Read(ModelFile);
+
+impl ReadAt for Read {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        read_all(&self.0, buffer, offset)
+    }
 }
 
 /// Fails unless DEST has what it had, or all that comes.
@@ -126,6 +183,32 @@ fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     enumerate(&world(Some(&old)), Some(&old), &new, 1, &mut seen);
     println!("{} crashes, {} different worlds", seen.points, seen.worlds.len());
     assert!(seen.points >= 10_000, "{} different worlds after {} crashes", seen.worlds.len(), seen.points);
+}
+
+#[test]
+fn whenever_the_machine_stops_a_file_with_holes_is_old_or_new_and_taken_up_by_its_map() {
+    let (mut seen, mut taken_up) = (Seen::default(), 0);
+    let (old, content) = (content(200, 4), content(100, 12));
+    let (map, new) = with_holes(&content);
+    let start = world(Some(&old));
+    let disk = Model::of(start).remembering();
+    receive_holes(&disk, &map, &content).expect("it does not fail");
+    assert_delivered(&disk, &new, "undisturbed");
+    for (number, moment) in disk.moments().iter().enumerate() {
+        for crashed in moment.crashes().into_iter().chain([moment.kill()]) {
+            let when = format!("moment {number}, after {}", moment.after);
+            assert_whole(&crashed, Some(&old), &new, &when);
+            if !seen.is_new(&crashed) {
+                continue;
+            }
+            let again = Model::of(crashed);
+            let sent = receive_holes(&again, &map, &content).unwrap_or_else(|error| panic!("{when}: {error:?}"));
+            assert_delivered(&again, &new, &when);
+            taken_up += usize::from(sent < 12);
+        }
+    }
+    println!("{} crashes, {} different worlds, {taken_up} taken up", seen.points, seen.worlds.len());
+    assert!(taken_up * 2 > seen.worlds.len(), "{taken_up} of {}", seen.worlds.len());
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod tests;
 use crate::dest::WrittenFile;
 use crate::disk::{COMMON_FILE, Directory, DiskFile, PRIVATE_FILE};
 use crate::hidden_names::{self, HiddenNames};
-use crate::journal::{Identity, Journal, JournalError};
+use crate::journal::{Identity, Journal, JournalError, Recovered};
 use crate::runs::Runs;
 use crate::unfinished::Unfinished;
 use ethbcast_collectives::session::FileAttributes;
@@ -48,6 +48,10 @@ pub struct PartialFile<D: Directory> {
     journal: Mutex<Option<Journal<D::File>>>,
     /// What was on the disk by the journal of the run before.
     claimed: Runs,
+    /// What that journal has before the bytes.
+    prologue: Vec<u8>,
+    /// What is to be written there, and no sync has done yet.
+    unwritten: Arc<Mutex<Vec<u8>>>,
 }
 
 /// By which name an unfinished file is known.
@@ -102,9 +106,10 @@ impl<D: Directory> PartialFile<D> {
         // that is told once. What is read from now on is what the disk has.
         file.sync_data()?;
         file.forget()?;
-        let (journal, claimed) = open_journal(&*holder, &names, identity, is_new)?;
+        let (journal, recovered) = open_journal(&*holder, &names, identity, is_new)?;
         let mut partial = PartialFile::new(holder, holder_path, file, Hidden::Kept(names));
-        (partial.journal, partial.claimed) = (Mutex::new(Some(journal)), claimed);
+        partial.journal = Mutex::new(Some(journal));
+        (partial.claimed, partial.prologue) = (recovered.durable, recovered.prologue);
         Ok(partial)
     }
 
@@ -138,6 +143,8 @@ impl<D: Directory> PartialFile<D> {
             written: Arc::default(),
             journal: Mutex::default(),
             claimed: Runs::default(),
+            prologue: Vec::new(),
+            unwritten: Arc::default(),
         }
     }
 
@@ -149,6 +156,11 @@ impl<D: Directory> PartialFile<D> {
     /// What the journal of the run before says was on the disk.
     pub fn claimed(&self) -> &Runs {
         &self.claimed
+    }
+
+    /// What the journal of the run before has of where the bytes belong, if they have places of their own.
+    pub fn prologue(&self) -> &[u8] {
+        &self.prologue
     }
 
     /// Whether what is left of it is found again.
@@ -218,7 +230,7 @@ fn open_journal<D: Directory>(
     names: &HiddenNames,
     identity: &Identity,
     is_new: bool,
-) -> io::Result<(Journal<D::File>, Runs)> {
+) -> io::Result<(Journal<D::File>, Recovered)> {
     let file = match holder.take_up(&names.journal) {
         Err(error) if error.kind() == ErrorKind::NotFound => holder.create(&names.journal, PRIVATE_FILE)?,
         there => there?,
@@ -229,11 +241,11 @@ fn open_journal<D: Directory>(
         Err(JournalError::None) => {}
         Ok((journal, recovered)) if recovered.identity == *identity && !is_new => {
             log::info!("an earlier run left {} bytes of it here: they are checked", recovered.durable.bytes());
-            return Ok((journal, recovered.durable));
+            return Ok((journal, recovered));
         }
         Ok(_) => log::info!("an earlier run left a part of something else here: what is the same is used"),
     }
-    Ok((Journal::begin(file, identity)?, Runs::default()))
+    Ok((Journal::begin(file, identity)?, Recovered::default()))
 }
 
 impl<D: Directory> WrittenFile for PartialFile<D> {
@@ -251,7 +263,11 @@ impl<D: Directory> WrittenFile for PartialFile<D> {
 
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         let (end, old_end) = (self.at + bytes, self.file.bytes()?);
-        // What an earlier run left there is no hole.
+        let left = self.at..end.min(old_end);
+        // What an earlier run left there is no hole, unless it can be made one.
+        if !left.is_empty() && self.file.punch(left.clone()).is_ok() {
+            self.keep(left.end - left.start)?;
+        }
         while self.at < end.min(old_end) {
             let count = (end.min(old_end) - self.at).min(ZEROS.len() as u64);
             self.write_all(&ZEROS[..count as usize])?;
@@ -262,16 +278,25 @@ impl<D: Directory> WrittenFile for PartialFile<D> {
         self.keep(end - self.at)
     }
 
+    fn keep_prologue(&mut self, bytes: &[u8]) {
+        if self.is_kept() && self.prologue != bytes {
+            *self.unwritten.lock() = bytes.to_vec();
+        }
+    }
+
     fn syncing_handle(&self) -> io::Result<impl FnMut() -> io::Result<()> + Send + 'static> {
         let (file, holder, written) = (self.file.try_clone()?, Arc::clone(&self.holder), Arc::clone(&self.written));
-        let mut journal = self.journal.lock().take();
+        let (mut journal, unwritten) = (self.journal.lock().take(), Arc::clone(&self.unwritten));
         let mut names_are_synced = false;
         Ok(move || {
             // What is written from now on may be synced, too: no journal speaks of it yet.
             let runs = std::mem::take(&mut *written.lock());
             file.sync_data()?;
             let Some(open) = &mut journal else { return Ok(()) };
-            let noted = runs.iter().try_for_each(|run| open.claim(run)).and_then(|()| match names_are_synced {
+            let prologue = std::mem::take(&mut *unwritten.lock());
+            let noted = if prologue.is_empty() { Ok(()) } else { open.replace_prologue(&prologue) };
+            let noted = noted.and_then(|()| runs.iter().try_for_each(|run| open.claim(run)));
+            let noted = noted.and_then(|()| match names_are_synced {
                 true => Ok(()),
                 false => open.sync().and_then(|()| holder.sync_names()),
             });

@@ -228,7 +228,7 @@ fn data_of(path: &Path, metadata: &Metadata) -> io::Result<FileData> {
 }
 
 /// Where a file of so many bytes has data; none on a file system that knows no holes.
-pub(super) fn extents_of(file: &File, bytes: u64) -> Option<Vec<Extent>> {
+pub(crate) fn extents_of(file: &File, bytes: u64) -> Option<Vec<Extent>> {
     let (mut extents, mut at) = (Vec::new(), 0);
     while at < bytes {
         let begin = match seek(file, SeekFrom::Data(at)) {

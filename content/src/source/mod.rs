@@ -13,6 +13,7 @@ pub use attributes::Owners;
 pub use error::SourceError;
 pub use exclusion::Exclusion;
 pub use files::SourceFiles;
+pub(crate) use listing::extents_of;
 pub use opened::{Opened, Opening, Unpack};
 pub use reader::TreeReader;
 

@@ -81,6 +81,7 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     views.extend([0, u32::MAX].map(|segment_frames| View { segment_frames, ..later(1) }));
     views.extend([None, Some(0), Some(u64::MAX - 1)].map(|size| View { size, ..later(1) }));
     views.push(View { content: ContentKind::Tree, ..later(1) });
+    views.push(View { selective: !view.selective, segment_frames: 1, ..later(1) });
     let mut views: Vec<_> = views.into_iter().map(|view| (Nothing, view)).collect();
     views.push((OneMember, standing(to, Standing::Gone)));
     views
@@ -129,6 +130,8 @@ fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     let mut views = vec![(Nothing, view.clone()), (Nothing, View { epoch: u32::MAX, ..view.clone() })];
     views.push((Nothing, View { via: Via::ScatterAllgather, segment_frames: u32::MAX, ..view.clone() }));
     views.push((Nothing, View { size: Some(u64::MAX - 1), ..view.clone() }));
+    views.push((Nothing, View { selective: true, ..view.clone() }));
+    views.push((Nothing, View { selective: true, size: Some(u64::MAX - 1), ..view.clone() }));
     let mut aside = view.clone();
     aside.members[to].standing = Standing::Aside;
     views.push((Nothing, aside));
@@ -303,7 +306,7 @@ fn departures(scene: &Scene, of: usize) -> Vec<Forged> {
 /// Bodies of every kind that hold nothing of sense.
 fn rubbish() -> Vec<Forged> {
     let bodies: [&[u8]; 5] = [&[], &[0], &[0; 64], &[0xFF; 64], &[0xFF; 1400]];
-    let kinds = (16..=25).chain([29, 30, 31, 36, 99]).map(Kind).chain([PROBE, ECHO, REPORT]);
+    let kinds = (16..=25).chain([29, 30, 31, 36, 48, 99]).map(Kind).chain([PROBE, ECHO, REPORT]);
     let all = kinds.flat_map(|kind| bodies.map(|body| (kind, body)));
     all.map(|(kind, body)| {
         let what = format!("kind {} with {} bytes of {:?}", kind.0, body.len(), body.first());

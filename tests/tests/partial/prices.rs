@@ -109,6 +109,27 @@ fn thirty_one_hosts_with_four_old_versions_get_the_exact_union() {
     assert!((data as f64) < 0.021 * (400 * CHUNK) as f64, "{data}");
 }
 
+/// On hosts that each have processors of their own: the simulator's take no time.
+#[test]
+fn an_update_of_a_fiftieth_to_thirty_one_hosts_takes_less_than_a_tenth_of_the_whole() {
+    for via in [Via::Chain, Via::Cast] {
+        let content = content(320 * CHUNK);
+        let play = |have: Vec<Option<Have>>| {
+            let scene = Scene::new(case(via, 31, content.len()), Arc::clone(&content), have);
+            Scene { bits_per_second: 100_000_000, ..scene }.play(8, "update")
+        };
+        let whole = play((0..31).map(|_| None).collect());
+        let changed = [3, 60, 119, 200, 250, 319];
+        let update = play((0..31).map(|_| Some(older(&content, changed))).collect());
+        all_have_it(&whole, 31);
+        all_have_it(&update, 31);
+        let (part, all) = (update.took.as_secs_f64(), whole.took.as_secs_f64());
+        println!("{via}: {part:.3} s of {all:.3}, {} of {} bytes", update.price.data, whole.price.data);
+        assert!(part <= 0.1 * all, "{via}: {part} of {all} s");
+        assert!(update.price.data as f64 <= 0.021 * content.len() as f64, "{via}: {:?}", update.price);
+    }
+}
+
 #[test]
 fn what_was_moved_is_found_by_whole_chunks_or_anywhere() {
     let old = content(100 * CHUNK);

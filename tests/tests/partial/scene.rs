@@ -203,6 +203,8 @@ pub struct Scene {
     pub have: Vec<Option<Have>>,
     pub cut: Cut,
     pub loss: f64,
+    /// Of every cable.
+    pub bits_per_second: u64,
     /// Whether the root can send a part only.
     pub selects: bool,
     /// Words that somebody sends the root in a member's name, and when.
@@ -223,11 +225,12 @@ pub struct Played {
 impl Scene {
     pub fn new(case: Case, content: Arc<[u8]>, have: Vec<Option<Have>>) -> Scene {
         assert_eq!((case.receivers + case.late.0, case.bytes), (have.len(), content.len()));
-        Scene { case, content, have, cut: Cut::None, loss: 0.0, selects: true, strays: Vec::new() }
+        let (cut, loss, bits_per_second, selects) = (Cut::None, 0.0, 1_000_000_000, true);
+        Scene { case, content, have, cut, loss, bits_per_second, selects, strays: Vec::new() }
     }
 
     pub fn play(self, seed: u64, replay: &str) -> Played {
-        let Scene { case, content, have, cut, loss, selects, strays } = self;
+        let Scene { case, content, have, cut, loss, bits_per_second, selects, strays } = self;
         let price = Rc::new(RefCell::new(Price::default()));
         let faults = Meter {
             price: Rc::clone(&price),
@@ -245,7 +248,7 @@ impl Scene {
                 None => sink,
             }
         };
-        let (hosts, network) = (hosts_of(&case, seed, source, sink), star(&case, 1_000_000_000));
+        let (hosts, network) = (hosts_of(&case, seed, source, sink), star(&case, bits_per_second));
         let mut simulation = Simulation::new(&network, hosts, faults);
         simulation.set_event_limit(50_000_000);
         strike(&case, &network, &mut simulation);

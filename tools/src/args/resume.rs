@@ -1,6 +1,7 @@
 //! Sending to receivers that have something already.
 
 use clap::{Args, ValueEnum};
+use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::ledger::Cut;
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ pub struct ResumeArgs {
     pub only_missing: bool,
     /// What receivers with an older version find at another place: what was moved by whole chunks of 64 KiB (fixed), as
     /// in images, or by any number of bytes (cdc), as in archives and directories; none: only what is where it was.
-    /// Without it, cdc for directories, else fixed.
+    /// Without it, cdc for directories and for files with holes, else fixed.
     #[arg(long, value_enum, value_name = "fixed|cdc|none", hide_possible_values = true)]
     pub delta: Option<Delta>,
 }
@@ -36,9 +37,10 @@ pub enum Delta {
 }
 
 impl ResumeArgs {
-    /// How what is sent is cut.
-    pub fn cut(&self, is_tree: bool) -> Cut {
-        self.delta.unwrap_or(if is_tree { Delta::Cdc } else { Delta::Fixed }).into()
+    /// How such a content is cut: of one that is put together of parts nothing is at a multiple of a chunk's length.
+    pub fn cut(&self, content: ContentKind) -> Cut {
+        let is_gathered = matches!(content, ContentKind::Tree | ContentKind::Sparse(_));
+        self.delta.unwrap_or(if is_gathered { Delta::Cdc } else { Delta::Fixed }).into()
     }
 }
 

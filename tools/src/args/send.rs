@@ -69,7 +69,8 @@ pub struct SendArgs {
     /// Do not probe: assume cables of 1 Gbit/s unless there is a calibration.
     #[arg(long)]
     pub no_probe: bool,
-    /// Wait for the receivers, print what would be sent how, and end the session without sending.
+    /// Wait for the receivers, print what would be sent how, and end the session without sending. Where they have some
+    /// of it already they are asked what they lack, and wait on.
     #[arg(long)]
     pub dry_run: bool,
     /// The cluster's switches and hosts; without it all hosts are taken to be on one switch.

@@ -55,10 +55,22 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     options.once = args.once;
     bar.wait_for(sender_of(&session));
     let is_quiet = args.wire.quiet || matches!(*dest, Dest::Stdout);
-    let reception = Reception::prepare(&session, Arc::clone(&dest), &args)?;
+    let mut reception = Reception::prepare(&session, Arc::clone(&dest), &args)?;
     interrupt.heed();
-    let received = reception.run(&mut session, &options)?;
-    bar.finish();
+    let received = loop {
+        let received = reception.run(&mut session, &options)?;
+        bar.finish();
+        if !received.was_only_asked || received.report.cancelled || args.once {
+            break received;
+        }
+        // Who asks what would have to be sent means to send it.
+        if !is_quiet {
+            crate::exit::say(format_args!("ethbcast: a sender has asked what is lacking here (--dry-run)"));
+        }
+        options.had.extend(received.asked);
+        bar.wait_for(sender_of(&session));
+        reception = Reception::prepare(&session, Arc::clone(&dest), &args)?;
+    };
     if received.report.is_delivered() {
         bar.settle(received.report.bytes());
     }

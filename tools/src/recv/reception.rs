@@ -39,6 +39,8 @@ pub struct Received {
     pub asked: Option<(MacAddr, u32)>,
     /// Whether the command that DEST is still ran, and was ended.
     was_ended: bool,
+    /// Whether the sender has only asked what is lacking here.
+    pub was_only_asked: bool,
 }
 
 impl Reception {
@@ -80,7 +82,8 @@ impl Reception {
             receiving.ask_verdict(session.now());
         }
         let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
-        Ok(Received { report, landed, asked: receiver.asked(), was_ended })
+        let was_only_asked = receiving.sink().is_only_asked() && receiver.asked().is_some();
+        Ok(Received { report, landed, asked: receiver.asked(), was_ended, was_only_asked })
     }
 }
 

@@ -1,22 +1,24 @@
-//! `send --dry-run`: how the bytes would travel, and why.
+//! `send --dry-run`: how the bytes would travel, and why; and how many, where receivers have some already.
 
 use crate::exit::{Form, report, report_object};
 use crate::units;
+use ethbcast_collectives::session::Lacking;
 use ethbcast_planning::duration;
 use ethbcast_planning::model::{Choice, Estimate};
 use serde_json::json;
 
-/// Prints the choice and what else there was.
+/// Prints the choice and what else there was; and what receivers lack of so many bytes, if they have some already.
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
-pub fn print(choice: &Choice, form: Form) -> anyhow::Result<()> {
+pub fn print(choice: &Choice, lacking: Option<Lacking>, size: Option<u64>, form: Form) -> anyhow::Result<()> {
     if form != Form::Lines {
-        return report_object(&to_json(choice), form);
+        return report_object(&to_json(choice, lacking), form);
     }
     let lines: Vec<String> = choice.candidates.iter().map(line).collect();
+    let lacking = lacking.map_or(String::new(), |lacking| format!("{}\n", words(lacking, size)));
     report(&format!(
-        "{}\n{:<20} {:>12} {:>10} {:>7} {:>7}\n{}",
+        "{lacking}{}\n{:<20} {:>12} {:>10} {:>7} {:>7}\n{}",
         choice.reason,
         "via",
         "predicted",
@@ -33,7 +35,19 @@ fn line(candidate: &Estimate) -> String {
     format!("{:<20} {predicted:>12} {segment:>10} {height:>7} {degree:>7}", via.to_string())
 }
 
-fn to_json(choice: &Choice) -> serde_json::Value {
+fn words(Lacking { together_bytes, alone_bytes }: Lacking, size: Option<u64>) -> String {
+    let bytes = together_bytes + alone_bytes;
+    let of = size.filter(|&size| size > 0).map_or(String::new(), |size| {
+        format!(" of {} ({:.2} %)", units::bytes(size), bytes as f64 * 100.0 / size as f64)
+    });
+    let alone = match alone_bytes {
+        0 => String::new(),
+        alone => format!(", {} of them to single receivers, as nobody else lacks them", units::bytes(alone)),
+    };
+    format!("{}{of} would be sent: receivers have the rest{alone}; predicted is all of it", units::bytes(bytes))
+}
+
+fn to_json(choice: &Choice, lacking: Option<Lacking>) -> serde_json::Value {
     let candidate = |candidate: &Estimate| {
         json!({
             "via": candidate.via.to_string(),
@@ -49,6 +63,8 @@ fn to_json(choice: &Choice) -> serde_json::Value {
         "segment_bytes": choice.segment_bytes,
         "predicted_seconds": choice.predicted_seconds,
         "reason": choice.reason,
+        "lacking_bytes": lacking.map(|lacking| lacking.together_bytes + lacking.alone_bytes),
+        "lacking_alone_bytes": lacking.map(|lacking| lacking.alone_bytes),
         "candidates": choice.candidates.iter().map(candidate).collect::<Vec<_>>(),
     })
 }

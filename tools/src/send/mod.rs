@@ -67,7 +67,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         last.check_source(options.size)?;
     }
     let (reader, source) = content.read_ahead(options.size, session.waker());
-    let source = source.naming(args.resume.cut(tree.is_some()));
+    let source = source.naming(args.resume.cut(options.content)).only_asking(args.dry_run);
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     start_rule::watch(args.start_rule, bar, &options).code(Code::System)?;
@@ -75,6 +75,10 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let mut sending = Sending::new(source);
     let (sent, failed) = session.try_root(&options, &mut sending).map_err(failure)?;
     bar.finish();
+    let has_asked = sending.source().has_asked();
+    if let (true, Some(choice)) = (args.dry_run && (has_asked || failed.is_none()), &sent.choice) {
+        return dry_run::print(choice, sent.lacking.filter(|_| has_asked), options.size, form);
+    }
     let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
         (Error::Cancelled { .. }, Some(signal), _) => Interrupt::failure(signal, INTERRUPTED),
         (Error::GaveUp(_), _, Some(error)) => failure(error),
@@ -82,9 +86,6 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     });
     if let Some(why) = given_up.as_ref().filter(|_| sent.receivers.is_empty()) {
         return Err(why.clone().into());
-    }
-    if let (true, Some(choice), None) = (args.dry_run, &sent.choice, &given_up) {
-        return dry_run::print(choice, form);
     }
     let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
     let run = report::run(&sent, &session, &options, &args.wire.group);

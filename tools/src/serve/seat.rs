@@ -175,7 +175,11 @@ impl Seat {
             if let Some(asked) = received.asked {
                 had.truncate(MOST_HAD - 1);
                 had.push_front(asked);
-                self.conclude(&received, &args, recv::left_by(&dest));
+                if received.was_only_asked {
+                    self.say(Say::Info, "a sender has asked what is lacking here (--dry-run)");
+                } else {
+                    self.conclude(&received, &args, recv::left_by(&dest));
+                }
             }
             if self.is_last.load(Ordering::SeqCst) {
                 self.end();

@@ -39,6 +39,7 @@ pub struct Checked<K> {
     offer: HeldOffer,
     /// Content bytes that were this receiver's own.
     own_bytes: u64,
+    is_only_asked: bool,
 }
 
 impl<K: Sink> Checked<K> {
@@ -59,6 +60,7 @@ impl<K: Sink> Checked<K> {
             needs: VecDeque::new(),
             offer: HeldOffer::default(),
             own_bytes: 0,
+            is_only_asked: false,
         }
     }
 
@@ -70,6 +72,11 @@ impl<K: Sink> Checked<K> {
     /// Content bytes that were this receiver's own.
     pub fn own_bytes(&self) -> u64 {
         self.own_bytes
+    }
+
+    /// Whether this receiver was only asked what it lacks.
+    pub fn is_only_asked(&self) -> bool {
+        self.is_only_asked
     }
 
     /// The sink of the content.
@@ -107,6 +114,7 @@ impl<K: Sink> Checked<K> {
             match self.completer.as_mut().and_then(|completer| completer.poll(Vec::new)) {
                 Some(Completion::Needs(needs)) => self.needs.push_back(needs),
                 Some(Completion::Span(span)) => self.decoder.take_partly(span.span, span.here, span.own),
+                Some(Completion::Passed) => self.is_only_asked = true,
                 None => match self.waiting.pop_front() {
                     Some(span) => self.decoder.take(span),
                     None => break,

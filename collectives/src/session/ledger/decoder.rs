@@ -1,6 +1,7 @@
 //! From the ledgered form back to the content, every chunk of it checked.
 
 use super::Form;
+use super::early::Early;
 use super::hash::{ChunkHash, Merged, is_ledger, value_in};
 use super::layout::{CHUNK_BYTES, SpanPlace, amount};
 use crate::session::Trailer;
@@ -44,18 +45,21 @@ impl std::fmt::Display for Damage {
 pub struct Content {
     span: Vec<u8>,
     ledger_bytes: usize,
+    /// Chunks of it that were given [early](Decoder::take_early).
+    given: usize,
     own: u16,
 }
 
 impl Content {
     /// The next bytes of the content.
     pub fn bytes(&self) -> &[u8] {
-        &self.span[self.ledger_bytes..]
+        &self.span[self.span.len().min(self.ledger_bytes + self.given * CHUNK_BYTES)..]
     }
 
     /// Its chunks, and whether each was this receiver's own.
     pub fn chunks(&self) -> impl Iterator<Item = (&[u8], bool)> {
-        self.bytes().chunks(CHUNK_BYTES).enumerate().map(|(number, chunk)| (chunk, self.own >> number & 1 == 1))
+        let numbered = self.bytes().chunks(CHUNK_BYTES).zip(self.given..);
+        numbered.map(|(chunk, number)| (chunk, self.own >> number & 1 == 1))
     }
 
     /// The memory, to be used again.
@@ -72,6 +76,8 @@ struct Held {
     ledger_is_right: bool,
     /// What its first chunks hash to, which are right.
     right: Vec<ChunkHash>,
+    /// How many of these were given before the rest had come.
+    given: usize,
     /// How often the part that is wanted has come damaged.
     times: u8,
     /// Chunks that have come, or are the receiver's own: a bit for each. The others are to be fetched.
@@ -87,6 +93,7 @@ pub struct Decoder {
     content_bytes: u64,
     merged: Merged,
     held: Option<Held>,
+    early: Early,
     /// What has been noticed and not said.
     damage: Option<Damage>,
     /// Why no more can be had.
@@ -103,30 +110,37 @@ impl Decoder {
         self.take_partly(span, ALL, 0);
     }
 
-    /// The same of a span of which only some chunks are `here`, a bit for each; of these some are this receiver's
-    /// `own`: nobody else is to blame if they are wrong. What is not here is wanted.
+    /// Takes the next whole chunks of a span before its rest has come, the first behind its ledger. Those that are
+    /// right are given at once, and not again when [all of it](Decoder::take) has been taken.
+    pub fn take_early<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        self.early.take(self.spans, bytes)
+    }
+
+    /// The same as [`take`](Decoder::take) of a span of which only some chunks are `here`, a bit for each; of these some
+    /// are this receiver's `own`: nobody else is to blame if they are wrong. What is not here is wanted.
     ///
     /// # Panics
     /// If a span is held already.
     pub fn take_partly(&mut self, span: Vec<u8>, here: u16, own: u16) {
         assert!(self.held.is_none(), "one span is checked at a time");
-        let Some(place) = SpanPlace::of_stream(self.spans, span.len()) else {
+        let place = SpanPlace::of_stream(self.spans, span.len());
+        let Some((place, right)) = place.and_then(|place| Some((place, self.early.end(&place)?))) else {
             let at = self.content_bytes;
             self.failed = Some(format!("what came behind byte {at} is not what a sender of files sends: send again"));
             return;
         };
-        let right = Vec::with_capacity(place.chunks());
-        self.held = Some(Held { place, span, ledger_is_right: false, right, times: 0, here, own });
+        let (given, ledger_is_right) = (right.len(), false);
+        self.held = Some(Held { place, span, ledger_is_right, right, given, times: 0, here, own });
         self.check();
     }
 
     /// The content of the span that was taken, once all of it is right.
     pub fn poll(&mut self) -> Option<Content> {
-        let Held { place, span, right, own, .. } = self.held.take_if(|held| held.is_right())?;
+        let Held { place, span, right, given, own, .. } = self.held.take_if(|held| held.is_right())?;
         right.iter().for_each(|chunk| self.merged.push(chunk));
         self.spans += 1;
         self.content_bytes += place.content_bytes() as u64;
-        Some(Content { span, ledger_bytes: place.ledger_bytes(), own })
+        Some(Content { span, ledger_bytes: place.ledger_bytes(), given, own })
     }
 
     /// The bytes of the stream that have to come again.

@@ -19,6 +19,7 @@
 
 mod checked;
 mod decoder;
+mod early;
 mod encoder;
 mod hash;
 mod layout;

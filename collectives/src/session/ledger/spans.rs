@@ -1,11 +1,14 @@
 //! What comes in any pieces, in whole spans.
 
-use super::layout::WHOLE_BYTES;
+use super::early;
+use super::layout::{CHUNK_BYTES, WHOLE_BYTES};
 
 /// Collects the bytes of a stream until a span and its ledger are whole.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
     span: Vec<u8>,
+    /// Bytes of it that were shown before it was whole.
+    shown: usize,
 }
 
 impl Spans {
@@ -36,8 +39,21 @@ impl Spans {
         self.span.len() == WHOLE_BYTES
     }
 
+    /// What has come of the span in whole chunks, the first behind its ledger, and was not shown yet; empty if there
+    /// is none.
+    pub fn whole_chunks(&mut self) -> &[u8] {
+        let ledger_bytes = early::place(0, &self.span).map_or(usize::MAX, |place| place.ledger_bytes());
+        let chunks = self.span.len().saturating_sub(ledger_bytes) / CHUNK_BYTES;
+        if chunks == 0 {
+            return &[];
+        }
+        let end = ledger_bytes + chunks * CHUNK_BYTES;
+        &self.span[std::mem::replace(&mut self.shown, end)..end]
+    }
+
     /// The span as it is: whole, or the last of the stream.
     pub fn end(&mut self) -> Vec<u8> {
+        self.shown = 0;
         std::mem::take(&mut self.span)
     }
 }

@@ -1,7 +1,8 @@
 //! What is sent.
 
 use super::read_again::{ReadAt, RestOfFile};
-use super::read_ahead::{ReadAhead, Reader, read_ahead};
+use super::read_ahead::{ReadAhead, read_ahead};
+use super::reader::Reader;
 use crate::session::ContentKind;
 use crate::session::live::Options;
 use ethbcast_transport::packet::Waker;

@@ -33,6 +33,7 @@ mod progress;
 mod rate_limit;
 mod read_again;
 mod read_ahead;
+mod reader;
 mod report;
 mod select_ahead;
 mod storage;
@@ -49,7 +50,8 @@ pub use options::{Callback, Options};
 pub use progress::{Place, Progress};
 pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
-pub use read_ahead::{ReadAhead, Reader, read_ahead};
+pub use read_ahead::{ReadAhead, read_ahead};
+pub use reader::Reader;
 pub use report::{ReceiveReport, SendReport};
 pub use storage::{Offered, Output, Storage, StorageError, is_full};
 pub use usher::Usher;
@@ -255,6 +257,7 @@ impl Session {
             rerouted: root.rerouted(),
             trailer: sending.content(),
             sent_bytes: root.sent_bytes(),
+            lacking: root.lacking(),
             took: root.took(),
             total: self.clock.now().since(began),
             stream: root.stream_stats(),

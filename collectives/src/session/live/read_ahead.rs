@@ -1,29 +1,19 @@
-//! A reader on a thread of its own, which reads ahead of the stream and puts the ledgers before what it has read.
+//! A source that is read ahead of the stream by a [`Reader`].
 
 use super::Error;
 use super::read_again::{Positions, ReadAgain, ReadAt};
-use super::select_ahead::{SealedSpans, SelectAhead};
-use crate::session::Trailer;
+use super::reader::{Progress, Reader};
+use super::select_ahead::{Manner, SealedSpans, SelectAhead};
 use crate::session::application::{Again, Next, Source};
-use crate::session::ledger::{ChunkSet, Cut, Encoder, Form, Recent, SpanBuffer};
+use crate::session::ledger::{ChunkSet, Cut, Form, Recent, SpanBuffer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-/// So much is read and hashed at a time: it stays in a processor's second cache between the two.
-const READ_BYTES: usize = 128 << 10;
 /// Spans read ahead: 3 MiB.
 const SPANS_AHEAD: usize = 3;
-
-/// What a reader has.
-#[derive(Debug)]
-pub(super) enum Progress {
-    Span(SpanBuffer),
-    End(Trailer),
-    Failed(Error),
-}
 
 /// The source of a session whose bytes a [`Reader`] reads.
 #[derive(Debug)]
@@ -43,20 +33,10 @@ pub struct ReadAhead {
     /// The same bytes at any position, how they are named, and what is selected of them.
     positions: Option<Positions>,
     cut: Cut,
+    only_asks: bool,
     selecting: Option<SelectAhead>,
     /// Why nothing can be selected.
     unselected: Option<Error>,
-    waker: Arc<Waker>,
-}
-
-/// The other end, to be [run](Reader::run) on a thread.
-#[derive(Debug)]
-pub struct Reader<R> {
-    input: R,
-    what: String,
-    size: Option<u64>,
-    progress: SyncSender<Progress>,
-    used: Receiver<SpanBuffer>,
     waker: Arc<Waker>,
 }
 
@@ -79,68 +59,12 @@ pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<
         size,
         positions: None,
         cut: Cut::None,
+        only_asks: false,
         selecting: None,
         unselected: None,
         waker: Arc::clone(&waker),
     };
-    (Reader { input, what, size, progress: to_machine, used: recycled, waker }, source)
-}
-
-impl<R: Read> Reader<R> {
-    /// Reads until the end, an error, or the end of the session.
-    pub fn run(mut self) {
-        let mut encoder = Encoder::default();
-        loop {
-            let mut span = SpanBuffer::empty(self.used.try_recv().unwrap_or_default());
-            let filled = fill(&mut self.input, &mut span, &mut encoder);
-            let bytes = encoder.content_bytes() + span.content_bytes() as u64;
-            let progress = match filled {
-                Err(cause) => Progress::Failed(Error::Read { what: self.what.clone(), bytes, cause }),
-                // Receivers take nothing beyond the size they were told.
-                Ok(()) if self.size.is_some_and(|size| bytes > size) => Progress::Failed(self.changed(bytes)),
-                Ok(()) if span.content_bytes() == 0 => self.end(&encoder),
-                Ok(()) => {
-                    encoder.seal(&mut span);
-                    Progress::Span(span)
-                }
-            };
-            let more = matches!(progress, Progress::Span(_));
-            // The other end is gone once the session is over.
-            let wanted = self.progress.send(progress).is_ok();
-            self.waker.wake();
-            if !(more && wanted) {
-                return;
-            }
-        }
-    }
-
-    fn end(&self, encoder: &Encoder) -> Progress {
-        let read = encoder.content_bytes();
-        let changed = self.size.is_some_and(|size| size != read);
-        if changed { Progress::Failed(self.changed(read)) } else { Progress::End(encoder.trailer()) }
-    }
-
-    fn changed(&self, read: u64) -> Error {
-        Error::SizeChanged { what: self.what.clone(), announced: self.size.unwrap_or_default(), read }
-    }
-}
-
-/// Reads until the span is full or there is no more, and has what was read hashed while it is in the caches.
-fn fill(input: &mut impl Read, span: &mut SpanBuffer, encoder: &mut Encoder) -> io::Result<()> {
-    while !span.is_full() {
-        let room = span.room();
-        let most = room.len().min(READ_BYTES);
-        match input.read(&mut room[..most]) {
-            Ok(0) => break,
-            Ok(count) => {
-                span.filled(count);
-                encoder.look(span);
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+    (Reader::new((input, what, size), to_machine, recycled, waker), source)
 }
 
 impl ReadAhead {
@@ -162,6 +86,16 @@ impl ReadAhead {
     /// elsewhere.
     pub fn naming(self, cut: Cut) -> ReadAhead {
         ReadAhead { cut, ..self }
+    }
+
+    /// Where receivers have some of the content, they are only asked what they lack, and nothing is sent.
+    pub fn only_asking(self, only_asks: bool) -> ReadAhead {
+        ReadAhead { only_asks, ..self }
+    }
+
+    /// Whether receivers had some of the content, and were asked what they lack of all of it.
+    pub fn has_asked(&self) -> bool {
+        self.selecting.as_ref().is_some_and(SelectAhead::has_asked)
     }
 
     /// Why there were no more bytes, if that was not their end.
@@ -191,7 +125,8 @@ impl Source for ReadAhead {
         let ((_, progress), (used, _)) = (sync_channel(0), sync_channel(0));
         let used = std::mem::replace(&mut self.used, used);
         let spans = SealedSpans::new(std::mem::replace(&mut self.progress, progress), used);
-        match SelectAhead::begin(spans, positions.clone(), (&self.what, size), (self.cut, frame_bytes), &self.waker) {
+        let manner = Manner { cut: self.cut, frame_bytes, only_asks: self.only_asks };
+        match SelectAhead::begin(spans, positions.clone(), (&self.what, size), manner, &self.waker) {
             Ok(selecting) => self.selecting = Some(selecting),
             Err(error) => self.unselected = Some(Error::Resources(error)),
         }
@@ -272,8 +207,9 @@ impl Source for ReadAhead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Trailer;
     use crate::session::ledger::{Decoder, Spans};
-    use std::io::{Chain, Cursor};
+    use std::io::{Chain, Cursor, ErrorKind};
     use std::thread;
 
     struct Broken;

@@ -5,7 +5,8 @@ use super::{Error, History};
 use crate::session::application::{Receiving, Sink};
 use crate::session::ledger::Form;
 use crate::session::{
-    ControlStats, Damage, Done, End, MemberReport, Outcome, Rate, Receiver, Root, Standing, Trailer, TurnedAway,
+    ControlStats, Damage, Done, End, Lacking, MemberReport, Outcome, Rate, Receiver, Root, Standing, Trailer,
+    TurnedAway,
 };
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
@@ -28,6 +29,8 @@ pub struct SendReport {
     pub trailer: Option<Trailer>,
     /// Bytes that went for it, ledgers included, if receivers had some already: to all, and to single ones.
     pub sent_bytes: Option<u64>,
+    /// What receivers lacked, if they had some already.
+    pub lacking: Option<Lacking>,
     /// From the first data frame to the last verdict.
     pub took: Duration,
     /// From the first invitation to the end.

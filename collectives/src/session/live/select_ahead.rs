@@ -3,7 +3,7 @@
 
 use super::Error;
 use super::read_again::{Positions, ReadAgain, ReadAt};
-use super::read_ahead::Progress;
+use super::reader::Progress;
 use crate::session::Trailer;
 use crate::session::application::{Again, Next};
 use crate::session::ledger::{ChunkSet, Cut, Due, Form, SectionPart, Sections, Selector, SpanBuffer};
@@ -21,11 +21,27 @@ const PARTS_AHEAD: usize = 3;
 /// Bytes of such a part, roughly.
 const PART_BYTES: usize = 1 << 20;
 
+/// What receivers hear when all was asked.
+const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
+
 #[derive(Debug)]
 enum Part {
     Bytes(Vec<u8>),
     End(Trailer),
     Failed(Error),
+    /// All was asked, and nothing is sent.
+    Asked,
+}
+
+/// How a content is selected.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// How its fragments are named.
+    pub cut: Cut,
+    /// The bytes of a frame.
+    pub frame_bytes: usize,
+    /// It is only asked what is lacking.
+    pub only_asks: bool,
 }
 
 /// What is being selected, and by whom.
@@ -39,6 +55,7 @@ pub(super) struct SelectAhead {
     part: Vec<u8>,
     pushed: usize,
     again: Remade,
+    has_asked: bool,
 }
 
 /// A part of what was sent that is being made again, or was. The ledgers of a stretch take more spans to be read than
@@ -60,7 +77,7 @@ impl SelectAhead {
         spans: SealedSpans,
         positions: Positions,
         (what, content_bytes): (&str, u64),
-        (cut, frame_bytes): (Cut, usize),
+        Manner { cut, frame_bytes, only_asks }: Manner,
         waker: &Arc<Waker>,
     ) -> io::Result<SelectAhead> {
         let (to_machine, parts) = sync_channel(PARTS_AHEAD);
@@ -68,9 +85,11 @@ impl SelectAhead {
         let selector = Selector::new(content_bytes, cut, frame_bytes);
         let sections = Arc::clone(selector.sections());
         let (what, waker) = (what.to_owned(), Arc::clone(waker));
-        let work = Work { spans, positions, what, content_bytes, selector, chosen, parts: to_machine, waker };
+        let work =
+            Work { spans, positions, what, content_bytes, selector, only_asks, chosen, parts: to_machine, waker };
         thread::Builder::new().name("select".to_owned()).spawn(|| work.run())?;
-        Ok(SelectAhead { parts, choices, chosen: 0, sections, part: Vec::new(), pushed: 0, again: Remade::default() })
+        let (part, again) = (Vec::new(), Remade::default());
+        Ok(SelectAhead { parts, choices, chosen: 0, sections, part, pushed: 0, again, has_asked: false })
     }
 
     /// The stretch of which it has to be known what is sent.
@@ -93,11 +112,20 @@ impl SelectAhead {
                 Ok(Part::Bytes(part)) => (self.part, self.pushed) = (part, 0),
                 Ok(Part::End(trailer)) => return Ok(Some(Next::End(trailer))),
                 Ok(Part::Failed(error)) => return Err(error),
+                Ok(Part::Asked) => {
+                    self.has_asked = true;
+                    return Ok(Some(Next::Failed(ASKED.to_owned())));
+                }
                 Err(TryRecvError::Empty) => return Ok(Some(Next::Nothing)),
                 Err(TryRecvError::Disconnected) => return Err(Error::GaveUp("the reader panicked".to_owned())),
             }
         }
         Ok(None)
+    }
+
+    /// Whether all was asked, and that was all there was to do.
+    pub(super) fn has_asked(&self) -> bool {
+        self.has_asked
     }
 
     /// The bytes that come next.
@@ -159,6 +187,7 @@ struct Work {
     what: String,
     content_bytes: u64,
     selector: Selector,
+    only_asks: bool,
     chosen: Receiver<ChunkSet>,
     parts: SyncSender<Part>,
     waker: Arc<Waker>,
@@ -168,6 +197,7 @@ impl Work {
     /// Makes all sections, until nobody wants them.
     fn run(mut self) {
         let last = match self.make() {
+            Ok(Some(_)) if self.only_asks => Part::Asked,
             Ok(Some(trailer)) => Part::End(trailer),
             Ok(None) => return,
             Err(error) => Part::Failed(error),
@@ -227,7 +257,7 @@ impl Work {
     fn send_chunks(&mut self, chunks: ChunkSet) -> Result<bool, Error> {
         let whole_bytes = Form::Ledgered.stream_bytes(self.content_bytes);
         let mut bytes = Vec::new();
-        for part in self.selector.chunks(chunks) {
+        for part in if self.only_asks { self.selector.pass() } else { self.selector.chunks(chunks) } {
             match part {
                 SectionPart::Bytes(part) => bytes.extend(part),
                 SectionPart::Names(count) => bytes.resize(bytes.len() + count as usize, 0),
@@ -310,7 +340,8 @@ mod tests {
             to_thread.send(Progress::Span(span)).expect("there is room");
         }
         let (spans, what) = (SealedSpans::new(progress, used), ("a pattern", CONTENT_BYTES));
-        let selecting = SelectAhead::begin(spans, Positions::new(Pattern), what, (Cut::None, 1468), &waker);
+        let manner = Manner { cut: Cut::None, frame_bytes: 1468, only_asks: false };
+        let selecting = SelectAhead::begin(spans, Positions::new(Pattern), what, manner, &waker);
         let mut selecting = selecting.expect("a thread");
         let deadline = Instant::now() + Duration::from_secs(30);
         while !matches!(selecting.next(), Ok(None)) {

@@ -16,6 +16,9 @@ use std::time::Duration;
 
 /// Spans that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; what comes then waits in the feed.
 const SPANS_WAITING: usize = 8;
+/// What has come of a span goes to the writer when nothing more is there and so long nothing has gone: at 1 Gbit/s a
+/// span takes less. What a killed receiver had not written comes again.
+const EARLY_AFTER: Duration = Duration::from_millis(10);
 
 /// The sink of a session whose bytes a [`Writer`] writes.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct WriteBehind {
     /// Disconnected when the writer has ended.
     ended: Receiver<()>,
     spans: Spans,
+    /// When the last of a span went to the writer.
+    went_at: Instant,
     offered: Offered,
     cause: Option<io::Error>,
     publishing: bool,
@@ -57,6 +62,7 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
         used,
         ended,
         spans: Spans::default(),
+        went_at: Instant::START,
         offered: Offered::default(),
         cause: None,
         publishing: false,
@@ -91,6 +97,11 @@ impl WriteBehind {
         self.cause.take()
     }
 
+    /// Whether the sender has only asked what is lacking here.
+    pub fn is_only_asked(&self) -> bool {
+        self.shared.is_only_asked()
+    }
+
     /// Gives an order; there must be room.
     fn order(&self, order: Order) {
         self.shared.order();
@@ -115,7 +126,7 @@ impl Sink for WriteBehind {
         self.orders.is_some() && self.shared.waiting() + 2 <= SPANS_WAITING
     }
 
-    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+    fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.spans.is_empty() {
@@ -126,6 +137,7 @@ impl Sink for WriteBehind {
             if self.spans.is_whole() {
                 let span = self.spans.end();
                 self.order(Order::Write(span));
+                self.went_at = now;
             }
         }
     }
@@ -146,11 +158,20 @@ impl Sink for WriteBehind {
         self.shared.decided()
     }
 
-    /// What has come of what somebody lacks is looked at at once: ledgers wait for an answer.
-    fn idle(&mut self, _now: Instant) {
-        if self.is_selective && !self.spans.is_empty() {
-            let bytes = self.spans.end();
-            self.order(Order::Write(bytes));
+    /// What has come of what somebody lacks is looked at at once: ledgers wait for an answer. Of all else whole chunks
+    /// are.
+    fn idle(&mut self, now: Instant) {
+        if self.is_selective {
+            if !self.spans.is_empty() {
+                let bytes = self.spans.end();
+                self.order(Order::Write(bytes));
+            }
+        } else if now.since(self.went_at) >= EARLY_AFTER {
+            let bytes = self.spans.whole_chunks().to_vec();
+            if !bytes.is_empty() {
+                self.order(Order::Early(bytes));
+                self.went_at = now;
+            }
         }
     }
 

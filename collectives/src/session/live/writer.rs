@@ -23,6 +23,8 @@ pub(super) enum Order {
     Complete(HeldOffer),
     /// The next span, or the next bytes of what somebody lacks.
     Write(Vec<u8>),
+    /// The next whole chunks of a span that is still coming.
+    Early(Vec<u8>),
     /// What was wanted again, from there on.
     Supply(u64, Vec<u8>),
     /// Why that cannot be had.
@@ -50,6 +52,8 @@ pub(super) struct WriterState {
     content_bytes: AtomicU64,
     /// How often something came damaged.
     damages: AtomicU64,
+    /// The root only asks what is lacking.
+    only_asked: AtomicBool,
     conclusion: Mutex<Option<(Done, Option<io::Error>)>>,
 }
 
@@ -64,6 +68,7 @@ impl WriterState {
             decided: AtomicU64::new(0),
             content_bytes: AtomicU64::new(0),
             damages: AtomicU64::new(0),
+            only_asked: AtomicBool::new(false),
             conclusion: Mutex::default(),
         }
     }
@@ -125,6 +130,11 @@ impl WriterState {
     /// How often something came damaged.
     pub(super) fn damages(&self) -> u64 {
         self.damages.load(Ordering::Relaxed)
+    }
+
+    /// Whether the root only asks what is lacking.
+    pub(super) fn is_only_asked(&self) -> bool {
+        self.only_asked.load(Ordering::Relaxed)
     }
 
     /// What it came to, said once.
@@ -251,6 +261,10 @@ impl<S: Storage> Writer<S> {
                 }
                 None => self.decoder.take(bytes),
             },
+            Order::Early(bytes) => match self.decoder.take_early(&bytes) {
+                [] => {}
+                right => self.storage.write(right)?,
+            },
             Order::End(trailer) if self.completer.as_ref().is_some_and(|completer| !completer.is_done()) => {
                 self.completer.iter_mut().for_each(Completer::finish);
                 self.shared.order();
@@ -281,6 +295,7 @@ impl<S: Storage> Writer<S> {
                 self.shared.needs.lock().push_back(needs);
                 self.shared.waker.wake();
             }
+            Some(Completion::Passed) => self.shared.only_asked.store(true, Ordering::Relaxed),
             Some(Completion::Span(Completed { span, here, own, in_place })) => {
                 self.in_place = in_place;
                 self.decoder.take_partly(span, here, own);

@@ -4,12 +4,12 @@
 use super::damage::{Damage, Damages};
 use super::delivery::Delivery;
 use super::members::{Entry, Members};
-use super::needs::Needs;
+use super::needs::{Lacking, Needs};
 use super::questions::{Questions, Step};
 use super::rereading::Needy;
 use super::{RootEndpoint, RootEvent};
 use crate::membership::timers::Wait;
-use crate::session::ledger::{ChunkSet, Form};
+use crate::session::ledger::{ChunkSet, Form, StretchPlace};
 use crate::session::message::{self, Fetch, MOST_ATTEMPTS, Message, Piece};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::Rank;
@@ -91,17 +91,24 @@ impl Fetches {
         stretch: u64,
         (view, members): (&View, &Members),
         limit: Duration,
+        form: Form,
     ) -> Option<ChunkSet> {
+        let place = StretchPlace::of(stretch, form.content_bytes(view.size.filter(|_| view.selective)?))?;
         let open = |entry: &&Entry| entry.standing() != Standing::Gone && !entry.is_reported();
         let open: Vec<&Entry> = members.entries().iter().filter(open).collect();
         let in_place = open.iter().filter(|entry| entry.standing() == Standing::InPlace);
         let waited_for: Vec<Rank> = in_place.map(|entry| entry.rank()).collect();
-        let (chosen, silent) = self.needs.decide(now, stretch, &waited_for, open.len(), limit)?;
+        let (chosen, silent) = self.needs.decide(now, &place, &waited_for, open.len(), limit)?;
         for rank in silent {
             let (host, seconds) = (&view.members[rank.index()].host, limit.as_secs());
             log::warn!("{host} has not said for {seconds} s what it lacks of stretch {stretch}: it fetches that alone");
         }
         Some(chosen)
+    }
+
+    /// What is lacking of the stretches of which it is known what is sent.
+    pub(super) fn lacking(&self) -> Lacking {
+        self.needs.lacking()
     }
 
     /// Whether what is wanted is a part of the ledgered form of the whole content.

@@ -45,6 +45,7 @@ pub use config::{NamesError, OnSlow, RootConfig, Wanted};
 pub use damage::Damage;
 pub use event::{NoPlan, RootEvent, RootFailure};
 pub use members::MemberReport;
+pub use needs::Lacking;
 pub use refusals::TurnedAway;
 
 use super::ControlMemory;
@@ -359,11 +360,12 @@ impl Root {
         self.close(now, Message::Abort { text });
     }
 
-    /// Makes ranks and plan of those who are there and sends the first view; in a dry run it says nothing.
+    /// Makes ranks and plan of those who are there and sends the first view; in a dry run it says nothing, unless some
+    /// have a part already: they are asked what they lack.
     fn start(&mut self, now: Instant) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         match gathering.first_view(self.endpoint.config()) {
-            Ok((_, choice, _)) if self.endpoint.config().dry_run => {
+            Ok((view, choice, _)) if self.endpoint.config().dry_run && !view.selective => {
                 self.choice = Some(choice);
                 self.phase = Phase::Ended(None);
                 self.endpoint.silence();

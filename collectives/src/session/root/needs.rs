@@ -8,6 +8,15 @@ use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// How much members lack of a content of which some have a part already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// Bytes of it that are sent to all, as several lack them.
+    pub together_bytes: u64,
+    /// Bytes that go to single ones, as nobody else lacks them.
+    pub alone_bytes: u64,
+}
+
 /// What each member has said of the stretches that are next.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Needs {
@@ -16,6 +25,8 @@ pub(super) struct Needs {
     said: BTreeMap<u64, BTreeMap<Rank, ChunkSet>>,
     /// Since when the stretch that is next has been waited for.
     since: Option<Instant>,
+    /// What is lacking of the stretches that were decided.
+    lacking: Lacking,
     /// What was decided last, until the source has taken it.
     decision: Option<(u64, ChunkSet)>,
 }
@@ -45,11 +56,12 @@ impl Needs {
     pub(super) fn decide(
         &mut self,
         now: Instant,
-        stretch: u64,
+        place: &StretchPlace,
         waited_for: &[Rank],
         served: usize,
         limit: Duration,
     ) -> Option<(ChunkSet, Vec<Rank>)> {
+        let stretch = place.number();
         if let Some((_, decision)) = self.decision.filter(|(decided, _)| *decided == stretch) {
             return Some((decision, Vec::new()));
         }
@@ -68,9 +80,17 @@ impl Needs {
         }
         // A single one is served by the stream, too: nobody is beside it.
         let decision = if served > 1 { several } else { some };
+        let bytes = |set: ChunkSet| set.iter().map(|chunk| place.chunk_bytes(chunk) as u64).sum::<u64>();
+        self.lacking.together_bytes += bytes(decision);
+        self.lacking.alone_bytes += bytes(some.without(&decision));
         (self.decided, self.since, self.decision) = (stretch + 1, None, Some((stretch, decision)));
         self.said.retain(|said, _| *said > stretch);
         Some((decision, silent))
+    }
+
+    /// What is lacking of the stretches that were decided.
+    pub(super) fn lacking(&self) -> Lacking {
+        self.lacking
     }
 }
 
@@ -90,22 +110,25 @@ mod tests {
     fn what_two_lack_is_sent_to_all_what_one_lacks_is_not_and_what_is_said_twice_counts_once() {
         let (mut needs, limit) = (Needs::default(), Duration::from_secs(10));
         let ranks = [1, 2, 3].map(Rank);
+        let place = |stretch| StretchPlace::of(stretch, CONTENT).expect("the content has so many");
         let at = |seconds: u64| Instant::START + Duration::from_secs(seconds);
         let tell = |needs: &mut Needs, rank: u16, stretch, chunks: &[usize]| {
             needs.on_word(Rank(rank), &word(stretch, chunks), CONTENT).expect("it can be a word")
         };
         assert!(tell(&mut needs, 1, 0, &[1, 2]) && !tell(&mut needs, 1, 0, &[1, 2]) && tell(&mut needs, 2, 0, &[2, 3]));
-        assert_eq!(needs.decide(at(0), 0, &ranks, 3, limit), None, "rank 3 has not spoken");
+        assert_eq!(needs.decide(at(0), &place(0), &ranks, 3, limit), None, "rank 3 has not spoken");
         assert!(tell(&mut needs, 3, 0, &[3]) && tell(&mut needs, 3, 1, &[5]));
         let union = ChunkSet::from_iter([2, 3]);
-        assert_eq!(needs.decide(at(1), 0, &ranks, 3, limit), Some((union, vec![])));
+        assert_eq!(needs.decide(at(1), &place(0), &ranks, 3, limit), Some((union, vec![])));
         assert!(!tell(&mut needs, 1, 0, &[9]), "too late is no fault, and no progress");
-        assert_eq!(needs.decide(at(1), 0, &ranks, 3, limit), Some((union, vec![])), "and changes nothing");
-        assert_eq!(needs.decide(at(2), 1, &ranks, 3, limit), None);
+        assert_eq!(needs.decide(at(1), &place(0), &ranks, 3, limit), Some((union, vec![])), "and changes nothing");
+        assert_eq!(needs.decide(at(2), &place(1), &ranks, 3, limit), None);
         let late = Some((ChunkSet::default(), vec![Rank(1), Rank(2)]));
-        assert_eq!(needs.decide(at(12), 1, &ranks, 3, limit), late, "the others go on");
+        assert_eq!(needs.decide(at(12), &place(1), &ranks, 3, limit), late, "the others go on");
         assert!(tell(&mut needs, 1, 2, &[7]));
-        assert_eq!(needs.decide(at(12), 2, &[Rank(1)], 1, limit), Some((ChunkSet::from_iter([7]), vec![])));
+        assert_eq!(needs.decide(at(12), &place(2), &[Rank(1)], 1, limit), Some((ChunkSet::from_iter([7]), vec![])));
+        let lacking = Lacking { together_bytes: 3 << 16, alone_bytes: 2 << 16 };
+        assert_eq!(needs.lacking(), lacking, "2 and 3 for several, 7 for the only one; 1 and 5 for one of several");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::telling::Telling;
 use super::{RootEndpoint, RootEvent};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
-use crate::session::ledger::ChunkSet;
+use crate::session::ledger::{ChunkSet, Form};
 use crate::session::message::{Done, Message, Outcome, Status, Trailer};
 use crate::session::throttle::Rate;
 use crate::session::view::{Standing, View, ViewMember};
@@ -164,8 +164,8 @@ impl Running {
     }
 
     /// What is sent to all of a stretch, once that is known.
-    pub(super) fn choose(&mut self, now: Instant, stretch: u64, limit: Duration) -> Option<ChunkSet> {
-        self.fetches.choose(now, stretch, (&self.view, &self.members), limit)
+    pub(super) fn choose(&mut self, now: Instant, stretch: u64, limit: Duration, form: Form) -> Option<ChunkSet> {
+        self.fetches.choose(now, stretch, (&self.view, &self.members), limit, form)
     }
 
     /// Bytes of the source that are wanted cannot be read again: the members are asked for them.

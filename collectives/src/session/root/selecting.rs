@@ -1,5 +1,6 @@
 //! What the root's user has to do with a session in which only what somebody lacks is sent.
 
+use super::needs::Lacking;
 use super::{Phase, Root};
 use crate::session::ledger::ChunkSet;
 use ethbcast_transport::Instant;
@@ -13,7 +14,14 @@ impl Root {
     /// What is sent to all of a stretch whose ledgers have been pushed; none while it is not known.
     pub fn chosen(&mut self, now: Instant, stretch: u64) -> Option<ChunkSet> {
         let Phase::Running(running) = &mut self.phase else { return None };
-        running.choose(now, stretch, self.endpoint.config().timing.stall)
+        let config = self.endpoint.config();
+        running.choose(now, stretch, config.timing.stall, config.form)
+    }
+
+    /// What members lack of the content, as far as that is known, if only what somebody lacks is sent.
+    pub fn lacking(&self) -> Option<Lacking> {
+        let running = self.phase.running().filter(|running| running.view().selective)?;
+        Some(running.fetches().lacking())
     }
 
     /// Bytes that went for the content, ledgers included, if only what somebody lacks is sent: to all, and to single

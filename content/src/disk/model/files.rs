@@ -7,6 +7,7 @@ use crate::manifest::{Attributes, Special};
 use ethbcast_collectives::session::FileAttributes;
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Result};
+use std::ops::Range;
 use std::path::Path;
 
 /// An open file.
@@ -275,6 +276,16 @@ impl DiskFile for ModelFile {
     fn set_bytes(&self, bytes: u64) -> Result<()> {
         self.disk.change(&format!("set length {bytes}"), |state| {
             state.make(Change::SetBytes { inode: self.inode, bytes });
+            Ok(())
+        })
+    }
+
+    fn punch(&self, part: Range<u64>) -> Result<()> {
+        self.disk.change(&format!("punch {part:?}"), |state| {
+            let Inode::File { bytes, .. } = state.current.inode(self.inode) else { panic!("it is a file") };
+            let end = part.end.min(bytes.len() as u64);
+            let bytes = vec![0; end.saturating_sub(part.start) as usize];
+            state.make(Change::Write { inode: self.inode, at: part.start, bytes });
             Ok(())
         })
     }

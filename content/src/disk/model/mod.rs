@@ -5,7 +5,7 @@ mod files;
 mod world;
 
 pub use crash::Moment;
-pub use files::ModelDirectory;
+pub use files::{ModelDirectory, ModelFile};
 pub use world::{Inode, ROOT, World};
 
 use parking_lot::Mutex;

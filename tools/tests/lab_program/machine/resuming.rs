@@ -5,6 +5,7 @@ use super::slow;
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Site, content, names_in, shown_in, within};
 use nix::sys::signal::Signal;
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 const RECV: [&str; 5] = ["recv", "-i", "eth0", "--max-wait", "20"];
@@ -68,6 +69,68 @@ fn of_an_image_that_has_changed_a_little_only_what_has_changed_is_sent() {
         assert!(fs::read(dest).is_ok_and(|file| file == bytes), "{host}");
     }
     assert!(sent_bytes(&root) < MEBIBYTE as u64, "{} bytes for two chunks and the ledgers", sent_bytes(&root));
+}
+
+#[test]
+fn a_dry_run_says_what_an_update_would_send_and_the_receivers_wait_on() {
+    let site = Site::beside("asked", slow(4));
+    let bytes = content(6, 16 * MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    let dests = ["n1", "n2", "n3"].map(|host| {
+        let mut old = bytes.clone();
+        old[5_000_000] ^= 1;
+        old[12_000_000] ^= u8::from(host == "n3");
+        (host, site.file(host, old))
+    });
+    let runs = dests.each_ref().map(|(host, dest)| site.start(host, &[&RECV[..], &["--force"]].concat(), dest));
+    let asked = send(&site, &["-n", "3", "--dry-run"], &source);
+    asked.assert_code(0);
+    let (report, chunk) = (asked.json(), 64 << 10);
+    assert_eq!(report["lacking_bytes"], 2 * chunk, "{report}");
+    assert_eq!(report["lacking_alone_bytes"], chunk, "{report}");
+    let root = send(&site, &["-n", "3"], &source);
+    runs.into_iter().for_each(|run| run.end(LIMIT).assert_code(0));
+    root.assert_code(0);
+    for (host, dest) in &dests {
+        assert!(fs::read(dest).is_ok_and(|file| file == bytes), "{host}");
+    }
+}
+
+#[test]
+fn a_file_with_holes_that_was_cut_off_is_taken_up_and_its_holes_are_holes() {
+    let site = Site::beside("holes", slow(2));
+    let (source, directory) = (site.path("image"), site.directory("dest"));
+    let bytes = content(8, 20 * MEBIBYTE);
+    let image = fs::File::create(&source).expect("room");
+    image.set_len(4 << 30).expect("a hole");
+    for (number, part) in bytes.chunks(MEBIBYTE).enumerate() {
+        image.write_all_at(part, (number as u64) * (200 << 20)).expect("room");
+    }
+    let dest = directory.join("image");
+    let receiver = site.start("n1", &RECV, &dest);
+    let root = site.start("n0", &["send", "-i", "eth0", "-n", "1", "--via", "chain"], &source);
+    let allocated = || names_in(&directory).iter().map(|name| blocks(&directory.join(name))).sum::<u64>();
+    within(LIMIT, || (allocated() > 12 << 20).then_some(())).expect("it is written to");
+    receiver.signal(Signal::SIGKILL);
+    drop((receiver, root));
+    let receiver = site.start("n1", &RECV, &dest);
+    let root = send(&site, &["-n", "1", "--via", "chain"], &source);
+    receiver.end(LIMIT).assert_code(0);
+    root.assert_code(0);
+    assert!(sent_bytes(&root) <= 10 << 20, "{} bytes", sent_bytes(&root));
+    let received = fs::File::open(&dest).expect("it is there");
+    for (number, part) in bytes.chunks(MEBIBYTE).enumerate() {
+        let mut found = vec![0; part.len()];
+        received.read_exact_at(&mut found, (number as u64) * (200 << 20)).expect("so long");
+        assert!(found == part, "part {number}");
+    }
+    assert!(blocks(&dest) < 30 << 20, "{} bytes on the disk", blocks(&dest));
+    assert_eq!(names_in(&directory), ["image"]);
+}
+
+/// Bytes that a file takes.
+fn blocks(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.blocks() * 512)
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub enum Completion {
     Needs(Needs),
     /// The next span.
     Span(Completed),
+    /// Nothing comes of the next stretch: it was only asked what is lacking.
+    Passed,
 }
 
 /// Makes spans of what a root sends and of what a receiver has already, and says what is lacking.
@@ -78,6 +80,10 @@ impl Completer {
                 Some(Completion::Needs(Needs { stretch: ledger.number(), set }))
             }
             Composed::Span(span) => Some(Completion::Span(self.complete(span))),
+            Composed::Passed(stretch) => {
+                self.forget(stretch);
+                Some(Completion::Passed)
+            }
         }
     }
 
@@ -98,9 +104,14 @@ impl Completer {
         let is_last = StretchPlace::of(stretch, self.content_bytes)
             .is_none_or(|place| first + super::stretch::SPAN_CHUNKS >= place.chunks());
         if is_last {
-            self.have.remove(&stretch);
-            self.holdings.iter().for_each(|holdings| holdings.forget_below(stretch + 1));
+            self.forget(stretch);
         }
         completed
+    }
+
+    /// Nothing more is done with a stretch.
+    fn forget(&mut self, stretch: u64) {
+        self.have.remove(&stretch);
+        self.holdings.iter().for_each(|holdings| holdings.forget_below(stretch + 1));
     }
 }

@@ -15,6 +15,8 @@ pub enum Composed {
     Ledger(Arc<StretchLedger>),
     /// The next span, with what of it was sent to all.
     Span(PartialSpan),
+    /// Nothing comes of this stretch: it was only asked what is lacking.
+    Passed(u64),
 }
 
 /// A span of which some chunks have come.
@@ -42,6 +44,13 @@ enum State {
     Set { head: [u8; HEAD_BYTES], bytes: usize },
     /// Chunks of a stretch are coming.
     Chunks(Box<Open>),
+}
+
+/// What a section begins.
+enum Begun {
+    Section(State),
+    /// It says that nothing comes of this stretch, and is over.
+    Passed(u64),
 }
 
 /// A stretch whose spans are put together.
@@ -148,7 +157,12 @@ impl Composer {
                     let head = *self.input[self.at..].first_chunk()?;
                     self.at += HEAD_BYTES;
                     match self.begin(&head) {
-                        Some(state) => self.state = state,
+                        Some(Begun::Section(state)) => self.state = state,
+                        Some(Begun::Passed(stretch)) => {
+                            self.ledgers.pop_front();
+                            self.next_chunks += 1;
+                            return Some(Composed::Passed(stretch));
+                        }
                         None => self.give_up(),
                     }
                 }
@@ -166,21 +180,23 @@ impl Composer {
     }
 
     /// A section that begins so; none if none can.
-    fn begin(&self, head: &[u8; HEAD_BYTES]) -> Option<State> {
-        match Head::read(head)? {
+    fn begin(&self, head: &[u8; HEAD_BYTES]) -> Option<Begun> {
+        let is_sealed = |stretch| head[8..] == Head::seal(head, &[], stretch);
+        let state = match Head::read(head)? {
             Head::Ledgers { before, fragments } => {
                 let place = StretchPlace::of(self.next_ledger, self.content_bytes)?;
-                let sound = head[8..] == Head::seal(head, &[], place.number())
-                    && self.next_ledger < self.next_chunks + MOST_AHEAD;
+                let sound = is_sealed(place.number()) && self.next_ledger < self.next_chunks + MOST_AHEAD;
                 let bytes = place.ledger_bytes() + fragments as usize * FRAGMENT_BYTES;
                 sound.then_some(State::Ledgers { place, before, bytes })
             }
             Head::Chunks { set_bytes } => Some(State::Set { head: *head, bytes: set_bytes.into() }),
-            Head::Padding { bytes } => {
-                let sound = head[8..] == Head::seal(head, &[], self.next_chunks);
-                sound.then_some(State::Padding(bytes as usize))
+            Head::Padding { bytes } => is_sealed(self.next_chunks).then_some(State::Padding(bytes as usize)),
+            Head::Passed => {
+                let sound = is_sealed(self.next_chunks) && !self.ledgers.is_empty();
+                return sound.then_some(Begun::Passed(self.next_chunks));
             }
-        }
+        };
+        state.map(Begun::Section)
     }
 
     /// The next stretch, of which this comes; none if it cannot.

@@ -23,18 +23,22 @@ pub(super) enum Head {
     Chunks { set_bytes: u16 },
     /// So many bytes that mean nothing: they fill a frame, so that what is before them goes.
     Padding { bytes: u32 },
+    /// Nothing of the next stretch: it was only asked what is lacking of it.
+    Passed,
 }
 
 impl Head {
     const LEDGERS: u8 = 1;
     const CHUNKS: u8 = 2;
     const PADDING: u8 = 3;
+    const PASSED: u8 = 4;
 
     fn write(self) -> [u8; 8] {
         let (kind, short, long) = match self {
             Head::Ledgers { before, fragments } => (Head::LEDGERS, before, fragments),
             Head::Chunks { set_bytes } => (Head::CHUNKS, set_bytes, 0),
             Head::Padding { bytes } => (Head::PADDING, 0, bytes),
+            Head::Passed => (Head::PASSED, 0, 0),
         };
         let mut bytes = [kind, 0, 0, 0, 0, 0, 0, 0];
         bytes[2..4].copy_from_slice(&short.to_be_bytes());
@@ -55,6 +59,7 @@ impl Head {
                 Some(Head::Chunks { set_bytes: short })
             }
             [Head::PADDING, 0] if short == 0 && long <= MOST_PADDING_BYTES => Some(Head::Padding { bytes: long }),
+            [Head::PASSED, 0] if (short, long) == (0, 0) => Some(Head::Passed),
             _ => None,
         }
     }
@@ -127,6 +132,7 @@ enum What {
     Ledgers { before: u16, fragments: u32 },
     Chunks(Box<ChunkSet>),
     Padding(u32),
+    Passed,
 }
 
 impl Section {
@@ -138,6 +144,10 @@ impl Section {
                 let ledgers = self.place.spans().map(|span| SectionPart::Whole(span.ledger()));
                 let names = SectionPart::Names(u64::from(*fragments) * FRAGMENT_BYTES as u64);
                 std::iter::once(SectionPart::Bytes(head)).chain(ledgers).chain([names]).collect()
+            }
+            What::Passed => {
+                let head = Head::Passed.write();
+                vec![SectionPart::Bytes([&head[..], &Head::seal(&head, &[], self.place.number())].concat())]
             }
             What::Padding(bytes) => {
                 let head = Head::Padding { bytes: *bytes }.write();
@@ -205,6 +215,16 @@ impl Sections {
         let Due::Chunks(place) = self.due() else { panic!("chunks are not due") };
         self.chunks += 1;
         self.add(place, What::Chunks(Box::new(chunks)))
+    }
+
+    /// The next section says that nothing comes of its stretch; its bytes.
+    ///
+    /// # Panics
+    /// If chunks are not due.
+    pub fn pass(&mut self) -> Vec<SectionPart> {
+        let Due::Chunks(place) = self.due() else { panic!("chunks are not due") };
+        self.chunks += 1;
+        self.add(place, What::Passed)
     }
 
     /// Fills the frame, of so many bytes, in which the last byte of the stream is, and begins the next: what is before

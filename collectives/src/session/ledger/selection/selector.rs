@@ -72,6 +72,11 @@ impl Selector {
         }
     }
 
+    /// The section that says that nothing comes of the stretch that is due: it was only asked what is lacking.
+    pub fn pass(&mut self) -> Vec<SectionPart> {
+        self.sections.lock().pass()
+    }
+
     /// The section with these chunks of the stretch that is due.
     pub fn chunks(&mut self, chunks: ChunkSet) -> Vec<SectionPart> {
         self.sections.lock().add_chunks(chunks)

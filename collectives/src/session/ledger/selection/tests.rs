@@ -64,6 +64,7 @@ fn composed(stream: &[u8], content_bytes: usize, pieces: usize) -> (Vec<PartialS
             match step {
                 Composed::Ledger(_) => ledgers += 1,
                 Composed::Span(span) => spans.push(span),
+                Composed::Passed(stretch) => panic!("chunks of stretch {stretch} were to come"),
             }
         }
     };
@@ -167,4 +168,36 @@ fn ledgers_go_four_stretches_ahead_and_never_further() {
     assert_eq!(order, documented);
     let ledgers = sections.stream_bytes() as f64 / (10 * STRETCH_BYTES) as f64;
     assert!(ledgers < 0.000_52, "{ledgers}: 0.05 %, less than 0.1 %");
+}
+
+#[test]
+fn where_it_is_only_asked_what_is_lacking_no_span_comes_and_every_stretch_is_asked_of() {
+    let content_bytes = 10 * STRETCH_BYTES;
+    let (mut sections, mut composer) = (Sections::new(content_bytes), Composer::new(content_bytes));
+    let mut asked = Vec::new();
+    loop {
+        let parts = match sections.due() {
+            Due::Ledgers(_) => sections.add_ledgers(0, 0),
+            Due::Chunks(_) => sections.pass(),
+            Due::End => break,
+        };
+        for part in parts {
+            match part {
+                SectionPart::Bytes(bytes) => composer.take(&bytes),
+                // Ledgers that nobody can read are asked of all the same.
+                SectionPart::Whole(range) => composer.take(&vec![0; (range.end - range.start) as usize]),
+                SectionPart::Names(_) => {}
+            }
+        }
+        while let Some(composed) = composer.poll(Vec::new) {
+            match composed {
+                Composed::Ledger(ledger) => asked.push(ledger.number()),
+                Composed::Passed(stretch) => assert!(asked.contains(&stretch) && composer.decided() == stretch + 1),
+                Composed::Span(_) => panic!("nothing was sent"),
+            }
+        }
+    }
+    assert!(composer.is_done());
+    assert_eq!(asked, (0..10).collect::<Vec<u64>>());
+    assert!(sections.stream_bytes() < content_bytes / 1900, "hardly more than the ledgers");
 }

@@ -5,6 +5,7 @@ use crate::session::ledger::{CHUNK_BYTES, encoded};
 use crate::session::live::{Output, StorageError};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -167,6 +168,70 @@ fn what_came_damaged_is_wanted_again_and_nothing_of_it_is_written() {
     let (verdict, _, damages) = stored(Output(io::sink()), &damaged, &damaged, trailer);
     assert_eq!((verdict.outcome, damages), (Outcome::Damaged, 4), "what is sent again is damaged, too");
     assert!(verdict.text.contains("came damaged 4 times"), "{}", verdict.text);
+}
+
+#[test]
+fn what_has_come_in_whole_chunks_is_written_when_nothing_more_comes_and_all_of_it_once() {
+    let bytes: Vec<u8> = (0..5_000_000_u32).map(|at| (at >> 7) as u8).collect();
+    let (truth, trailer) = encoded(&bytes);
+    let mut stream = truth.clone();
+    // The third chunk of the third span.
+    stream[2 * Spans::MOST_BYTES + 1000 + 2 * CHUNK_BYTES] ^= 1;
+    let (shown, waker) = (Shown::default(), Arc::new(Waker::new().expect("a descriptor")));
+    thread::scope(|scope| {
+        let (writer, mut sink) = write_behind(shown.clone(), &waker);
+        scope.spawn(move || writer.run());
+        let mut now = Instant::START;
+        let mut early = 0;
+        for frame in stream.chunks(1468) {
+            while !sink.has_room() {
+                mend(&mut sink, &truth);
+            }
+            sink.write(now, frame, false);
+            now += Duration::from_micros(500);
+            sink.idle(now);
+            let (written, whole) = (shown.0.lock().len(), sink.shared.content_bytes() as usize);
+            early = early.max(written.saturating_sub(whole));
+        }
+        // Time passes, and all but the last part of a chunk is there.
+        sink.finish(now, trailer);
+        assert_eq!(verdict(&mut sink, &truth).outcome, Outcome::Verified);
+        assert!(early >= CHUNK_BYTES, "{early} bytes were there before their span was");
+        assert_eq!(sink.damages(), 1);
+        assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
+    });
+    assert!(*shown.0.lock() == bytes);
+}
+
+#[test]
+fn of_a_stream_that_is_cut_off_only_the_chunk_that_is_not_whole_is_lost() {
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at >> 7) as u8).collect();
+    let (stream, _) = encoded(&bytes);
+    let (shown, waker) = (Shown::default(), Arc::new(Waker::new().expect("a descriptor")));
+    thread::scope(|scope| {
+        let (writer, mut sink) = write_behind(shown.clone(), &waker);
+        scope.spawn(move || writer.run());
+        let came = Spans::MOST_BYTES + 5 * CHUNK_BYTES + 20_000;
+        sink.write(Instant::START, &stream[..came], false);
+        sink.idle(Instant::START + EARLY_AFTER);
+        assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
+    });
+    assert!(*shown.0.lock() == bytes[..(1 << 20) + 5 * CHUNK_BYTES]);
+}
+
+/// Shows what it was given.
+#[derive(Clone, Default)]
+struct Shown(Arc<Mutex<Vec<u8>>>);
+
+impl Storage for Shown {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
+        Ok(())
+    }
 }
 
 /// Keeps what it is given in a file.

@@ -1,0 +1,127 @@
+//! Reads what is sent, on a thread of its own, and hashes what was read on another, which puts the ledgers before it.
+
+use super::Error;
+use crate::session::Trailer;
+use crate::session::ledger::{Encoder, SpanBuffer};
+use ethbcast_transport::packet::Waker;
+use std::io::{self, ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+/// Spans that were read and wait to be hashed.
+const SPANS_UNHASHED: usize = 1;
+
+/// What a reader has.
+#[derive(Debug)]
+pub(super) enum Progress {
+    Span(SpanBuffer),
+    End(Trailer),
+    Failed(Error),
+}
+
+/// The other end, to be [run](Reader::run) on a thread.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    what: String,
+    size: Option<u64>,
+    progress: SyncSender<Progress>,
+    used: Receiver<SpanBuffer>,
+    waker: Arc<Waker>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Of `input`, which errors call by this name, and other than so many bytes of which are an error.
+    pub(super) fn new(
+        (input, what, size): (R, String, Option<u64>),
+        progress: SyncSender<Progress>,
+        used: Receiver<SpanBuffer>,
+        waker: Arc<Waker>,
+    ) -> Reader<R> {
+        Reader { input, what, size, progress, used, waker }
+    }
+
+    /// Reads until the end, an error, or the end of the session.
+    pub fn run(self) {
+        let Reader { mut input, what, size, progress, used, waker } = self;
+        let (to_hasher, filled) = sync_channel(SPANS_UNHASHED);
+        let (failed, woken) = (progress.clone(), Arc::clone(&waker));
+        thread::scope(|scope| {
+            let hasher = Hasher { what, size, progress, waker };
+            let started = thread::Builder::new().name("hasher".to_owned());
+            if let Err(error) = started.spawn_scoped(scope, move || hasher.run(&filled)) {
+                drop(failed.send(Progress::Failed(Error::Resources(error))));
+                return woken.wake();
+            }
+            // Whoever waits for more learns it when this ends, also by a panic.
+            drop(failed);
+            loop {
+                let mut span = SpanBuffer::empty(used.try_recv().unwrap_or_default());
+                let result = fill(&mut input, &mut span);
+                let more = result.is_ok() && span.content_bytes() > 0;
+                // The other end is gone once the session is over.
+                if to_hasher.send((span, result)).is_err() || !more {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// Hashes what a reader has read.
+struct Hasher {
+    what: String,
+    size: Option<u64>,
+    progress: SyncSender<Progress>,
+    waker: Arc<Waker>,
+}
+
+impl Hasher {
+    /// Takes spans until the end, an error, or the end of the session.
+    fn run(self, spans: &Receiver<(SpanBuffer, io::Result<()>)>) {
+        let mut encoder = Encoder::default();
+        for (mut span, filled) in spans {
+            let bytes = encoder.content_bytes() + span.content_bytes() as u64;
+            let progress = match filled {
+                Err(cause) => Progress::Failed(Error::Read { what: self.what.clone(), bytes, cause }),
+                // Receivers take nothing beyond the size they were told.
+                Ok(()) if self.size.is_some_and(|size| bytes > size) => Progress::Failed(self.changed(bytes)),
+                Ok(()) if span.content_bytes() == 0 => self.end(&encoder),
+                Ok(()) => {
+                    encoder.seal(&mut span);
+                    Progress::Span(span)
+                }
+            };
+            let more = matches!(progress, Progress::Span(_));
+            let wanted = self.progress.send(progress).is_ok();
+            self.waker.wake();
+            if !(more && wanted) {
+                return;
+            }
+        }
+    }
+
+    fn end(&self, encoder: &Encoder) -> Progress {
+        let read = encoder.content_bytes();
+        let changed = self.size.is_some_and(|size| size != read);
+        if changed { Progress::Failed(self.changed(read)) } else { Progress::End(encoder.trailer()) }
+    }
+
+    fn changed(&self, read: u64) -> Error {
+        Error::SizeChanged { what: self.what.clone(), announced: self.size.unwrap_or_default(), read }
+    }
+}
+
+/// Reads until the span is full or there is no more.
+fn fill(input: &mut impl Read, span: &mut SpanBuffer) -> io::Result<()> {
+    while !span.is_full() {
+        match input.read(span.room()) {
+            Ok(0) => break,
+            Ok(count) => span.filled(count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
