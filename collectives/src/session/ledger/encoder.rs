@@ -2,7 +2,7 @@
 
 use super::Form;
 use super::hash::{ChunkHash, Merged, write_ledger};
-use super::layout::{CHUNK_BYTES, MOST_LEDGER_BYTES, SPAN_BYTES, SpanPlace, WHOLE_BYTES};
+use super::layout::{MOST_LEDGER_BYTES, SPAN_BYTES, SpanPlace, WHOLE_BYTES};
 use crate::session::Trailer;
 use std::ops::Range;
 
@@ -13,8 +13,6 @@ pub struct SpanBuffer {
     /// Where the ledger begins, once there is one.
     begin: Option<usize>,
     content_bytes: usize,
-    /// The hashes of its first chunks, if it is the span of that number.
-    hashed: (u64, Vec<ChunkHash>),
 }
 
 impl SpanBuffer {
@@ -22,7 +20,7 @@ impl SpanBuffer {
     pub fn empty(used: SpanBuffer) -> SpanBuffer {
         // Of new memory only what is filled is touched.
         let bytes = if used.bytes.is_empty() { vec![0; WHOLE_BYTES] } else { used.bytes };
-        SpanBuffer { bytes, begin: None, content_bytes: 0, hashed: (0, Vec::new()) }
+        SpanBuffer { bytes, begin: None, content_bytes: 0 }
     }
 
     /// Where the next content goes.
@@ -56,23 +54,13 @@ impl SpanBuffer {
             return;
         }
         let place = SpanPlace::new(index, self.content_bytes);
-        self.hash(&place, place.chunks());
         let begin = MOST_LEDGER_BYTES - place.ledger_bytes();
-        let (_, chunks) = std::mem::take(&mut self.hashed);
-        chunks.iter().for_each(&mut each);
-        write_ledger(&place, &chunks, &mut self.bytes[begin..MOST_LEDGER_BYTES]);
-        self.begin = Some(begin);
-    }
-
-    /// Hashes its first chunks, those that have not been hashed.
-    fn hash(&mut self, place: &SpanPlace, chunks: usize) {
-        let SpanBuffer { bytes, hashed: (index, hashed), .. } = self;
-        if *index != place.index() {
-            (*index, *hashed) = (place.index(), Vec::new());
-        }
-        let span = &bytes[MOST_LEDGER_BYTES - place.ledger_bytes()..];
+        let span = &mut self.bytes[begin..];
         let hash = |number| ChunkHash::of(place.chunk_offset(number), &span[place.chunk(number)]);
-        hashed.extend((hashed.len()..chunks).map(hash));
+        let chunks: Vec<ChunkHash> = (0..place.chunks()).map(hash).collect();
+        chunks.iter().for_each(&mut each);
+        write_ledger(&place, &chunks, &mut span[..place.ledger_bytes()]);
+        self.begin = Some(begin);
     }
 
     /// Appends what span `index`, which this is, has of a part of the stream.
@@ -112,12 +100,6 @@ impl Encoder {
         span.seal_with(self.spans, |chunk| self.merged.push(chunk));
         self.spans += 1;
         self.content_bytes += span.content_bytes as u64;
-    }
-
-    /// Hashes what has been filled of the next span, while it is in the processor's caches: as far as whole chunks reach.
-    pub fn look(&mut self, span: &mut SpanBuffer) {
-        let place = SpanPlace::new(self.spans, span.content_bytes);
-        span.hash(&place, span.content_bytes / CHUNK_BYTES);
     }
 
     /// Bytes of content in all spans that were sealed.

@@ -33,22 +33,6 @@ pub(crate) fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
     (stream, encoder.trailer())
 }
 
-/// The same, hashed while it is read in pieces of so many bytes.
-fn encoded_as_read(content: &[u8], piece: usize) -> (Vec<u8>, Trailer) {
-    let (mut encoder, mut stream, mut span) = (Encoder::default(), Vec::new(), SpanBuffer::default());
-    for part in content.chunks(SPAN_BYTES) {
-        span = SpanBuffer::empty(span);
-        for read in part.chunks(piece) {
-            span.room()[..read.len()].copy_from_slice(read);
-            span.filled(read.len());
-            encoder.look(&mut span);
-        }
-        encoder.seal(&mut span);
-        stream.extend_from_slice(span.as_bytes());
-    }
-    (stream, encoder.trailer())
-}
-
 /// Content lengths around every border, and between.
 fn lengths() -> impl Strategy<Value = usize> {
     let borders = prop::sample::select(vec![0, 1024, CHUNK_BYTES, 5 * CHUNK_BYTES, SPAN_BYTES, 2 * SPAN_BYTES]);
@@ -83,12 +67,6 @@ fn mend(sink: &mut Checked<Collected>, truth: &[u8]) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
-
-    #[test]
-    fn what_is_hashed_while_it_is_read_is_what_is_hashed_at_last(length in lengths(), piece in 1_usize..300_000) {
-        let content = content(length);
-        prop_assert!(encoded_as_read(&content, piece) == encoded(&content));
-    }
 
     #[test]
     fn any_content_comes_back_from_any_pieces_with_the_digest_of_the_whole(
