@@ -15,7 +15,7 @@ use pnet::datalink::{self, Channel, DataLinkReceiver, DataLinkSender};
 use crate::cluster::INTERFACE;
 
 /// A local experimental EtherType (IEEE 802), other than the tool's.
-const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
+pub(crate) const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
 
 /// Bytes of an Ethernet header.
 pub const HEADER_BYTES: usize = 14;

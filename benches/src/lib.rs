@@ -5,24 +5,17 @@
 //! All of these run in labs of network namespaces (`ethbcast-lab`), so they need root and leave nothing behind.
 
 pub mod bed;
-pub mod chart;
-pub mod cluster;
+pub mod drivers;
 pub mod ends;
 pub mod faults;
 pub mod figures;
 pub mod messages;
 pub mod mpi;
 pub mod papers;
-pub mod payload;
 pub mod perf;
 pub mod results;
-pub mod running;
 pub mod segments;
 pub mod shapes;
-pub mod table;
-pub mod times;
-pub mod tools;
-pub mod transfer;
 pub mod units;
 
-pub use ethbcast_tests::lab::{interrupt, program};
+pub use ethbcast_bench::{chart, cluster, interrupt, payload, program, running, table, times, tools, transfer};

@@ -1,6 +1,7 @@
 //! `ethbcast`: the same bytes on every host of an Ethernet cluster, over raw frames.
 
 mod args;
+mod bench;
 mod config;
 mod cp;
 mod doctor;
@@ -58,6 +59,8 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Perf(args) => perf::run(args),
+        Command::Bench(args) => bench::run(&args),
+        Command::TcpChain(args) => bench::tcp_chain(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Explain(args) => doctor::explain(&args),
         Command::Config(args) => config::run(&args),

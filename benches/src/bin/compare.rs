@@ -17,7 +17,9 @@ use ethbcast_benches::tools::{Job, Tool};
 use ethbcast_benches::transfer::{self, Finished, Outcome};
 use ethbcast_lab::{Lab, format_rate, parse_rate};
 
-/// A full frame at MTU 1500, and what of it is ethbcast's payload.
+/// The MTU of a lab's hosts.
+const MTU_BYTES: u32 = 1500;
+/// A full frame at that, and what of it is ethbcast's payload.
 const FRAME_BYTES: f64 = 1514.0;
 const PAYLOAD_BYTES: f64 = 1468.0;
 
@@ -73,7 +75,7 @@ fn main() -> anyhow::Result<ExitCode> {
     make_file(&source, arguments.mebibytes << 20)?;
     let bench = Bench { arguments: &arguments, program: &program, lab: &lab, source: &source, interrupt: &interrupt };
 
-    let mut table = Table::new(&["tool", "loss", "seconds", "x wire", "whole s", "verified", "remark"]);
+    let mut table = Table::new(&["tool", "loss", "seconds", "x wire", "whole s", "CPU s/GiB", "verified", "remark"]);
     let mut all_verified = true;
     for &loss in &arguments.loss {
         set_loss(&lab, loss)?;
@@ -153,6 +155,7 @@ impl Bench<'_> {
             data_seconds: middle(|run| run.data_seconds),
             whole_seconds: middle(|run| run.whole_seconds),
             verified: runs.iter().map(|run| run.verified).min().expect("there is at least one run"),
+            processor_seconds: middle(|run| run.processor_seconds),
         }))
     }
 
@@ -163,6 +166,8 @@ impl Bench<'_> {
             tool,
             lab: self.lab,
             rate_bits_per_second: self.arguments.rate,
+            is_shaped: true,
+            mtu_bytes: MTU_BYTES,
             program: self.program,
             source: self.source,
             directory: directory.path(),
@@ -173,7 +178,7 @@ impl Bench<'_> {
     fn row(&self, tool: Tool, loss: f64, series: &Series) -> Vec<String> {
         let dash = || "-".to_owned();
         let (figures, remark) = match series {
-            Series::Missing(reason) | Series::Failed(reason) => ([dash(), dash(), dash(), dash()], reason.as_str()),
+            Series::Missing(reason) | Series::Failed(reason) => (std::array::from_fn(|_| dash()), reason.as_str()),
             Series::Finished(finished) => {
                 let times = finished.data_seconds / self.wire_seconds();
                 let verified = format!("{}/{}", finished.verified, self.receivers());
@@ -181,10 +186,12 @@ impl Bench<'_> {
                 let [data, whole] = seconds;
                 let remark =
                     if finished.verified == self.receivers() { "" } else { "the others' bytes are not the source's" };
-                ([data, format!("{times:.3}"), whole, verified], remark)
+                let gibibytes = self.arguments.mebibytes as f64 / 1024.0 * self.receivers() as f64;
+                let cost = format!("{:.2}", finished.processor_seconds / gibibytes);
+                ([data, format!("{times:.3}"), whole, cost, verified], remark)
             }
         };
-        let mut row = vec![tool.name().to_owned(), loss.to_string()];
+        let mut row = vec![tool.name(), loss.to_string()];
         row.extend(figures);
         row.push(remark.to_owned());
         row
@@ -203,7 +210,8 @@ impl Bench<'_> {
             table.aligned()
         );
         println!(
-            "seconds: first data on the sender's cable until the sender has ended; whole: from the sender's start."
+            "seconds: first data on the sender's cable until the sender has ended; whole: from the sender's start; CPU: all \
+             its programs, for each GiB at a receiver."
         );
         println!(
             "wire: {:.3} s, the file in frames of {FRAME_BYTES} bytes, {PAYLOAD_BYTES} of them payload.",

@@ -16,13 +16,12 @@ use ethbcast_benches::bed::Bed;
 use ethbcast_benches::chart::{Series, line_chart};
 use ethbcast_benches::figures::Said;
 use ethbcast_benches::interrupt::Interrupt;
-use ethbcast_benches::mpi::{self, Cluster, Loop, WARM_UPS};
+use ethbcast_benches::mpi::{self, Cluster, Loop, Mpi, WARM_UPS};
 use ethbcast_benches::perf::{self, Job, Site};
 use ethbcast_benches::program::Program;
 use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use ethbcast_benches::units::{parse_size, size};
-use ethbcast_tests::lab::Mpi;
 
 /// The exit code for what the system lacks, as the tool has it.
 const SYSTEM: u8 = 4;

@@ -21,14 +21,13 @@ use ethbcast_benches::bed::Bed;
 use ethbcast_benches::cluster::cut_segments;
 use ethbcast_benches::interrupt::Interrupt;
 use ethbcast_benches::mpi::drop_in::Comparison;
-use ethbcast_benches::mpi::{self, Cluster, Loop, Measured, WARM_UPS};
+use ethbcast_benches::mpi::{self, Cluster, Loop, Measured, Mpi, WARM_UPS};
 use ethbcast_benches::perf::{self, Job, Site};
 use ethbcast_benches::program::Program;
 use ethbcast_benches::results::{self, verdict};
 use ethbcast_benches::table::Table;
 use ethbcast_benches::times::Times;
 use ethbcast_benches::units::{parse_size, size};
-use ethbcast_tests::lab::Mpi;
 
 /// How many times faster a broadcast with its barrier is to be, by size in bytes.
 const BOUNDS: [(u64, f64); 2] = [(256, 3.0), (4096, 6.0)];

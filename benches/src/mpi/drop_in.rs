@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use ethbcast_lab::Lab;
-use ethbcast_tests::lab::Mpi;
 
-use super::{Cluster, Loop, Measured, version};
+use super::{Cluster, Loop, Measured, Mpi, version};
 use crate::interrupt::Interrupt;
 use crate::results::verdict;
 use crate::table::{Table, median};

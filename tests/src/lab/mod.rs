@@ -5,18 +5,17 @@
 
 mod cable;
 mod disk;
-pub mod interrupt;
-mod mpi;
 mod process;
-pub mod program;
 mod records;
 mod run;
 mod site;
 mod tap;
 
+pub use ethbcast_bench::mpi::{Mpi, MpiCluster};
+pub use ethbcast_bench::{interrupt, program};
+
 pub use cable::{KIND_BYTE, Way, Which, faults};
 pub use disk::{SharedDirectory, SmallDisk, ThinDisk};
-pub use mpi::{Mpi, MpiCluster};
 pub use process::{Line, Process, Stdout, power_off, processes_on};
 pub use records::Records;
 pub use run::{Ended, Run};

@@ -1,8 +1,10 @@
 //! The command line, literally; what the arguments mean is resolved by the commands.
 
+mod bench;
 mod config;
 mod cp;
 mod doctor;
+mod driver;
 mod dump;
 mod hosts;
 mod lab;
@@ -24,11 +26,13 @@ mod topo;
 mod tree;
 
 use crate::exit::Form;
+pub use bench::{BenchArgs, TcpChainArgs};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 pub use config::{ConfigArgs, ConfigCommand};
 pub use cp::CpArgs;
 pub use doctor::{DoctorArgs, ExplainArgs};
+pub use driver::DriverArgs;
 pub use dump::DumpArgs;
 use ethbcast_collectives::Preset;
 use ethbcast_transport::wire::EtherType;
@@ -87,6 +91,8 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Measure broadcast and barrier, run on every host.
     Perf(PerfArgs),
+    /// Measure ways, receivers, sizes and loss in a lab on this machine, beside other tools with --peers.
+    Bench(BenchArgs),
     /// Look for what stands in the way on this host, and say the command that mends it.
     Doctor(DoctorArgs),
     /// Say what the code of a finding means.
@@ -105,6 +111,9 @@ pub enum Command {
     MpiEnv(MpiEnvArgs),
     /// Hand packet sockets to processes that may not open one.
     Port(PortArgs),
+    /// One host of a chain of TCP connections; started by bench.
+    #[command(hide = true)]
+    TcpChain(TcpChainArgs),
     /// Says that a process has ended which could not say so itself; started by send and recv.
     #[command(hide = true)]
     Watch(WatchArgs),
@@ -146,6 +155,7 @@ impl Command {
             Command::Simulate(args) if args.json => Form::Object,
             Command::Probe(args) if args.wire.json && !args.answer => Form::Object,
             Command::Doctor(args) if args.wire.json => Form::Object,
+            Command::Bench(args) if args.json => Form::Object,
             _ => Form::Lines,
         }
     }

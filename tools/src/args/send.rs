@@ -1,7 +1,8 @@
 //! `ethbcast send`: who is waited for, how the bytes travel, what they are.
 
 use super::{
-    PatienceArgs, ProgressArgs, ResumeArgs, StallArgs, TreeArgs, UnusedBySender, WireArgs, presets, receivers, seconds,
+    DriverArgs, PatienceArgs, ProgressArgs, ResumeArgs, StallArgs, TreeArgs, UnusedBySender, WireArgs, presets,
+    receivers, seconds,
 };
 use crate::exit::Form;
 use crate::send::StartRule;
@@ -17,6 +18,9 @@ pub struct SendArgs {
     /// What send and recv share.
     #[command(flatten)]
     pub wire: WireArgs,
+    /// How frames arrive.
+    #[command(flatten)]
+    pub driver: DriverArgs,
     /// How it tells how far it is.
     #[command(flatten)]
     pub progress: ProgressArgs,

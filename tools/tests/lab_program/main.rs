@@ -2,8 +2,10 @@
 //!
 //! These tests need root, and fail without it: a test that skips itself says nothing.
 
+mod bench;
 mod demo;
 mod discover;
+mod drivers;
 mod faults;
 mod harness;
 mod lab;

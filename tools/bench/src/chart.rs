@@ -11,6 +11,9 @@ const FRAME: [f64; 4] = [64.0, 44.0, 580.0, 384.0];
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 /// Lines that share a colour differ by their dashes.
 const DASHES: [&str; 3] = ["none", "6 4", "2 3"];
+/// Limits are no results.
+const LIMIT_COLOUR: &str = "#888888";
+const LIMIT_DASHES: [&str; 3] = ["1 3", "8 3 1 3", "4 4"];
 /// At most so many marks on an axis, or their numbers run together.
 const MOST_MARKS: usize = 12;
 
@@ -21,12 +24,14 @@ pub struct Series {
     pub name: String,
     /// Its points, in the order they are joined.
     pub points: Vec<(f64, f64)>,
+    /// Whether it is a limit that the others are held to: grey and dotted.
+    pub is_limit: bool,
 }
 
 impl Series {
     /// A line through `points`.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        Self { name: name.into(), points: points.into_iter().collect() }
+        Self { name: name.into(), points: points.into_iter().collect(), is_limit: false }
     }
 }
 
@@ -35,7 +40,18 @@ impl Series {
 /// # Panics
 /// If no series has a point, a coordinate is not finite, y is negative, or x is not positive with `log_x`.
 pub fn line_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], log_x: bool) -> String {
-    let axes = Axes::around(series, log_x);
+    drawn(title, x_label, y_label, series, &Axes::around(series, log_x))
+}
+
+/// The same with y by powers of ten, for values of which some are many times as large as others.
+///
+/// # Panics
+/// As [`line_chart`], and if y is not positive.
+pub fn log_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], log_x: bool) -> String {
+    drawn(title, x_label, y_label, series, &Axes::around(series, log_x).with_log_y(series))
+}
+
+fn drawn(title: &str, x_label: &str, y_label: &str, all: &[Series], axes: &Axes) -> String {
     let [left, top, right, bottom] = FRAME;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
@@ -56,15 +72,19 @@ pub fn line_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], 
     }
     line(&mut svg, (left, bottom), (right, bottom), "black");
     line(&mut svg, (left, top), (left, bottom), "black");
-    for (index, series) in series.iter().enumerate() {
-        draw(&mut svg, &axes, index, series);
+    for (index, series) in all.iter().enumerate() {
+        let of_kind = all[..index].iter().filter(|other| other.is_limit == series.is_limit).count();
+        draw(&mut svg, axes, (index, of_kind), series);
     }
     svg + "</svg>\n"
 }
 
-/// One series, its points and its line in the legend.
-fn draw(svg: &mut String, axes: &Axes, index: usize, series: &Series) {
-    let (colour, dashes) = (COLOURS[index % COLOURS.len()], DASHES[index / COLOURS.len() % DASHES.len()]);
+/// One series, its points and its line in the legend; which it is of all, and of results or limits.
+fn draw(svg: &mut String, axes: &Axes, (index, of_kind): (usize, usize), series: &Series) {
+    let (colour, dashes) = match series.is_limit {
+        true => (LIMIT_COLOUR, LIMIT_DASHES[of_kind % LIMIT_DASHES.len()]),
+        false => (COLOURS[index % COLOURS.len()], DASHES[index / COLOURS.len() % DASHES.len()]),
+    };
     let points: Vec<(f64, f64)> = series.points.iter().map(|&(x, y)| (axes.x(x), axes.y(y))).collect();
     let joined: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let stroke = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"");
@@ -81,6 +101,8 @@ fn draw(svg: &mut String, axes: &Axes, index: usize, series: &Series) {
 struct Axes {
     log_x: bool,
     x: [f64; 2],
+    /// Where y begins, if it goes by powers of ten; otherwise it begins at zero.
+    bottom: Option<f64>,
     top: f64,
 }
 
@@ -99,7 +121,17 @@ impl Axes {
         // One point alone, or none above 0, still needs an axis with a length.
         let greatest = if greatest > least { greatest } else { least + 1.0 };
         let highest = if highest > 0.0 { highest } else { 1.0 };
-        Self { log_x, x: [least, greatest], top: (highest / step(highest)).ceil() * step(highest) }
+        Self { log_x, x: [least, greatest], bottom: None, top: (highest / step(highest)).ceil() * step(highest) }
+    }
+
+    fn with_log_y(self, series: &[Series]) -> Self {
+        let values = || series.iter().flat_map(|series| &series.points).map(|point| point.1);
+        assert!(values().all(|y| y > 0.0), "a logarithmic axis has positive numbers only");
+        let least = values().fold(f64::INFINITY, f64::min).log10().floor();
+        let greatest = values().fold(f64::NEG_INFINITY, f64::max).log10().ceil();
+        let bottom = 10f64.powf(least);
+        // One power of ten alone still needs an axis with a length.
+        Self { bottom: Some(bottom), top: 10f64.powf(greatest.max(least + 1.0)), ..self }
     }
 
     fn x(&self, value: f64) -> f64 {
@@ -109,10 +141,16 @@ impl Axes {
     }
 
     fn y(&self, value: f64) -> f64 {
-        FRAME[3] - value / self.top * (FRAME[3] - FRAME[1])
+        let part =
+            self.bottom.map_or(value / self.top, |bottom| (value / bottom).log10() / (self.top / bottom).log10());
+        FRAME[3] - part * (FRAME[3] - FRAME[1])
     }
 
     fn y_marks(&self) -> Vec<f64> {
+        if let Some(bottom) = self.bottom {
+            let powers = (self.top / bottom).log10().round() as i32;
+            return (0..=powers).map(|power| bottom * 10f64.powi(power)).collect();
+        }
         let step = step(self.top);
         (0..=(self.top / step).round() as usize).map(|mark| mark as f64 * step).collect()
     }
@@ -184,6 +222,15 @@ mod tests {
         assert_eq!([axes.y(0.0), axes.y(10.0)], [FRAME[3], FRAME[1]]);
         assert_eq!(axes.x_marks(), [16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]);
         assert_eq!(axes.y_marks(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+    }
+
+    #[test]
+    fn by_powers_of_ten_every_decade_is_as_high() {
+        let series = [Series::new("", [(1.0, 0.03), (2.0, 7.0)])];
+        let axes = Axes::around(&series, true).with_log_y(&series);
+        assert_eq!(axes.y_marks().iter().map(|mark| (mark * 1e3).round()).collect::<Vec<_>>(), [10.0, 1e2, 1e3, 1e4]);
+        let heights = [0.01, 0.1, 1.0, 10.0].map(|value| axes.y(value));
+        assert!(heights.windows(2).all(|pair| (pair[0] - pair[1] - (FRAME[3] - FRAME[1]) / 3.0).abs() < 1e-6));
     }
 
     #[test]

@@ -24,15 +24,22 @@ pub fn bring_up(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) ->
 /// # Errors
 /// Without root, or what keeps the lab from coming up.
 pub fn bring_up_named(name: String, topology: Topology, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
+    bring_up_as(LabConfig { name, rate_bits_per_second, ..LabConfig::new(topology) })
+}
+
+/// Brings up a lab that is described whole.
+///
+/// # Errors
+/// Without root, or what keeps the lab from coming up.
+pub fn bring_up_as(config: LabConfig) -> anyhow::Result<LabGuard> {
     if !Uid::effective().is_root() {
         bail!("network namespaces need root: run this bench with `sudo -E`");
     }
-    let config = LabConfig { name, rate_bits_per_second, ..LabConfig::new(topology) };
     LabGuard::up(&config).context("bringing up the lab")
 }
 
 /// The IPv4 address of a lab's host, hosts counted from 0.
-fn address(number: usize) -> String {
+pub(crate) fn address(number: usize) -> String {
     format!("10.77.0.{}", number + 1)
 }
 
@@ -58,6 +65,17 @@ pub fn cut_segments(lab: &Lab) -> anyhow::Result<()> {
     lab.hosts().iter().try_for_each(|host| ip(lab, host, &["link", "set", "dev", INTERFACE, "gso_max_segs", "1"]))
 }
 
+/// Lets TCP hand pieces of up to 64 KiB to the interface and take them from there, or not: without, frames are those
+/// of a cable.
+///
+/// # Errors
+/// If `ethtool` fails on a host.
+pub fn set_offloads(lab: &Lab, on: bool) -> anyhow::Result<()> {
+    let word = if on { "on" } else { "off" };
+    let arguments = ["-K", INTERFACE, "tso", word, "gso", word, "gro", word];
+    lab.hosts().iter().try_for_each(|host| on_host(lab, host, "ethtool", &arguments))
+}
+
 /// Makes every host, the sender included, lose this fraction of the frames that reach it.
 ///
 /// # Errors
@@ -67,9 +85,14 @@ pub fn set_loss(lab: &Lab, fraction: f64) -> anyhow::Result<()> {
 }
 
 fn ip(lab: &Lab, host: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let output = lab.command(host, "ip")?.args(arguments).stdin(Stdio::null()).output()?;
+    on_host(lab, host, "ip", arguments)
+}
+
+fn on_host(lab: &Lab, host: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let output = lab.command(host, program)?.args(arguments).stdin(Stdio::null()).output()?;
     if !output.status.success() {
-        bail!("`ip {}` failed on {host}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        bail!("`{program} {}` failed on {host}: {}", arguments.join(" "), said.trim());
     }
     Ok(())
 }

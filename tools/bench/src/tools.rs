@@ -7,7 +7,7 @@ use std::process::Command;
 
 use ethbcast_lab::Lab;
 
-use crate::cluster::INTERFACE;
+use crate::cluster::{INTERFACE, address};
 use crate::program::Program;
 
 /// How much of the rate the other tools are told to use, in thousandths; both lose frames in the switch above it.
@@ -15,9 +15,16 @@ use crate::program::Program;
 /// udpcast counts all its bytes. uftp counts 1445 bytes of a frame of 1486 (at its block size below): this is 98.7 %.
 const UDPCAST_PERMILLE: u64 = 980;
 const UFTP_PERMILLE: u64 = 960;
+/// Where nothing is shaped, uftp is told half of what raw frames reach: it sends blindly, and every frame that finds a
+/// buffer full costs it another pass. udpcast is told nothing there: it waits for its receivers.
+const UFTP_UNSHAPED_PERMILLE: u64 = 500;
 
-/// uftp's payload per frame: what fits into MTU 1500 with all its headers.
-const UFTP_BLOCK_BYTES: &str = "1428";
+/// uftp's headers of a frame, IP and UDP included, and the largest block it takes.
+const UFTP_HEADER_BYTES: u32 = 72;
+const UFTP_LARGEST_BLOCK_BYTES: u32 = 8800;
+
+/// Where a host of the TCP chain listens.
+const CHAIN_PORT: u16 = 7700;
 
 /// uftp's socket buffers, 16 times its default: it has no flow control.
 const UFTP_BUFFER_BYTES: &str = "4194304";
@@ -29,38 +36,45 @@ const UFTP_ROUND_TRIP_SECONDS: &str = "0.05:0.01:1";
 /// A tool, or one of its ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
-    /// `ethbcast --via chain`.
-    Chain,
-    /// `ethbcast --via cast`.
-    Cast,
+    /// `ethbcast --via` this.
+    Own(&'static str),
     /// `udp-sender` and `udp-receiver`.
     Udpcast,
     /// `uftp` and `uftpd`.
     Uftp,
+    /// One TCP connection from each host to the next (`ethbcast tcp-chain`).
+    TcpChain,
+    /// The same with frames as Ethernet carries them: a veth passes pieces of 64 KiB whole, a cable does not.
+    TcpChainCut,
 }
 
 impl Tool {
-    /// All of them, ours first.
-    pub const ALL: [Tool; 4] = [Tool::Chain, Tool::Cast, Tool::Udpcast, Tool::Uftp];
+    /// All of them, ours first by the two ways that are compared.
+    pub const ALL: [Tool; 6] =
+        [Tool::Own("chain"), Tool::Own("cast"), Tool::Udpcast, Tool::Uftp, Tool::TcpChain, Tool::TcpChainCut];
+    /// Those that are not ours.
+    pub const PEERS: [Tool; 4] = [Tool::Udpcast, Tool::Uftp, Tool::TcpChain, Tool::TcpChainCut];
 
     /// Its name in the table.
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Tool::Chain => "ethbcast chain",
-            Tool::Cast => "ethbcast cast",
-            Tool::Udpcast => "udpcast",
-            Tool::Uftp => "uftp",
+            Tool::Own(via) => format!("ethbcast {via}"),
+            Tool::Udpcast => "udpcast".to_owned(),
+            Tool::Uftp => "uftp".to_owned(),
+            Tool::TcpChain => "TCP chain".to_owned(),
+            Tool::TcpChainCut => "TCP chain, wire-size frames".to_owned(),
         }
     }
 
     /// Why it cannot run here, if it cannot.
     pub fn missing(self) -> Option<String> {
         let (programs, package) = match self {
-            Tool::Chain | Tool::Cast => return None,
-            Tool::Udpcast => (["udp-sender", "udp-receiver"], "udpcast"),
-            Tool::Uftp => (["uftp", "uftpd"], "uftp"),
+            Tool::Own(_) | Tool::TcpChain => return None,
+            Tool::Udpcast => (&["udp-sender", "udp-receiver"][..], "udpcast"),
+            Tool::Uftp => (&["uftp", "uftpd"][..], "uftp"),
+            Tool::TcpChainCut => (&["ethtool"][..], "ethtool"),
         };
-        let absent = programs.into_iter().find(|program| !is_installed(program))?;
+        let absent = programs.iter().find(|program| !is_installed(program))?;
         Some(format!("no {absent} here: install the package {package}"))
     }
 
@@ -83,8 +97,12 @@ pub struct Job<'a> {
     pub tool: Tool,
     /// The lab; its first host sends to all others.
     pub lab: &'a Lab,
-    /// Rate of the lab's cables.
+    /// What a cable of the lab carries: its rate or, where nothing is shaped, what raw frames reach.
     pub rate_bits_per_second: u64,
+    /// Whether the cables have that rate.
+    pub is_shaped: bool,
+    /// The MTU of the lab's interfaces.
+    pub mtu_bytes: u32,
     /// The program `ethbcast`.
     pub program: &'a Program,
     /// The file to send.
@@ -121,7 +139,7 @@ impl Job<'_> {
     pub fn receiver(&self, number: usize, host: &str) -> anyhow::Result<Command> {
         let received = self.received(host);
         let command = match self.tool {
-            Tool::Chain | Tool::Cast => {
+            Tool::Own(_) => {
                 let mut command = self.program.on(self.lab, host, "recv")?;
                 command.args(["--quiet", "-i", INTERFACE]).arg(received);
                 command
@@ -141,6 +159,14 @@ impl Job<'_> {
                 command.args(["-U", &uftp_id(number)]).arg("-D").arg(directory);
                 command
             }
+            Tool::TcpChain | Tool::TcpChainCut => {
+                let mut command = self.program.on(self.lab, host, "tcp-chain")?;
+                command.args(["--listen", &CHAIN_PORT.to_string(), "--file"]).arg(received);
+                // Host 0 sends, so that this one is `number + 1`.
+                let is_last = number + 2 == self.lab.hosts().len();
+                command.args((!is_last).then(|| format!("--next={}:{CHAIN_PORT}", address(number + 2))));
+                command
+            }
         };
         Ok(command)
     }
@@ -154,26 +180,31 @@ impl Job<'_> {
         let count = receivers.len().to_string();
         let share = |permille: u64| self.rate_bits_per_second / 1000 * permille;
         let command = match self.tool {
-            Tool::Chain | Tool::Cast => {
-                let via = if self.tool == Tool::Chain { "chain" } else { "cast" };
+            Tool::Own(via) => {
                 let mut command = self.program.on(self.lab, &root, "send")?;
                 command.args(["--quiet", "-i", INTERFACE, "--via", via, "-n", &count]).arg(self.source);
                 command
             }
             Tool::Udpcast => {
-                let rate = share(UDPCAST_PERMILLE).to_string();
+                let rate = self.is_shaped.then(|| format!("--max-bitrate={}", share(UDPCAST_PERMILLE)));
                 let fixed = ["--full-duplex", "--nokbd", "--no-progress", "--interface", INTERFACE];
                 let mut command = self.command(&root, "udp-sender", &fixed)?;
-                command.args(["--min-receivers", &count, "--max-bitrate", &rate]).arg("--file").arg(self.source);
+                command.args(["--min-receivers", &count]).args(rate).arg("--file").arg(self.source);
                 command
             }
             Tool::Uftp => {
-                let rate_kilobits = (share(UFTP_PERMILLE) / 1000).to_string();
+                let permille = if self.is_shaped { UFTP_PERMILLE } else { UFTP_UNSHAPED_PERMILLE };
+                let rate_kilobits = (share(permille) / 1000).to_string();
+                let block = (self.mtu_bytes - UFTP_HEADER_BYTES).min(UFTP_LARGEST_BLOCK_BYTES).to_string();
                 let ids: Vec<String> = (0..receivers.len()).map(uftp_id).collect();
-                let fixed =
-                    ["-I", INTERFACE, "-b", UFTP_BLOCK_BYTES, "-B", UFTP_BUFFER_BYTES, "-r", UFTP_ROUND_TRIP_SECONDS];
+                let fixed = ["-I", INTERFACE, "-b", &block, "-B", UFTP_BUFFER_BYTES, "-r", UFTP_ROUND_TRIP_SECONDS];
                 let mut command = self.command(&root, "uftp", &fixed)?;
                 command.args(["-R", &rate_kilobits, "-H", &ids.join(",")]).arg(self.source);
+                command
+            }
+            Tool::TcpChain | Tool::TcpChainCut => {
+                let mut command = self.program.on(self.lab, &root, "tcp-chain")?;
+                command.arg(format!("--next={}:{CHAIN_PORT}", address(1))).arg("--file").arg(self.source);
                 command
             }
         };

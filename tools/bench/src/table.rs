@@ -54,7 +54,8 @@ impl Table {
         self.lines().map(|line| line.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\n").collect()
     }
 
-    fn lines(&self) -> impl Iterator<Item = Vec<&str>> {
+    /// Heading and rows, as cells.
+    pub fn lines(&self) -> impl Iterator<Item = Vec<&str>> {
         std::iter::once(&self.heading).chain(&self.rows).map(|line| line.iter().map(String::as_str).collect())
     }
 }

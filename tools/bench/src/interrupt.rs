@@ -6,6 +6,18 @@ use std::io;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
+/// A signal has come: the program is to end, and to clean up as it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted; the lab has been taken down")]
+pub struct Interrupted(Signal);
+
+impl Interrupted {
+    /// Which signal.
+    pub fn signal(self) -> Signal {
+        self.0
+    }
+}
+
 /// SIGINT, SIGTERM and SIGHUP of this process, waiting to be asked for.
 #[derive(Debug)]
 pub struct Interrupt {
@@ -27,11 +39,10 @@ impl Interrupt {
     /// Goes on unless a signal has come.
     ///
     /// # Errors
-    /// If one has come: the program is to end, and to clean up as it does.
+    /// [`Interrupted`] if one has come.
     pub fn check(&self) -> anyhow::Result<()> {
-        match self.pending.read_signal()? {
-            None => Ok(()),
-            Some(_) => anyhow::bail!("interrupted; the lab has been taken down"),
-        }
+        let Some(told) = self.pending.read_signal()? else { return Ok(()) };
+        // Only these three are asked for; any other number would be the kernel's mistake.
+        Err(Interrupted(Signal::try_from(told.ssi_signo as i32).unwrap_or(Signal::SIGTERM)).into())
     }
 }

@@ -2,10 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+use crate::cluster::set_offloads;
 use crate::interrupt::Interrupt;
 use crate::payload::same_bytes;
 use crate::running::Running;
-use crate::tools::Job;
+use crate::tools::{Job, Tool};
 
 /// How long receivers get to come up before the sender starts.
 const HEAD_START: Duration = Duration::from_millis(700);
@@ -37,6 +41,9 @@ pub struct Finished {
     pub whole_seconds: f64,
     /// Receivers whose file is the source, byte by byte.
     pub verified: usize,
+    /// The time that processors spent in all its programs, their ends waited for: what they computed and their calls
+    /// into the kernel, which carries a frame of a veth in its sender's call.
+    pub processor_seconds: f64,
 }
 
 /// Runs a job in at most `limit` and compares what was received with what was sent.
@@ -44,6 +51,30 @@ pub struct Finished {
 /// # Errors
 /// If a program cannot be started, the lab does not answer, or the user interrupts; a tool's failure is an [`Outcome`].
 pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
+    let is_cut = job.tool == Tool::TcpChainCut;
+    if is_cut {
+        set_offloads(job.lab, false)?;
+    }
+    let before = spent_by_children()?;
+    // When this returns all its programs have ended, and what they spent is known.
+    let outcome = run_programs(job, limit, interrupt)?;
+    let processor_seconds = spent_by_children()? - before;
+    if is_cut {
+        set_offloads(job.lab, true)?;
+    }
+    Ok(match outcome {
+        Outcome::Finished(finished) => Outcome::Finished(Finished { processor_seconds, ..finished }),
+        failed => failed,
+    })
+}
+
+/// Processor time of all programs that this one has started and waited for, in seconds.
+fn spent_by_children() -> anyhow::Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    Ok((usage.user_time() + usage.system_time()).num_microseconds() as f64 * 1e-6)
+}
+
+fn run_programs(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
     let (root, hosts) = job.hosts();
     let start = |host: &str, command| Running::start(format!("{} on {host}", job.tool.name()), command);
     let mut receivers = Vec::new();
@@ -79,6 +110,7 @@ pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<
         data_seconds: (ended - data_started.unwrap_or(started).max(started)).as_secs_f64(),
         whole_seconds: (ended - started).as_secs_f64(),
         verified: hosts.iter().filter(|host| is_verified(job, host)).count(),
+        processor_seconds: 0.0,
     }))
 }
 

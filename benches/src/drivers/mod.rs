@@ -1,0 +1,195 @@
+//! Ways of getting frames out of a host and into one: the port's own and those that it does not take, all over the same
+//! hop, each beside the same other end.
+
+mod plain;
+mod port;
+mod rings;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use ethbcast_lab::Lab;
+use ethbcast_transport::packet::{Driver, Interface};
+use nix::time::ClockId;
+
+use crate::cluster::INTERFACE;
+use crate::ends::frame_to;
+
+/// How long frames flow before any is counted.
+const WARM_UP: Duration = Duration::from_millis(200);
+/// How often an end looks whether it is over.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How a host gets frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receiving {
+    /// The port as it comes: a ring of slots, with naps while frames are dense.
+    Ring,
+    /// The same without naps: woken for each frame.
+    RingWithoutNaps,
+    /// The same, which looks again and again for 100 µs before it sleeps.
+    RingBusyPoll,
+    /// A ring of blocks (TPACKET_V3).
+    Blocks,
+    /// `recvmmsg` and the socket buffer that the system gives.
+    Calls,
+    /// The same with a buffer as large as the ring.
+    CallsLargeBuffer,
+    /// The port by AF_XDP.
+    Xdp,
+}
+
+/// How a host puts frames on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// The port: `sendmmsg`.
+    Port,
+    /// The port past the queueing discipline.
+    PortBypass,
+    /// `sendto` for each frame.
+    Calls,
+    /// A ring of frames (PACKET_TX_RING).
+    Ring,
+}
+
+impl Receiving {
+    /// All of them.
+    pub const ALL: [Receiving; 7] = [
+        Receiving::Ring,
+        Receiving::RingWithoutNaps,
+        Receiving::RingBusyPoll,
+        Receiving::Blocks,
+        Receiving::Calls,
+        Receiving::CallsLargeBuffer,
+        Receiving::Xdp,
+    ];
+}
+
+impl Sending {
+    /// All of them.
+    pub const ALL: [Sending; 4] = [Sending::Port, Sending::PortBypass, Sending::Calls, Sending::Ring];
+}
+
+impl fmt::Display for Receiving {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Receiving::Ring => "V2 ring",
+            Receiving::RingWithoutNaps => "V2 ring, no naps",
+            Receiving::RingBusyPoll => "V2 ring, busy poll",
+            Receiving::Blocks => "V3 ring",
+            Receiving::Calls => "recvmmsg",
+            Receiving::CallsLargeBuffer => "recvmmsg, SO_RCVBUF 8 MiB",
+            Receiving::Xdp => "AF_XDP",
+        })
+    }
+}
+
+impl fmt::Display for Sending {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Sending::Port => "sendmmsg",
+            Sending::PortBypass => "sendmmsg, qdisc bypass",
+            Sending::Calls => "sendto",
+            Sending::Ring => "TX ring",
+        })
+    }
+}
+
+/// An end that gets frames, open; it counts them until it is over.
+trait Receiver: Send {
+    fn receive(self: Box<Self>, over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()>;
+}
+
+/// An end that sends copies of a frame until it is over, and counts them.
+trait Sender: Send {
+    fn send(self: Box<Self>, frame: &[u8], over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()>;
+}
+
+fn open_receiver(how: Receiving) -> anyhow::Result<Box<dyn Receiver>> {
+    Ok(match how {
+        Receiving::Ring => Box::new(port::PortEnd::open(|_| {})?),
+        Receiving::RingWithoutNaps => {
+            Box::new(port::PortEnd::open(|config| config.receive_coalescing = Duration::ZERO)?)
+        }
+        Receiving::RingBusyPoll => Box::new(port::PortEnd::open(|_| {})?.urgent()),
+        Receiving::Xdp => Box::new(port::PortEnd::open(|config| config.driver = Driver::Xdp)?),
+        Receiving::Blocks => Box::new(rings::Blocks::open()?),
+        Receiving::Calls => Box::new(plain::Calls::open(None)?),
+        Receiving::CallsLargeBuffer => Box::new(plain::Calls::open(Some(8 << 20))?),
+    })
+}
+
+fn open_sender(how: Sending) -> anyhow::Result<Box<dyn Sender>> {
+    Ok(match how {
+        Sending::Port => Box::new(port::PortEnd::open(|_| {})?),
+        Sending::PortBypass => Box::new(port::PortEnd::open(|config| config.qdisc_bypass = true)?),
+        Sending::Calls => Box::new(plain::Calls::open(None)?),
+        Sending::Ring => Box::new(rings::TransmitRing::open()?),
+    })
+}
+
+/// What went over the hop.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// Frames per second that arrived.
+    pub frames_per_second: f64,
+    /// CPU time of the sending thread for each frame sent, in microseconds: with the kernel's way to the other host.
+    pub sender_micros: f64,
+    /// CPU time of the receiving thread for each frame received.
+    pub receiver_micros: f64,
+    /// Frames that were sent and did not arrive, of all sent.
+    pub lost: f64,
+}
+
+/// Sends frames of this MTU from the lab's first host to its second for a time.
+///
+/// # Errors
+/// If an end cannot be opened, or fails.
+pub fn measure(
+    lab: &Lab,
+    receiving: Receiving,
+    sending: Sending,
+    mtu_bytes: usize,
+    time: Duration,
+) -> anyhow::Result<Rate> {
+    let hosts = lab.hosts();
+    let (from, to) = (hosts.first().context("a lab has hosts")?, hosts.get(1).context("and a second one")?);
+    let mac = lab.run_on(to, || Interface::find(Some(INTERFACE)))??.mac;
+    let receiver = lab.run_on(to, || open_receiver(receiving))??;
+    let sender = lab.run_on(from, || open_sender(sending))??;
+    let frame = frame_to(mac, mtu_bytes);
+    let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (over, all_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let receiver = scope.spawn(|| timed(&received, || receiver.receive(&all_over, &received)));
+        let sender = scope.spawn(|| timed(&sent, || sender.send(&frame, &over, &sent)));
+        thread::sleep(WARM_UP);
+        let (began, before) = (Instant::now(), received.load(Ordering::Relaxed));
+        thread::sleep(time);
+        let (seconds, after) = (began.elapsed().as_secs_f64(), received.load(Ordering::Relaxed));
+        over.store(true, Ordering::Release);
+        let sender_micros = sender.join().expect("an end does not panic")?;
+        // What is on its way arrives.
+        thread::sleep(LOOK_EVERY * 2);
+        all_over.store(true, Ordering::Release);
+        let receiver_micros = receiver.join().expect("an end does not panic")?;
+        let [sent, received] = [&sent, &received].map(|count| count.load(Ordering::Relaxed) as f64);
+        Ok(Rate {
+            frames_per_second: (after - before) as f64 / seconds,
+            sender_micros,
+            receiver_micros,
+            lost: 1.0 - received / sent.max(1.0),
+        })
+    })
+}
+
+/// Runs an end; CPU time of this thread for each frame, in microseconds.
+fn timed(count: &AtomicU64, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+    let clock = || ClockId::CLOCK_THREAD_CPUTIME_ID.now().map(Duration::from);
+    let before = clock()?;
+    work()?;
+    Ok((clock()? - before).as_secs_f64() * 1e6 / count.load(Ordering::Relaxed).max(1) as f64)
+}

@@ -1,0 +1,212 @@
+//! A report as a page to keep: one file that asks for nothing else.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::chart::{Series, log_chart};
+use crate::report::{Cell, Report, Setting};
+use crate::run::size;
+use crate::text::{fastest, place, table};
+
+/// Nothing is fetched and nothing runs, whatever a name or a text may hold.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const STYLE: &str = include_str!("page.css");
+
+/// The page.
+pub fn page(report: &Report) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "ethbcast bench" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "ethbcast bench" }
+                (machine(report))
+                (who_wins(report))
+                @for (heading, axis) in AXES { (charts(report, heading, axis)) }
+                (all_figures(report))
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn machine(report: &Report) -> Markup {
+    html! {
+        p.note {
+            @for (at, (what, is)) in report.machine.iter().enumerate() { @if at > 0 { ", " } (what) " " (is) }
+            ". Hosts are network namespaces of one machine: compare what stands in one table, not machines."
+        }
+        @if !report.skipped.is_empty() {
+            p { "Not measured:" }
+            ul { @for (tool, why) in &report.skipped { li { b { (tool) } ": " (why) } } }
+        }
+    }
+}
+
+fn who_wins(report: &Report) -> Markup {
+    html! {
+        h2 { "Who was fastest" }
+        div.wide {
+            table {
+                thead { tr { th { "where" } th { "fastest" } } }
+                tbody {
+                    @for cell in &report.cells {
+                        @let class = cell.winner().map_or("bad", |winner| if winner.is_own { "good" } else { "bad" });
+                        tr { td { (place(cell)) } td class=(class) { (fastest(cell)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a chart has across.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Axis {
+    Receivers,
+    Size,
+    Loss,
+}
+
+const AXES: [(&str, Axis); 3] =
+    [("Time against receivers", Axis::Receivers), ("Time against size", Axis::Size), ("Time against loss", Axis::Loss)];
+
+impl Axis {
+    fn of(self, setting: &Setting) -> f64 {
+        match self {
+            Axis::Receivers => f64::from(setting.receivers),
+            Axis::Size => setting.size_bytes as f64,
+            Axis::Loss => setting.loss * 100.0,
+        }
+    }
+
+    /// The same with nothing across: cells that are alike but for it stand in one chart.
+    fn without(self, setting: &Setting) -> Setting {
+        match self {
+            Axis::Receivers => Setting { receivers: 0, ..*setting },
+            Axis::Size => Setting { size_bytes: 0, ..*setting },
+            Axis::Loss => Setting { loss: 0.0, ..*setting },
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Axis::Receivers => "receivers",
+            Axis::Size => "bytes",
+            Axis::Loss => "% of the frames lost at every host",
+        }
+    }
+
+    /// What does not change in a chart, in words.
+    fn title(self, setting: &Setting) -> String {
+        let rate = setting.rate.map_or_else(|| "unshaped".to_owned(), ethbcast_lab::format_rate);
+        let receivers = (self != Axis::Receivers).then(|| format!("{} receivers", setting.receivers));
+        let bytes = (self != Axis::Size).then(|| size(setting.size_bytes));
+        let loss = (self != Axis::Loss).then(|| format!("loss {} %", setting.loss * 100.0));
+        let always = [format!("MTU {}", setting.mtu_bytes), rate];
+        bytes.into_iter().chain(receivers).chain(always).chain(loss).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A chart for all cells that differ in nothing else, where there are several.
+fn charts(report: &Report, heading: &str, axis: Axis) -> Markup {
+    let mut groups: Vec<(Setting, Vec<&Cell>)> = Vec::new();
+    for cell in &report.cells {
+        let same = axis.without(&cell.setting);
+        match groups.iter_mut().find(|(setting, _)| *setting == same) {
+            Some((_, cells)) => cells.push(cell),
+            None => groups.push((same, vec![cell])),
+        }
+    }
+    groups.retain(|(_, cells)| cells.len() > 1);
+    html! {
+        @if !groups.is_empty() {
+            h2 { (heading) }
+            @for (_, cells) in &groups {
+                @if let Some(svg) = chart(report, axis, cells) { figure { (PreEscaped(svg)) } }
+            }
+        }
+    }
+}
+
+fn chart(report: &Report, axis: Axis, cells: &[&Cell]) -> Option<String> {
+    const MILLISECONDS: f64 = 1e3;
+    let line = |name: &str, seconds: &dyn Fn(&Cell) -> Option<f64>| {
+        let mut points: Vec<(f64, f64)> =
+            cells.iter().filter_map(|cell| Some((axis.of(&cell.setting), seconds(cell)? * MILLISECONDS))).collect();
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Series::new(name, points)
+    };
+    let seconds = |cell: &Cell, tool: &str| {
+        let run = cell.runs.iter().find(|run| run.tool == tool)?;
+        run.seconds(cell.setting.receivers)
+    };
+    let tools = report.tools();
+    let mut series: Vec<Series> = tools.iter().map(|tool| line(tool, &|cell| seconds(cell, tool))).collect();
+    let raw = |at: usize| move |cell: &Cell| Some(cell.raw_seconds()[at].1).filter(|seconds| seconds.is_finite());
+    let limits = [
+        line("wire limit", &|cell| cell.setting.wire_seconds()),
+        line("raw broadcast", &raw(0)),
+        line("raw chain", &raw(1)),
+    ];
+    series.extend(limits.map(|limit| Series { is_limit: true, ..limit }));
+    // A tool that is not for such sizes has no line here.
+    series.retain(|series| !series.points.is_empty());
+    let title = axis.title(&cells.first()?.setting);
+    let is_drawn = series.iter().any(|series| !series.is_limit);
+    is_drawn.then(|| log_chart(&title, axis.label(), "ms", &series, axis == Axis::Size))
+}
+
+fn all_figures(report: &Report) -> Markup {
+    let table = table(report);
+    let mut lines = table.lines();
+    let heading = lines.next().unwrap_or_default();
+    html! {
+        h2 { "All figures" }
+        p.note {
+            "seconds: of a file from the first data on the sender's cable to the sender's end, of a message from the \
+             call to the end of the barrier behind it. Wire limit: one copy on a cable with all headers. Raw: frames \
+             without a protocol, by the same driver, in the same run and without loss; a chain is held to the raw \
+             chain, everything else to the raw broadcast. CPU s/GiB: processor time of all programs for each GiB at a \
+             receiver."
+        }
+        div.wide {
+            table {
+                thead { tr { @for cell in heading { th { (cell) } } } }
+                tbody { @for line in lines { tr { @for cell in line { td { (cell) } } } } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{cell, setting};
+
+    #[test]
+    fn a_page_has_a_chart_for_each_axis_that_varies_and_says_where_others_win() {
+        let mut cells = Vec::new();
+        for receivers in [3, 7] {
+            for size_bytes in [1 << 12, 1 << 24] {
+                let times = [("ethbcast <chain>", Some(0.5)), ("TCP chain", Some(0.25)), ("uftp", None)];
+                cells.push(cell(setting(receivers, size_bytes, 0.01), &times));
+            }
+        }
+        let page = page(&Report { machine: vec![], skipped: vec![("MPICH".into(), "not <here>".into())], cells });
+        assert_eq!(page.matches("<svg ").count(), 4, "two sizes against receivers, two receivers against sizes");
+        assert!(page.contains("Time against size") && !page.contains("Time against loss"));
+        assert_eq!(page.matches("TCP chain, 2.00 x faster than ours").count(), 4);
+        assert!(page.contains("not &lt;here&gt;") && page.contains("it &lt;failed&gt;"), "what is said is escaped");
+        assert!(!page.contains("<chain>"));
+        // Nothing is fetched: the only address is the name of SVG.
+        let named = page.matches("http-equiv").count() + page.matches("http://www.w3.org/2000/svg").count();
+        assert_eq!(page.matches("http").count(), named);
+        assert!(page.contains(">wire limit<") && page.contains(">raw broadcast<"));
+    }
+}

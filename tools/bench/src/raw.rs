@@ -1,0 +1,144 @@
+//! What AF_PACKET itself reaches here: frames without a protocol, by the same driver, to all hosts at once or from one
+//! host to the next. Nothing that adds acknowledgements, checks and files to it can be faster.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant as Moment};
+
+use anyhow::Context;
+use ethbcast_lab::Lab;
+use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
+use ethbcast_transport::wire::{ETHERNET_BYTES, EtherType, HEADER_BYTES};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
+
+use crate::cluster::INTERFACE;
+
+/// A local experimental EtherType (IEEE 802), other than the tool's.
+const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
+/// The group of the frames to all.
+const GROUP: MacAddr = MacAddr::new(0x03, 0xeb, 0xca, 0x57, 0xbe, 0x4c);
+/// How long frames flow before any is counted.
+const WARM_UP: Duration = Duration::from_millis(150);
+/// Most frames that a relay owes to the next host: what a ring holds at MTU 1500.
+const MOST_OWED: u64 = 5000;
+
+/// What raw frames carry to each receiver, in bits of a message per second: as much of a frame as ours has for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceiling {
+    /// One frame for all hosts, copied by the switch: the receiver that got least.
+    pub broadcast_bits_per_second: f64,
+    /// From each host to the next: what the last one got.
+    pub chain_bits_per_second: f64,
+}
+
+/// Measures both for `time` each.
+///
+/// # Errors
+/// If a socket fails or the lab does not answer.
+pub fn measure(lab: &Lab, mtu_bytes: u32, time: Duration) -> anyhow::Result<Ceiling> {
+    let bits = f64::from(mtu_bytes - HEADER_BYTES as u32) * 8.0;
+    let hosts = lab.hosts().len();
+    let to_all = received(lab, mtu_bytes, time, &|host| (host == 0).then_some(GROUP))?;
+    let addresses = (0..hosts).map(|host| address(lab, host)).collect::<anyhow::Result<Vec<_>>>()?;
+    let onwards = received(lab, mtu_bytes, time, &|host| addresses.get(host + 1).copied())?;
+    let least = to_all[1..].iter().copied().fold(f64::INFINITY, f64::min);
+    let last = onwards.last().copied().context("a lab has hosts")?;
+    Ok(Ceiling { broadcast_bits_per_second: least * bits, chain_bits_per_second: last * bits })
+}
+
+fn address(lab: &Lab, host: usize) -> anyhow::Result<MacAddr> {
+    Ok(lab.run_on(&lab.hosts()[host], || Interface::find(Some(INTERFACE)))??.mac)
+}
+
+/// Frames per second at each host, when each sends to whom `next` says: the first as fast as it can, the others a frame
+/// for each that comes.
+fn received(
+    lab: &Lab,
+    mtu_bytes: u32,
+    time: Duration,
+    next: &dyn Fn(usize) -> Option<MacAddr>,
+) -> anyhow::Result<Vec<f64>> {
+    let over = AtomicBool::new(false);
+    let (mut ends, mut counts) = (Vec::new(), Vec::new());
+    for (number, host) in lab.hosts().iter().enumerate() {
+        let count = Arc::new(AtomicU64::new(0));
+        let frame = next(number).map(|to| frame(to, mtu_bytes));
+        let machine = Passing { frame, is_source: number == 0, owed: 0, received: Arc::clone(&count) };
+        let port = lab.run_on(host, open)??;
+        counts.push(count);
+        ends.push((port, machine, Waker::new()?));
+    }
+    let wakers: Vec<Waker> = ends.iter().map(|(.., waker)| waker.clone()).collect();
+    let read = || counts.iter().map(|count| count.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    thread::scope(|scope| {
+        let run = |(port, machine, waker)| scope.spawn(|| run(port, machine, waker, &over));
+        let running: Vec<_> = ends.into_iter().map(run).collect();
+        thread::sleep(WARM_UP);
+        let (began, before) = (Moment::now(), read());
+        thread::sleep(time);
+        let (seconds, after) = (began.elapsed().as_secs_f64(), read());
+        over.store(true, Ordering::Release);
+        wakers.iter().for_each(Waker::wake);
+        for end in running {
+            end.join().expect("a loop does not panic")?;
+        }
+        Ok(before.iter().zip(after).map(|(before, after)| (after - before) as f64 / seconds).collect())
+    })
+}
+
+/// Opens a port on this thread's host.
+fn open() -> anyhow::Result<Port> {
+    let mut config = PortConfig::new(ETHER_TYPE);
+    config.group = Some(GROUP);
+    Ok(Port::open(&Interface::find(Some(INTERFACE))?, config)?)
+}
+
+fn run(mut port: Port, mut machine: Passing, waker: Waker, over: &AtomicBool) -> anyhow::Result<()> {
+    drive(&mut port, &mut machine, &waker, &Clock::start(), |machine, _| match over.load(Ordering::Acquire) {
+        true => {
+            (machine.is_source, machine.owed) = (false, 0);
+            ControlFlow::Break(())
+        }
+        false => ControlFlow::Continue(()),
+    })
+    .context("moving raw frames")
+}
+
+fn frame(to: MacAddr, mtu_bytes: u32) -> Vec<u8> {
+    let from = [2, 0, 0, 0, 0, 1];
+    let mut frame = [&to.octets()[..], &from, &ETHER_TYPE.octets()].concat();
+    frame.resize(ETHERNET_BYTES + mtu_bytes as usize, 0x5a);
+    frame
+}
+
+/// Sends its frame without end, or once for each that comes.
+struct Passing {
+    /// What goes to the next host, if there is one.
+    frame: Option<Vec<u8>>,
+    is_source: bool,
+    owed: u64,
+    received: Arc<AtomicU64>,
+}
+
+impl Machine for Passing {
+    fn handle_frame(&mut self, _: Instant, _: &[u8]) {
+        // Nobody else writes it: a plain store, where an addition of several would lock the line.
+        self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.owed = (self.owed + 1).min(MOST_OWED);
+    }
+
+    fn handle_timeout(&mut self, _: Instant) {}
+
+    fn poll_transmit(&mut self, _: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let frame = self.frame.as_ref().filter(|_| self.is_source || self.owed > 0)?;
+        buffer[..frame.len()].copy_from_slice(frame);
+        self.owed = self.owed.saturating_sub(1);
+        Some(frame.len())
+    }
+
+    fn poll_timeout(&self, _: Instant) -> Option<Deadline> {
+        None
+    }
+}

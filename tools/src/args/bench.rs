@@ -1,0 +1,78 @@
+//! The arguments of `ethbcast bench`, and of the chain of TCP connections beside it.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use ethbcast_bench::options::WAYS;
+use ethbcast_lab::parse_rate_or_unlimited;
+use ethbcast_planning::parse_size;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// `ethbcast bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Measure other tools as well: udpcast, UFTP, a chain of TCP connections, Open MPI, MPICH, each as its manual says
+    /// and as far as it is installed.
+    #[arg(long)]
+    pub peers: bool,
+    /// Ways to send.
+    #[arg(long, value_name = "VIA", value_delimiter = ',', value_parser = ways(), default_value = "chain,cast")]
+    pub ways: Vec<&'static str>,
+    /// Sizes of a broadcast, 1 to 1G: up to 1M from memory with a barrier behind each, above that files.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = parse_size, default_value = "4K,1M,16M")]
+    pub sizes: Vec<u64>,
+    /// Numbers of receivers, 1 to 63.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "3,7")]
+    pub receivers: Vec<u16>,
+    /// MTU of the interfaces, 576 to 65535.
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "1500")]
+    pub mtu: Vec<u32>,
+    /// Shares of frames lost at every host.
+    #[arg(long, value_name = "SHARE", value_delimiter = ',', default_value = "0,0.01")]
+    pub loss: Vec<f64>,
+    /// Rates of all cables, such as 100mbit; `unlimited` for as fast as this machine copies.
+    #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = rate, default_value = "100mbit")]
+    pub rate: Vec<Rate>,
+    /// Broadcasts of a message that are timed.
+    #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub iterations: u32,
+    /// Transfers of a file that are timed.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// How long one run may take; without it, ten times what the wire needs, 30 s at least.
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
+    pub limit: Option<f64>,
+    /// Print one JSON object on stdout instead of the table.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with charts to this file as well.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// A rate in bits per second; `None` for as fast as the machine copies.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate(pub Option<u64>);
+
+fn rate(text: &str) -> Result<Rate, ethbcast_lab::LabError> {
+    parse_rate_or_unlimited(text).map(Rate)
+}
+
+fn ways() -> impl TypedValueParser<Value = &'static str> {
+    PossibleValuesParser::new(WAYS)
+        .map(|name| WAYS.into_iter().find(|way| *way == name).expect("other names do not pass"))
+}
+
+/// `ethbcast tcp-chain`.
+#[derive(Debug, Args)]
+pub struct TcpChainArgs {
+    /// The port on which the host before connects; without it, this host has the file.
+    #[arg(long, value_name = "PORT")]
+    pub listen: Option<u16>,
+    /// The next host; the last has none.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub next: Option<SocketAddr>,
+    /// What is sent, or where it goes.
+    #[arg(long, value_name = "FILE")]
+    pub file: PathBuf,
+}

@@ -1,0 +1,82 @@
+//! `ethbcast bench`: this machine's figures in a minute, beside other tools if that is wished.
+
+use crate::args::{BenchArgs, TcpChainArgs};
+use crate::exit::{Code, Failure, WithCode, fail, report, say};
+use crate::topo;
+use ethbcast_bench::interrupt::{Interrupt, Interrupted};
+use ethbcast_bench::options::Options;
+use ethbcast_bench::report::Report;
+use ethbcast_bench::tcp_chain::Link;
+use ethbcast_bench::{json, page, text};
+use ethbcast_lab::LabError;
+use nix::sys::signal::Signal;
+use nix::unistd::Uid;
+use std::time::Duration;
+
+/// Runs the command.
+///
+/// # Errors
+/// A [`Failure`] whose code is the exit code: 1 if a receiver of ours has not got its bytes.
+pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
+    let options = options(args)?;
+    if !Uid::effective().is_root() {
+        return fail(Code::System, "a bench makes network namespaces, which needs root: run it with sudo");
+    }
+    // From here on a signal is asked for between two steps, and the lab goes on every way out.
+    let interrupt = Interrupt::hold().code(Code::System)?;
+    let measured = ethbcast_bench::run(&options, &interrupt, &mut |line| say(line)).map_err(failure)?;
+    if let Some(path) = &args.html {
+        topo::write(path, &page::page(&measured))?;
+        say(format_args!("the page is {}", path.display()));
+    }
+    print(&measured, args.json)?;
+    match measured.all_verified() {
+        true => Ok(()),
+        false => fail(Code::SomeFailed, "some runs of ours failed; see above"),
+    }
+}
+
+/// Runs `ethbcast tcp-chain`, a host of the chain that the bench compares with.
+///
+/// # Errors
+/// A [`Failure`] with code 4 if a neighbour or the file fails.
+pub fn tcp_chain(args: &TcpChainArgs) -> anyhow::Result<()> {
+    Link { listen: args.listen, next: args.next, file: &args.file }.run().code(Code::System)
+}
+
+fn options(args: &BenchArgs) -> anyhow::Result<Options> {
+    let options = Options {
+        ways: args.ways.clone(),
+        receivers: args.receivers.clone(),
+        sizes: args.sizes.clone(),
+        mtus: args.mtu.clone(),
+        losses: args.loss.clone(),
+        rates: args.rate.iter().map(|rate| rate.0).collect(),
+        peers: args.peers,
+        iterations: args.iterations,
+        runs: args.runs,
+        limit: args.limit.map(Duration::from_secs_f64),
+        program: Some(std::env::current_exe().code(Code::System)?),
+        ..Options::short(format!("bench{}", std::process::id()))
+    };
+    options.check().code(Code::Usage)?;
+    Ok(options)
+}
+
+fn print(measured: &Report, as_json: bool) -> anyhow::Result<()> {
+    match as_json {
+        true => report(&json::json(measured).to_string()),
+        false => report(&text::text(measured)),
+    }
+}
+
+/// Gives an error of the bench its exit code.
+fn failure(error: anyhow::Error) -> anyhow::Error {
+    if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
+        let code = if interrupted.signal() == Signal::SIGTERM { Code::Terminated } else { Code::Interrupted };
+        return Failure::new(code, interrupted).into();
+    }
+    let is_interrupt = matches!(error.downcast_ref::<LabError>(), Some(LabError::Interrupted));
+    let code = if is_interrupt { Code::Interrupted } else { Code::System };
+    Failure::new(code, format!("{error:#}")).into()
+}
