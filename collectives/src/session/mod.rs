@@ -89,7 +89,7 @@ pub use live::{
 };
 pub use message::{
     ContentKind, Digest, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Packing, Piece, Refusal,
-    Stage, Status, Trailer, Verdict, ViewPart,
+    Stage, Status, Taken, Trailer, Verdict, ViewPart,
 };
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{

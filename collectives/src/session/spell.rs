@@ -1,8 +1,8 @@
 //! What frames of a session say, for those who look at frames.
 
 use super::message::{
-    Challenge, ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Trailer,
-    Verdict, ViewPart,
+    Challenge, ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Taken,
+    Trailer, Verdict, ViewPart,
 };
 use super::throttle::Rate;
 use super::view::{Assembler, View};
@@ -63,9 +63,11 @@ impl Speller {
             Message::Needs(Needs { stretch, set }) => {
                 fields.number("stretch", *stretch).number("set_bytes", set.len() as u64)
             }
-            Message::Done(Done { outcome, bytes, digest, text }) => {
+            Message::Done(Done { outcome, bytes, digest, text }, taken) => {
                 let fields = fields.text("outcome", outcome.word()).number("bytes", *bytes);
-                fields.hex("digest", digest).text("text", text)
+                let fields = fields.hex("digest", digest).text("text", text);
+                let fields = fields.perhaps("frames", taken.map(Taken::frames));
+                fields.perhaps("repaired", taken.map(Taken::repaired))
             }
             Message::Verdict(verdict) => self::verdict(verdict),
             Message::Abort { text } => fields.text("text", text),

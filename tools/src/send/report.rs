@@ -316,6 +316,7 @@ mod tests {
             digest: [1; 32],
             text: text.to_owned(),
             took: Duration::from_millis(5588),
+            taken: None,
         };
         let delivered = report(Outcome::Delivered, "");
         assert_eq!(

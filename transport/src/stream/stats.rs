@@ -17,6 +17,8 @@ summed! {
         pub heartbeats_sent: u64,
         /// Data frames received and stored.
         pub data_received: u64,
+        /// Those of them that came only when they were sent again: what came first was lost on the way.
+        pub data_repaired: u64,
         /// Acknowledgements received and used.
         pub acks_received: u64,
         /// Heartbeats received.

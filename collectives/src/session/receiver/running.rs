@@ -10,7 +10,7 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::{CLAIM_PERIOD, jitter, turn};
 use crate::session::blocks::Blocks;
 use crate::session::message::{
-    Digest, Done, Fetch, MemberState, Message, Needs, Outcome, Piece, Status, Trailer, Verdict, ViewPart,
+    Digest, Done, Fetch, MemberState, Message, Needs, Outcome, Piece, Status, Taken, Trailer, Verdict, ViewPart,
 };
 use crate::session::view::{Assembler, Standing, View};
 use ethbcast_transport::planted;
@@ -330,7 +330,9 @@ impl Running {
         if self.timers.take_due(Wait::Verdict, now)
             && let Some(report) = &self.report
         {
-            endpoint.send(root, &Message::Done(report.clone()));
+            let stats = self.blocks.stats();
+            let taken = Taken::new(stats.data_received, stats.data_repaired);
+            endpoint.send(root, &Message::Done(report.clone(), taken));
             let again = if report.is_success() { timing.verdict } else { CLAIM_PERIOD };
             // All have everything at the same moment, and a switch's port may not hold what they say.
             let apart = jitter(again / 4, endpoint.config().nonce ^ now.as_nanos());

@@ -216,7 +216,10 @@ impl Running {
             {
                 self.delivery.on_gap(now, stream, gap);
             }
-            Message::Done(done) => self.on_done(now, rank, done, endpoint),
+            Message::Done(done, taken) => {
+                taken.iter().for_each(|&taken| self.members.took(rank, taken));
+                self.on_done(now, rank, done, endpoint);
+            }
             Message::Fetch(fetch) if fetch.rank == rank => {
                 self.fetches.on_fetch(now, &fetch, (&self.view, &mut self.members, &mut self.delivery), endpoint);
             }
