@@ -71,7 +71,7 @@ local NUMBERS = {
     "moved", "mtu", "number", "of_stream", "offset", "over", "part", "parts", "payload", "preset", "pushed_bytes",
     "ranks", "rate", "repaired", "repeats", "room_bytes", "room_messages", "seconds_ago",
     "segment", "selective", "set_bytes", "size", "spread_ms", "stretch", "tag",
-    "to", "told", "unfit", "waits_for", "worked_ns",
+    "to", "told", "unfit", "waits_for", "worked_ns", "yields",
 }
 local TEXTS = {
     "accepted", "build", "busy", "call", "content", "digest", "failure", "group", "heard", "host", "last", "list", "mode", "modified", "network",
@@ -319,7 +319,15 @@ local function view(from)
     end
     from:say("tree", from.tvb(begin), table.concat(list, ", "))
     if from.left > 0 then
-        from:number("rate", 8)
+        local range = from:take(8)
+        local high, low = range(0, 4):uint(), range(4, 4):uint()
+        local limit = high % 0x80000000
+        if limit ~= 0x7fffffff or low ~= 0xffffffff then
+            from:say("rate", range, UInt64.new(low, limit))
+        end
+        if high ~= limit then
+            from:say("yields", range, UInt64.new(1))
+        end
     end
 end
 

@@ -65,6 +65,7 @@
 pub mod application;
 mod blocks;
 mod control_memory;
+mod courtesy;
 mod endpoint;
 mod fetch;
 pub mod kind;

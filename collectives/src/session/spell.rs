@@ -176,7 +176,8 @@ fn whole(view: &View) -> Fields {
     let fields = fields.number("payload", view.payload_bytes).perhaps("size", view.size);
     let fields = fields.and(content(view.content)).number("selective", view.selective);
     let fields = fields.number("members", view.members.len() as u64).text("tree", members.join(", "));
-    fields.perhaps("rate", view.rate.map(Rate::bits_per_second))
+    let fields = fields.perhaps("rate", view.rate.and_then(Rate::limit));
+    fields.perhaps("yields", view.rate.filter(|rate| rate.is_yielding()).map(|_| 1_u8))
 }
 
 fn verdict(verdict: &Verdict) -> Fields {

@@ -13,6 +13,7 @@ use crate::session::message::{
     Digest, Done, Fetch, MemberState, Message, Needs, Outcome, Piece, Status, Taken, Trailer, Verdict, ViewPart,
 };
 use crate::session::view::{Assembler, Standing, View};
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::planted;
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::{Frame, Rank};
@@ -199,6 +200,10 @@ impl Running {
         root: MacAddr,
         endpoint: &mut ReceiverEndpoint,
     ) {
+        // In a cast others than the root acknowledge what it has sent, not what this host has.
+        if self.view.via != Via::Cast {
+            endpoint.throttle_mut().on_frame(now, frame);
+        }
         self.blocks.handle_frame(now, frame);
         drop(self.joining.take_if(|_| self.blocks.frames() > 0));
         for (stream, gap) in self.blocks.orphans_after(frame) {

@@ -182,6 +182,7 @@ impl Running {
         }
         self.members.hear(now, rank);
         if is_of_stream(frame) {
+            endpoint.throttle_mut().on_frame(now, frame);
             self.delivery.handle_frame(now, frame, &self.view);
             if self.policing.is_levelling() {
                 self.follow_up(now, endpoint);
