@@ -25,6 +25,24 @@ pub enum Form {
     Stream,
 }
 
+/// What exit codes mean, for the help and the manual.
+pub const CODES: [(&str, &str); 8] = [
+    ("0", "All receivers have verified everything."),
+    ("1", "Some receivers failed; each is named with its reason. With doctor: something is wrong."),
+    ("2", "Usage, or input that is malformed or contradicts itself."),
+    ("3", "Nobody was there, the time was up, or the group is another sender's."),
+    ("4", "The system or a permission: interface, capability, SOURCE, DEST."),
+    ("5", "The bytes are not those of the sender."),
+    ("130, 143", "Interrupted, or asked to terminate."),
+    ("other", "With recv --pipe, the command's own code."),
+];
+
+/// The same as lines.
+pub fn codes() -> String {
+    let lines: Vec<String> = CODES.iter().map(|(code, says)| format!("  {code:<9} {says}")).collect();
+    format!("Exit codes:\n{}", lines.join("\n"))
+}
+
 /// How a run can end badly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {

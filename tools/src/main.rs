@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod config;
 mod cp;
+mod ctl;
 mod doctor;
 mod dump;
 mod event;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Send(args) => send::run(*args),
         Command::Recv(args) => recv::run(*args),
         Command::Cp(args) => cp::run(&args),
+        Command::Ctl(args) => ctl::run(&args),
         Command::Hosts(args) => hosts::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Topo(args) => topo::run(args),

@@ -1,7 +1,7 @@
 //! Man pages and shell completions, made of the same description of the command line that reads it.
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
-use crate::exit::{Code, WithCode, report};
+use crate::exit::{CODES, Code, WithCode, report};
 use anyhow::Context;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -14,17 +14,6 @@ const SECTION: &str = "8";
 const FILE_PAGES: [(&str, &str); 2] = [
     ("ethbcast-topology.5", include_str!("../man/ethbcast-topology.5")),
     ("ethbcast.toml.5", include_str!("../man/ethbcast.toml.5")),
-];
-
-const EXIT_STATUS: [(&str, &str); 8] = [
-    ("0", "All receivers have verified everything."),
-    ("1", "Some receivers failed; each is named with its reason. With doctor: something is wrong."),
-    ("2", "Usage, or input that is malformed or contradicts itself."),
-    ("3", "Nobody was there, the time was up, or the group is another sender's."),
-    ("4", "The system or a permission: interface, capability, SOURCE, DEST."),
-    ("5", "The bytes are not those of the sender."),
-    ("130, 143", "Interrupted, or asked to terminate."),
-    ("other", "With recv --pipe, the command's own code."),
 ];
 
 const ENVIRONMENT: [(&str, &str); 5] = [
@@ -80,7 +69,7 @@ fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     let mut rest = Roff::new();
-    add_section(&mut rest, "EXIT STATUS", &EXIT_STATUS);
+    add_section(&mut rest, "EXIT STATUS", &CODES);
     add_section(&mut rest, "ENVIRONMENT", &ENVIRONMENT);
     rest.control("SH", ["SEE ALSO"]);
     let others = ["ethbcast(8)", "ethbcast-send(8)", "ethbcast-recv(8)", "ethbcast-topology(5)", "ethbcast.toml(5)"];

@@ -4,8 +4,8 @@ use crate::exit::{Code, Failure};
 use ethbcast_content::unfinished::Unfinished;
 use ethbcast_transport::packet::Waker;
 use nix::sys::signal::{SigSet, Signal};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Whether the user has asked to stop.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,35 @@ pub struct Interrupt {
     signal: Arc<AtomicI32>,
     /// Whether somebody looks at it; until then a signal ends the process at once.
     watched: Arc<AtomicBool>,
+}
+
+/// What asks a process to end.
+const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
+/// Everybody who watches for these, in the order in which they began.
+static WATCHERS: Mutex<Vec<Watcher>> = Mutex::new(Vec::new());
+
+/// Somebody who is told of a signal.
+struct Watcher {
+    interrupt: Interrupt,
+    impatient: bool,
+    tell: Box<dyn Fn() + Send>,
+}
+
+/// Tells all who watch, or ends the process if nobody will.
+fn hear(signal: Signal) {
+    let watchers = WATCHERS.lock().expect("nobody panics while it is held");
+    let Some(newest) = watchers.last() else { return };
+    let before = newest.interrupt.signal.swap(signal as i32, Ordering::SeqCst);
+    if (before != 0 && newest.impatient) || !newest.interrupt.watched.load(Ordering::SeqCst) {
+        Unfinished::remove_all();
+        crate::exit::say(format_args!("ethbcast: interrupted"));
+        std::process::exit(128 + signal as i32);
+    }
+    for watcher in watchers.iter() {
+        watcher.interrupt.signal.store(signal as i32, Ordering::SeqCst);
+        (watcher.tell)();
+    }
 }
 
 /// Blocks these signals in this thread and all it starts from now on.
@@ -47,20 +76,19 @@ impl Interrupt {
     /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and all it starts from now on, and watches for them; `tell` is
     /// called at the first. A second one ends the process at once if it is `impatient`, with whatever is half done.
     ///
+    /// Several may watch, one after the other: all are told, and the newest decides what a signal does to the process.
+    ///
     /// # Errors
     /// If the kernel refuses the signal mask.
     pub fn watch(impatient: bool, tell: impl Fn() + Send + 'static) -> std::io::Result<Interrupt> {
         let interrupt = Interrupt::default();
-        let seen = interrupt.clone();
-        listen(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP], move |signal| {
-            let before = seen.signal.swap(signal as i32, Ordering::SeqCst);
-            if (before != 0 && impatient) || !seen.watched.load(Ordering::SeqCst) {
-                Unfinished::remove_all();
-                crate::exit::say(format_args!("ethbcast: interrupted"));
-                std::process::exit(128 + signal as i32);
-            }
-            tell();
-        })?;
+        let mut watchers = WATCHERS.lock().expect("nobody panics while it is held");
+        if watchers.is_empty() {
+            // One thread waits for all: of two a signal would go to either.
+            listen(&ENDING, hear)?;
+        }
+        block(&ENDING)?;
+        watchers.push(Watcher { interrupt: interrupt.clone(), impatient, tell: Box::new(tell) });
         Ok(interrupt)
     }
 

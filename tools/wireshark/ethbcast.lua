@@ -67,11 +67,11 @@ end
 local NUMBERS = {
     "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "below", "blamed",
     "bytes", "came_bytes", "child", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
-    "free_bytes", "from", "held_us", "joined", "last_ns", "late_ns", "limit", "megabits", "members", "message", "message_bytes",
+    "frames", "free_bytes", "from", "held_us", "joined", "last_ns", "late_ns", "limit", "megabits", "members", "message", "message_bytes",
     "moved", "mtu", "number", "of_stream", "offset", "over", "parity", "part", "parts", "payload", "preset", "pushed_bytes",
-    "ranks", "rate", "repeats", "room_bytes", "room_messages", "seconds_ago",
+    "ranks", "rate", "repaired", "repeats", "room_bytes", "room_messages", "seconds_ago",
     "segment", "selective", "set_bytes", "size", "spread_ms", "stretch", "tag",
-    "to", "told", "unfit", "waits_for", "worked_ns",
+    "to", "told", "unfit", "waits_for", "worked_ns", "yields",
 }
 local TEXTS = {
     "accepted", "build", "busy", "call", "content", "digest", "failure", "group", "heard", "host", "last", "list", "mode", "modified", "network",
@@ -328,7 +328,15 @@ local function view(from)
     end
     from:say("tree", from.tvb(begin), table.concat(list, ", "))
     if from.left > 0 then
-        from:number("rate", 8)
+        local range = from:take(8)
+        local high, low = range(0, 4):uint(), range(4, 4):uint()
+        local limit = high % 0x80000000
+        if limit ~= 0x7fffffff or low ~= 0xffffffff then
+            from:say("rate", range, UInt64.new(low, limit))
+        end
+        if high ~= limit then
+            from:say("yields", range, UInt64.new(1))
+        end
     end
 end
 
@@ -523,6 +531,11 @@ function bodies.DONE(from)
     from:number("bytes", 8)
     from:hex("digest", 32)
     from:text("text")
+    -- Builds before say no more than that, and who repairs more than it has says nothing.
+    if from.left >= 16 and from.tvb(from.at + 8, 8):uint64() <= from.tvb(from.at, 8):uint64() then
+        from:number("frames", 8)
+        from:number("repaired", 8)
+    end
 end
 
 function bodies.VERDICT(from)

@@ -102,6 +102,7 @@ pub mod wire;
 
 pub use crate::wire::MacAddr;
 pub use agenda::Agenda;
+pub use arq::round_trip::RoundTrip;
 pub use audit::AuditError;
 pub use drive::drive;
 pub use link::Link;

@@ -65,6 +65,7 @@
 pub mod application;
 mod blocks;
 mod control_memory;
+mod courtesy;
 mod endpoint;
 mod fetch;
 pub mod kind;
@@ -89,7 +90,7 @@ pub use live::{
 };
 pub use message::{
     ContentKind, Digest, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Packing, Piece, Refusal,
-    Stage, Status, Trailer, Verdict, ViewPart,
+    Stage, Status, Taken, Trailer, Verdict, ViewPart,
 };
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{

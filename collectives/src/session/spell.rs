@@ -1,8 +1,8 @@
 //! What frames of a session say, for those who look at frames.
 
 use super::message::{
-    Challenge, ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Trailer,
-    Verdict, ViewPart,
+    Challenge, ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Taken,
+    Trailer, Verdict, ViewPart,
 };
 use super::throttle::Rate;
 use super::view::{Assembler, View};
@@ -64,9 +64,11 @@ impl Speller {
             Message::Needs(Needs { stretch, set }) => {
                 fields.number("stretch", *stretch).number("set_bytes", set.len() as u64)
             }
-            Message::Done(Done { outcome, bytes, digest, text }) => {
+            Message::Done(Done { outcome, bytes, digest, text }, taken) => {
                 let fields = fields.text("outcome", outcome.word()).number("bytes", *bytes);
-                fields.hex("digest", digest).text("text", text)
+                let fields = fields.hex("digest", digest).text("text", text);
+                let fields = fields.perhaps("frames", taken.map(Taken::frames));
+                fields.perhaps("repaired", taken.map(Taken::repaired))
             }
             Message::Verdict(verdict) => self::verdict(verdict),
             Message::Abort { text } => fields.text("text", text),
@@ -176,7 +178,8 @@ fn whole(view: &View) -> Fields {
     let fields = fields.number("payload", view.payload_bytes).perhaps("size", view.size);
     let fields = fields.and(content(view.content)).number("selective", view.selective);
     let fields = fields.number("members", view.members.len() as u64).text("tree", members.join(", "));
-    fields.perhaps("rate", view.rate.map(Rate::bits_per_second))
+    let fields = fields.perhaps("rate", view.rate.and_then(Rate::limit));
+    fields.perhaps("yields", view.rate.filter(|rate| rate.is_yielding()).map(|_| 1_u8))
 }
 
 fn verdict(verdict: &Verdict) -> Fields {

@@ -5,6 +5,8 @@
 //! pays for them. A host that had nothing to send, or no processor, may make up for [`DEPTH`] of it, so that within any
 //! second no more leaves than 1 % above the limit.
 
+use super::courtesy::Courtesy;
+use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, Timer};
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -25,7 +27,11 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The shortest frame on the Ethernet, without its check sum: shorter ones are padded.
 const SHORTEST_FRAME_BYTES: usize = 60;
 
-/// How much each host of a session may send.
+/// In a rate's number: whoever has it gives way to others. What is left of the number is the limit, and if all of it is
+/// set there is none.
+const YIELDING: u64 = 1 << 63;
+
+/// How much each host of a session may send, and whether it gives way to what others send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(NonZeroU64);
 
@@ -33,17 +39,49 @@ impl Rate {
     /// The lowest there is: 1 Mbit/s.
     pub const LOWEST: Rate = Rate(NonZeroU64::new(LOWEST_BITS_PER_SECOND).unwrap());
 
-    /// So many bits per second, Ethernet headers included, preamble, check sequence and gap not; none below the lowest.
+    /// The highest, which is no limit.
+    pub const HIGHEST: Rate = Rate(NonZeroU64::new(YIELDING - 1).unwrap());
+
+    /// So many bits per second, Ethernet headers included, preamble, check sequence and gap not; none below the lowest
+    /// and above the highest.
     pub const fn new(bits_per_second: u64) -> Option<Rate> {
-        match NonZeroU64::new(bits_per_second) {
-            Some(rate) if bits_per_second >= LOWEST_BITS_PER_SECOND => Some(Rate(rate)),
+        match Rate::from_number(bits_per_second) {
+            Some(rate) if !rate.is_yielding() => Some(rate),
             _ => None,
         }
     }
 
+    /// The same limit for hosts that give way to what others send.
+    pub fn yielding(self) -> Rate {
+        Rate(self.0 | YIELDING)
+    }
+
+    /// Whether a host gives way to others: it sends less where frames wait in queues.
+    pub const fn is_yielding(self) -> bool {
+        self.0.get() & YIELDING != 0
+    }
+
     /// Bits per second.
     pub const fn bits_per_second(self) -> u64 {
+        self.0.get() & !YIELDING
+    }
+
+    /// Bits per second, if there is a limit.
+    pub fn limit(self) -> Option<u64> {
+        Some(self.bits_per_second()).filter(|&bits| bits != Rate::HIGHEST.bits_per_second())
+    }
+
+    /// Limit and courtesy as one number, which is a high limit for those who know no courtesy.
+    pub(super) const fn number(self) -> u64 {
         self.0.get()
+    }
+
+    /// Reads it; none if the limit is too low.
+    pub(super) const fn from_number(number: u64) -> Option<Rate> {
+        match NonZeroU64::new(number) {
+            Some(rate) if number & !YIELDING >= LOWEST_BITS_PER_SECOND => Some(Rate(rate)),
+            _ => None,
+        }
     }
 
     /// How long so many bytes of frames take.
@@ -56,6 +94,11 @@ impl Rate {
 /// What a host has sent, and when it may send data again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throttle {
+    /// What the session says.
+    told: Option<Rate>,
+    /// What this host finds on its ways, if it gives way to others.
+    courtesy: Option<Courtesy>,
+    /// What comes of both.
     rate: Option<Rate>,
     /// When all that has left is paid for.
     paid_at: Instant,
@@ -70,6 +113,26 @@ pub(super) struct Throttle {
 impl Throttle {
     /// Holds back what goes beyond this rate from now on; nothing without one.
     pub(super) fn set(&mut self, rate: Option<Rate>) {
+        if self.told != rate {
+            self.told = rate;
+            let found = self.courtesy.take().unwrap_or_default();
+            self.courtesy = rate.filter(|rate| rate.is_yielding()).map(|_| found);
+            self.settle();
+        }
+    }
+
+    /// A frame of the stream has come from a member.
+    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if self.courtesy.as_mut().is_some_and(|courtesy| courtesy.on_frame(now, frame)) {
+            self.settle();
+        }
+    }
+
+    /// The lower of what the session says and what this host finds.
+    fn settle(&mut self) {
+        let told = self.told.and_then(Rate::limit).and_then(Rate::new);
+        let found = self.courtesy.as_ref().and_then(Courtesy::rate);
+        let rate = told.into_iter().chain(found).min();
         if self.rate != rate {
             (self.rate, self.rest) = (rate, 0);
         }
@@ -83,6 +146,7 @@ impl Throttle {
 
     /// A frame has left, whatever it was.
     pub(super) fn spend(&mut self, now: Instant, frame_bytes: usize) {
+        self.courtesy.iter_mut().for_each(|courtesy| courtesy.on_sent(frame_bytes));
         let Some(rate) = self.rate else { return };
         let earliest = now - DEPTH;
         if self.paid_at < earliest {

@@ -120,7 +120,7 @@ impl Forgery {
             Forgery::WrongReports => {
                 for (step, outcome) in [Outcome::Verified, Outcome::Delivered].into_iter().enumerate() {
                     let done = Done { outcome, bytes, digest: [9; 32], text: String::new() };
-                    let (kind, body) = Message::Done(done).encode();
+                    let (kind, body) = Message::Done(done, None).encode();
                     let at = now + Duration::from_micros(100) * step as u32;
                     to_root.inject(simulation, at, &MadeUp::control(kind, &body));
                 }

@@ -5,7 +5,7 @@ use crate::scene::{BYTES, MEMBERS, Phase, Scene};
 use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
 use ethbcast_collectives::session::{
-    ContentKind, Done, MemberState, Message, Outcome, Refusal, Stage, Standing, Status, Trailer, Verdict, View,
+    ContentKind, Done, MemberState, Message, Outcome, Refusal, Stage, Standing, Status, Taken, Trailer, Verdict, View,
     ViewMember, ViewPart,
 };
 use ethbcast_planning::plan::Via;
@@ -277,7 +277,7 @@ fn reports(scene: &Scene) -> Vec<Forged> {
     let all = outcomes.into_iter().flat_map(|outcome| claims.map(|(bytes, digest)| (outcome, bytes, digest)));
     all.map(|(outcome, bytes, digest)| {
         let done = Done { outcome, bytes, digest, text: "made up".to_owned() };
-        forged(&Message::Done(done), Nothing)
+        forged(&Message::Done(done, Taken::new(9, 3)), Nothing)
     })
     .collect()
 }

@@ -27,6 +27,12 @@ pub struct CpArgs {
     /// The cluster's switches and hosts; without it all hosts are taken to be on one switch.
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,
+    /// Let no host send more than this, such as 400mbit, as with `send`.
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<String>,
+    /// Give way to what others send, as with `send`.
+    #[arg(long)]
+    pub nice: bool,
     /// For sbcast's and cp's sake: modes and times are kept anyway.
     #[arg(short = 'p', long)]
     pub preserve: bool,
@@ -36,8 +42,8 @@ pub struct CpArgs {
     /// For sbcast's and clush's sake: how many are sent to is decided by the way that the bytes take.
     #[arg(short = 'F', long, value_name = "N")]
     pub fanout: Option<u32>,
-    /// A file or directory, and the hosts with the name that it gets there: `n[1-31]:`, `n[1-31]:NAME`, with -w or in a
-    /// job also NAME, or nothing.
-    #[arg(required = true, num_args = 1..=2, value_names = ["SOURCE", "HOSTS:NAME"])]
+    /// Files and directories, and the hosts with the name that one gets there: `n[1-31]:`, `n[1-31]:NAME`, with -w or
+    /// in a job also NAME, or nothing. Several keep their names; behind them stands `n[1-31]:`, with -w or in a job `:`.
+    #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "HOSTS:NAME"])]
     pub paths: Vec<OsString>,
 }

@@ -11,7 +11,8 @@ pub struct DoctorArgs {
     /// What all commands on the wire share.
     #[command(flatten)]
     pub wire: WireArgs,
-    /// Where files are to go: is it there, may this user write to it, is there room?
+    /// Where files are to go: is it there, may this user write to it, is there room, and is it fast? 16 MiB are written
+    /// to a file without a name to see that.
     #[arg(long, value_name = "PATH")]
     pub dest: Option<PathBuf>,
     /// With --dest: how many bytes are to come, such as 40G; 64M without it.

@@ -3,6 +3,7 @@
 mod bench;
 mod config;
 mod cp;
+mod ctl;
 mod doctor;
 mod driver;
 mod dump;
@@ -25,12 +26,13 @@ mod spellings;
 mod topo;
 mod tree;
 
-use crate::exit::Form;
+use crate::exit::{self, Form};
 pub use bench::{BenchArgs, TcpChainArgs};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 pub use config::{ConfigArgs, ConfigCommand};
 pub use cp::CpArgs;
+pub use ctl::{CtlArgs, CtlCommand};
 pub use doctor::{DoctorArgs, ExplainArgs};
 pub use driver::DriverArgs;
 pub use dump::DumpArgs;
@@ -58,15 +60,12 @@ pub use tree::TreeArgs;
 
 /// Put the same bytes on every host of an Ethernet cluster, over raw frames, and lose nothing.
 #[derive(Debug, Parser)]
-#[command(name = "ethbcast", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "ethbcast", version, arg_required_else_help = true, after_help = exit::codes())]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
-
-const EXIT_CODES: &str = "Exit codes: 0 all receivers verified; 1 some failed, or doctor found something; 2 usage; 3 \
-nobody there, timed out, or the group is taken; 4 system or permission; 5 integrity; 130/143 interrupted.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -77,6 +76,8 @@ pub enum Command {
     Recv(Box<RecvArgs>),
     /// Copy to hosts that serve, by name: those that do not are named, and the others have it.
     Cp(CpArgs),
+    /// Tell a sender that runs on this host something: another rate limit.
+    Ctl(CtlArgs),
     /// List who listens: each receiver's host, group, room, and how its last session went.
     Hosts(HostsArgs),
     /// Make a page of a report of send, to keep: plan, course, losses and settings.

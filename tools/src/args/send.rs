@@ -82,9 +82,13 @@ pub struct SendArgs {
     pub topology: Option<PathBuf>,
     /// Let no host send more than this, neither this one nor those that hand on: 400mbit, 1gbit, 50MB/s; 400m is
     /// 400mbit. All frames count, with their Ethernet headers. SIGUSR1 raises it by a tenth while it runs, SIGUSR2
-    /// lowers it. --max-bitrate is the same.
+    /// lowers it, `ethbcast ctl rate RATE` sets it. --max-bitrate is the same.
     #[arg(long, alias = "max-bitrate", value_name = "RATE", value_parser = rate)]
     pub rate: Option<Rate>,
+    /// Give way to what others send: every host sends less where frames wait in queues for more than a millisecond, and
+    /// as much as there is room for otherwise. A receiver that gives way is not taken for a slow one.
+    #[arg(long)]
+    pub nice: bool,
     /// Send frames for this MTU instead of the interface's.
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<u32>,
@@ -153,7 +157,7 @@ pub enum Decompress {
 }
 
 /// Reads how much a host may send.
-fn rate(text: &str) -> Result<Rate, String> {
+pub(super) fn rate(text: &str) -> Result<Rate, String> {
     let bits_per_second = ethbcast_planning::parse_rate(text)?;
     Rate::new(bits_per_second)
         .ok_or_else(|| format!("`{text}` is too little: signs of life need some, give at least 1mbit"))

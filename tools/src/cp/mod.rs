@@ -28,7 +28,7 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
 }
 
 fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
-    let Target { source, nodes, name } = Target::of(args)?;
+    let Target { sources, nodes, name } = Target::of(args)?;
     if args.force {
         word(args, "-f does nothing here: what is there is replaced where `recv --serve --force` runs");
     }
@@ -51,7 +51,7 @@ fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if !missing.is_empty() {
         say(format_args!("ethbcast: not serving: {}; {HELP}", nodeset::fold(&missing)));
     }
-    send::transfer(send_args(args, source, &serving, name)?, bar)?;
+    send::transfer(send_args(args, sources, &serving, name)?, bar)?;
     match missing.len() {
         0 => Ok(()),
         count => {
@@ -86,12 +86,23 @@ fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<St
 }
 
 /// The `send` that does it.
-fn send_args(args: &CpArgs, source: OsString, hosts: &[String], name: Option<String>) -> anyhow::Result<SendArgs> {
+fn send_args(
+    args: &CpArgs,
+    sources: Vec<OsString>,
+    hosts: &[String],
+    name: Option<String>,
+) -> anyhow::Result<SendArgs> {
     let mut line: Vec<OsString> = ["ethbcast", "send", "--hosts"].map(OsString::from).into();
     line.push(nodeset::fold(hosts).into());
     // Who serves and does not join is given up after a while, and the others have it.
     let wait = args.max_wait.max(1.0);
     line.extend(["--min-receivers", "1", "--max-wait", &wait.to_string(), "--via", &args.via].map(OsString::from));
+    if args.nice {
+        line.push("--nice".into());
+    }
+    if let Some(rate) = &args.rate {
+        line.extend(["--rate", rate].map(OsString::from));
+    }
     if let Some(topology) = &args.topology {
         line.extend([OsString::from("--topology"), topology.into()]);
     }
@@ -99,7 +110,7 @@ fn send_args(args: &CpArgs, source: OsString, hosts: &[String], name: Option<Str
         line.extend([OsString::from("--as"), name.into()]);
     }
     line.push("--".into());
-    line.push(source);
+    line.extend(sources);
     let parsed = Cli::try_parse_from(line).map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?;
     let Command::Send(mut send) = parsed.command else { unreachable!("the line says so") };
     send.wire = args.wire.clone();

@@ -14,8 +14,8 @@ const JOB: &str = "SLURM_JOB_NODELIST";
 /// What is copied to whom, under which name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Target {
-    /// What.
-    pub source: OsString,
+    /// What: one, or several that are put side by side.
+    pub sources: Vec<OsString>,
     /// To whom, each host once.
     pub nodes: Vec<String>,
     /// Under this name in the directory that is served; without it, its own.
@@ -23,17 +23,41 @@ pub struct Target {
 }
 
 impl Target {
-    /// As the arguments say: `SOURCE HOSTS:[NAME]`, or with -w or in a job `SOURCE [[:]NAME]`.
+    /// As the arguments say: `SOURCE HOSTS:[NAME]`, or with -w or in a job `SOURCE [[:]NAME]`; several SOURCEs with
+    /// `HOSTS:` or `:` behind them.
     ///
     /// # Errors
     /// A failure with code 2.
     pub fn of(args: &CpArgs) -> anyhow::Result<Target> {
         let job = std::env::var(JOB).ok();
-        let (source, dest) = args.paths.split_first().expect("one at least is required");
-        let (nodes, name) = split(dest.first().map(OsString::as_os_str), args.nodes.as_deref(), job.as_deref())?;
-        let name = name_of(&name, Path::new(source))?;
-        Ok(Target { nodes: expand(&nodes)?, source: source.clone(), name })
+        let (sources, dest) = parted(&args.paths);
+        let (nodes, name) = split(dest, args.nodes.as_deref(), job.as_deref())?;
+        let name = match sources {
+            [source] => name_of(&name, Path::new(source))?,
+            _ if is_there_anyway(&name) => None,
+            _ => {
+                let text = format!(
+                    "several keep their own names, so {name} is none for them: give HOSTS: last, or with -w a colon \
+                     alone, as in `ethbcast cp -w n[1-31] a b :`"
+                );
+                return fail(Code::Usage, text);
+            }
+        };
+        Ok(Target { nodes: expand(&nodes)?, sources: sources.to_vec(), name })
     }
+}
+
+/// What is copied, and where to, if that is said.
+fn parted(paths: &[OsString]) -> (&[OsString], Option<&OsStr>) {
+    match paths {
+        [source @ .., dest] if !source.is_empty() => (source, Some(dest)),
+        alone => (alone, None),
+    }
+}
+
+/// Whether a name is that of the directory where everything goes anyway.
+fn is_there_anyway(name: &str) -> bool {
+    name.is_empty() || name == "." || name == "./"
 }
 
 /// The hosts, and the name behind the colon.
@@ -59,8 +83,7 @@ fn split(dest: Option<&OsStr>, given: Option<&str>, job: Option<&str>) -> anyhow
 
 /// The name that DEST gives; the hosts decide in which directory.
 fn name_of(dest: &str, source: &Path) -> anyhow::Result<Option<String>> {
-    // A directory that is meant to be there already is where everything goes anyway.
-    if dest.is_empty() || dest == "." || dest == "./" || source.file_name() == Some(OsStr::new(dest)) {
+    if is_there_anyway(dest) || source.file_name() == Some(OsStr::new(dest)) {
         return Ok(None);
     }
     let help = "hosts that serve put everything into the directory that they serve: give a name alone, or none";
@@ -107,6 +130,16 @@ mod tests {
         assert_eq!(split(None, None, Some("n9")), says("n9", ""));
         for (dest, given) in [(None, None), (Some("b"), None), (Some(":x"), None), (Some("n2:"), Some("n1"))] {
             assert!(split(dest, given, None).is_err(), "{dest:?} {given:?}");
+        }
+    }
+
+    #[test]
+    fn all_but_the_last_are_copied() {
+        let words = |line: &str| -> Vec<OsString> { line.split(' ').map(OsString::from).collect() };
+        for (line, count, dest) in [("a", 1, None), ("a n1:", 1, Some("n1:")), ("a b :", 2, Some(":"))] {
+            let paths = words(line);
+            let (sources, found) = parted(&paths);
+            assert_eq!((sources.len(), found), (count, dest.map(OsStr::new)), "{line}");
         }
     }
 

@@ -1,7 +1,7 @@
-//! DEST: is its directory there, may this user write to it, is there room?
+//! DEST: is its directory there, may this user write to it, is there room, and is it fast enough?
 
 use super::outside::{PATIENCE, within};
-use super::{Fault, Findings, Fix, quoted};
+use super::{Fault, Findings, Fix, disk, quoted};
 use nix::errno::Errno;
 use nix::sys::statvfs::{Statvfs, statvfs};
 use nix::unistd::{AccessFlags, Uid, access};
@@ -62,6 +62,7 @@ impl Place {
             let what = format!("{at} has {free_bytes} bytes free, and {wanted} are wanted");
             findings.add(Fault::Space, what, Fix::Words(words));
         }
+        disk::check(&self.directory, free_bytes, findings);
         // File systems that make inodes as they need them say 0 of 0.
         if disk.files() > 0 && (disk.files_available() as u64) < LEAST_FILES {
             let words = format!("remove files, most are in: du -x --inodes -d 1 {word} | sort -n");

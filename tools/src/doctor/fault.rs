@@ -35,6 +35,18 @@ pub enum Fault {
     /// the card has few slots for frames that come
     #[value(name = "E-RING")]
     Ring,
+    /// the card keeps frames from this program
+    #[value(name = "E-STEERING")]
+    Steering,
+    /// the card says late that frames have come
+    #[value(name = "E-INTERRUPTS")]
+    Interrupts,
+    /// the card hands over what it should not
+    #[value(name = "E-OFFLOAD")]
+    Offload,
+    /// the interface takes every frame that passes
+    #[value(name = "E-PROMISC")]
+    Promiscuous,
     /// a queueing discipline holds frames back, or loses them
     #[value(name = "E-SHAPER")]
     Shaper,
@@ -56,6 +68,15 @@ pub enum Fault {
     /// DEST has too little room
     #[value(name = "E-SPACE")]
     Space,
+    /// DEST's disk is slower than any network
+    #[value(name = "E-DISK")]
+    Disk,
+    /// the clock is wrong by years
+    #[value(name = "E-CLOCK")]
+    Clock,
+    /// the network of this cloud carries IP alone
+    #[value(name = "E-CLOUD")]
+    Cloud,
     /// nobody is heard, or not everybody
     #[value(name = "E-NOBODY")]
     Nobody,
@@ -120,7 +141,7 @@ impl Fault {
 }
 
 /// Why each matters, and what is done about it.
-const EXPLAINED: [(Fault, &str, &str); 28] = [
+const EXPLAINED: [(Fault, &str, &str); 35] = [
     (
         Fault::Capability,
         "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
@@ -173,6 +194,28 @@ const EXPLAINED: [(Fault, &str, &str); 28] = [
         "ethtool -g IFACE says what the card can; ethtool -G IFACE rx N (the link goes away for a moment)",
     ),
     (
+        Fault::Steering,
+        "a rule of the card drops frames before the kernel sees them, and no counter of the firewall tells",
+        "ethtool -n IFACE lists the rules; ethtool -N IFACE delete NUMBER",
+    ),
+    (
+        Fault::Interrupts,
+        "a relay passes on what it has heard of: what a card waits before it interrupts is added at every hop, and to \
+         every acknowledgement",
+        "ethtool -c IFACE says how long it waits; ethtool -C IFACE adaptive-rx on, or rx-usecs 50",
+    ),
+    (
+        Fault::Offload,
+        "frames that came wrong, or that nobody else sent, cost time and are thrown away by their check sums; what \
+         cards do with TCP and UDP does not touch these frames",
+        "ethtool -k IFACE says what is on; ethtool -K IFACE FEATURE off",
+    ),
+    (
+        Fault::Promiscuous,
+        "whatever floods the network costs this host time for each frame, also those for others",
+        "end tcpdump and the like on it; ip link set IFACE promisc off",
+    ),
+    (
         Fault::Shaper,
         "what a host sends waits in a queue on its own way out, and all others wait for it",
         "tc qdisc show dev IFACE; tc qdisc del dev IFACE root brings the usual one back",
@@ -207,6 +250,21 @@ const EXPLAINED: [(Fault, &str, &str); 28] = [
         Fault::Space,
         "a receiver without room for all of it is turned away before the start, or fails in the middle",
         "df DIR and df -i DIR say what is left; make room, or choose another DEST",
+    ),
+    (
+        Fault::Disk,
+        "whoever takes bytes more slowly than they come holds up all others, until it is served beside them",
+        "choose a DEST on a faster disk; see who else writes there (iostat -x 1) and whether it fails (dmesg)",
+    ),
+    (
+        Fault::Clock,
+        "files get the sender's times, reports say when they were made, and what has changed since is told by times",
+        "timedatectl set-ntp true, or date -s; a flat battery of the mainboard comes back with each start",
+    ),
+    (
+        Fault::Cloud,
+        "the virtual networks of clouds are of layer 3: they carry no other EtherType and nothing to a group",
+        "send among machines of your own, or by an overlay of layer 2 (VXLAN, GRETAP) between those of the cloud",
     ),
     (
         Fault::Nobody,

@@ -34,10 +34,32 @@ pub fn check(interface: &Interface, findings: &mut Findings) -> Value {
     if !link["xdp"].is_null() {
         findings.skip(format!("what the XDP program on {name} does with frames: `ip link show {name}`"));
     }
+    promiscuity(name, &link, findings);
     mtu(interface, findings);
     rate(interface, findings);
     membership(name, &link, findings);
     link
+}
+
+/// Whether it hands over every frame that passes, on somebody's order; as a port of a bridge it has to.
+fn promiscuity(name: &str, link: &Value, findings: &mut Findings) {
+    let count = link["promiscuity"].as_u64().unwrap_or_default();
+    if count == 0 || !link["master"].is_null() {
+        return;
+    }
+    let is_set = link["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "PROMISC"));
+    let what = format!("{name} takes every frame that passes, also those for other hosts");
+    let own = quoted(name);
+    let fix = match is_set {
+        true => Fix::Command(format!("ip link set {own} promisc off")),
+        // A program asks for it by its socket, and the flag does not show that.
+        false => Fix::Words(
+            "end the program that looks at its frames (tcpdump, wireshark; `ss -0p` lists them), or take the macvlan \
+             interfaces off it (`ip link`)"
+                .to_owned(),
+        ),
+    };
+    findings.add(Fault::Promiscuous, what, fix);
 }
 
 fn mtu(interface: &Interface, findings: &mut Findings) {

@@ -1,7 +1,9 @@
 //! `ethbcast doctor`: what stands in the way on this host and on the way to others, why it matters, and the command
 //! that mends it. `ethbcast explain`: what the code of a refusal or finding means.
 
+mod card;
 mod dest;
+mod disk;
 mod explain;
 mod fault;
 mod filter;
@@ -9,6 +11,7 @@ mod findings;
 mod interface;
 mod limits;
 mod link;
+mod machine;
 mod outside;
 mod peer;
 mod queue;
@@ -63,8 +66,10 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     if let Some(interface) = &found {
         let link = link::check(interface, &mut findings);
         ring::check(&interface.name, &mut findings);
+        card::check(&interface.name, args.wire.ether_type, &mut findings);
         queue::check(&interface.name, &mut findings);
         filter::check(interface, args, &link, &mut findings);
+        machine::check(&link, &mut findings);
     } else {
         findings.skip("link, ring, queues and rules, as long as there is no interface to look at");
     }

@@ -212,6 +212,7 @@ mod tests {
             digest: [0; 32],
             text: text.to_owned(),
             took: Duration::from_millis(1500),
+            taken: None,
         };
         let told = |report| of_sender(&RootEvent::Reported(report)).expect("it is told");
         let failed = json!({ "host": "n1", "status": "no-space", "delivered": false, "bytes": 7, "seconds": 1.5,

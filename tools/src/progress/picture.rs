@@ -87,6 +87,7 @@ mod tests {
             digest: [1; 32],
             text: String::new(),
             took: Duration::from_secs(1),
+            taken: None,
         };
         course.hear(&Progress::Sender(&RootEvent::Reported(report)), begin + Duration::from_secs(1));
         course

@@ -108,6 +108,10 @@ pub struct Receiver {
     pub seconds: f64,
     /// Why it failed.
     pub reason: Option<String>,
+    /// Data frames that it took, as it says.
+    pub frames: Option<u64>,
+    /// Those of them that had been lost on the way before.
+    pub repaired_frames: Option<u64>,
 }
 
 /// Bytes that came damaged over a hop.

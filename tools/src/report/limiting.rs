@@ -1,6 +1,7 @@
 //! What limited a transfer: the part that something speaks for, most certain first.
 
 use super::kept::{Kept, Receiver};
+use super::lossy;
 use super::plan_picture;
 use super::text::shown;
 use ethbcast_planning::topology::nodeset;
@@ -43,6 +44,9 @@ fn of_hosts(kept: &Kept) -> Option<String> {
     let run = kept.run.as_ref()?;
     if !run.aside.is_empty() {
         return Some(format!("{}, served beside the others from then on", shown(&nodeset::fold(&run.aside))));
+    }
+    if let Some(worst) = lossy::suspects(kept).first().filter(|worst| worst.loss > MUCH_LOSS) {
+        return Some(format!("{} (loss {:.1} %)", worst.name, worst.loss * 100.0));
     }
     let lost = kept.frames.data_resent as f64 / kept.frames.data_sent.max(1) as f64;
     if lost > MUCH_LOSS {

@@ -1,6 +1,7 @@
 //! What had to be sent again, and over which hop; and how each receiver fared, in figures.
 
 use super::kept::{Damaged, Kept, Receiver};
+use super::lossy::{loss_of, suspects};
 use super::text::{rate, shown, time};
 use crate::units;
 use ethbcast_planning::topology::nodeset;
@@ -15,13 +16,21 @@ pub fn section(kept: &Kept) -> Markup {
     let frames = kept.frames;
     let root = kept.run.as_ref().map_or_else(|| "The sender".to_owned(), |run| shown(&run.root));
     let part = frames.data_resent as f64 / (frames.data_sent + frames.data_resent).max(1) as f64 * 100.0;
-    let hops = hops(&kept.damaged);
+    let (hops, suspects) = (hops(&kept.damaged), suspects(kept));
     html! {
         section {
             h2 { "Losses" }
             p {
                 (root) " sent " (frames.data_sent) " data frames, and " (frames.data_resent) " again ("
                 (format!("{part:.2}")) " %)."
+            }
+            @if !suspects.is_empty() {
+                p { "Lost on the way, by what the receivers say of how their frames came:" }
+                ul {
+                    @for one in suspects.iter().take(MOST_HOPS) {
+                        li { (one.name) ": " (one.lost) " frames (" (format!("{:.2}", one.loss * 100.0)) " %)" }
+                    }
+                }
             }
             @if hops.is_empty() {
                 p.note { "No bytes came damaged." }
@@ -63,6 +72,7 @@ fn hops(damaged: &[Damaged]) -> Hops {
 /// The table of all receivers, and of those who did not take part.
 pub fn receivers(kept: &Kept) -> Markup {
     let has_failed = kept.failed().next().is_some();
+    let has_said = kept.receivers.iter().any(|one| loss_of(one).is_some());
     html! {
         section {
             h2 { "Receivers" }
@@ -72,10 +82,11 @@ pub fn receivers(kept: &Kept) -> Markup {
                         tr {
                             th { "host" } th.number { "rank" } th { "status" } th.number { "bytes" }
                             th.number { "time" } th.number { "rate" }
+                            @if has_said { th.number { "repaired" } }
                             @if has_failed { th { "why" } }
                         }
                     }
-                    tbody { @for receiver in &kept.receivers { (line(receiver)) } }
+                    tbody { @for receiver in &kept.receivers { (line(receiver, has_said)) } }
                 }
             }
             @if !kept.left_out.is_empty() {
@@ -86,9 +97,10 @@ pub fn receivers(kept: &Kept) -> Markup {
     }
 }
 
-fn line(receiver: &Receiver) -> Markup {
-    let Receiver { host, rank, status, bytes, seconds, reason } = receiver;
+fn line(receiver: &Receiver, has_said: bool) -> Markup {
+    let Receiver { host, rank, status, bytes, seconds, reason, repaired_frames, .. } = receiver;
     let ok = Kept::has_all(receiver);
+    let repairs = loss_of(receiver).and(*repaired_frames).map_or("-".to_owned(), |count| count.to_string());
     html! {
         tr {
             td { (shown(host)) }
@@ -97,6 +109,7 @@ fn line(receiver: &Receiver) -> Markup {
             td.number { (units::bytes(*bytes)) }
             td.number { (time(*seconds)) }
             td.number { @if ok { (rate(*bytes, *seconds)) } @else { "-" } }
+            @if has_said { td.number { (repairs) } }
             @if !ok { td.text { (shown(reason.as_deref().unwrap_or_default())) } }
         }
     }

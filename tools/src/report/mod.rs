@@ -4,12 +4,13 @@
 //! everything else makes a page of that, so that a page made later says what one made at once does. `page` is the
 //! frame, `verdict` the top (what became of it, predicted beside actual), `limiting` names what held it up, `course`
 //! and `track` draw bytes against time, `plan_picture` the plan over the switches, `losses` what had to be sent again,
-//! `settings` how to repeat it; `scale` has axes and lines, `text` what is safe to show.
+//! `lossy` over which cables, `settings` how to repeat it; `scale` has axes and lines, `text` what is safe to show.
 
 mod course;
 mod kept;
 mod limiting;
 mod losses;
+mod lossy;
 mod page;
 mod plan_picture;
 mod record;

@@ -30,7 +30,7 @@ impl Drawn {
 }
 
 /// The switches, and where each rank is.
-fn network(run: &Run, record: &PlanRecord) -> Option<(Topology, Vec<usize>)> {
+pub fn network(run: &Run, record: &PlanRecord) -> Option<(Topology, Vec<usize>)> {
     let Some(text) = &run.topology else {
         return Some((one_switch(&record.hosts)?, (0..record.hosts.len()).collect()));
     };

@@ -1,6 +1,7 @@
 //! `ethbcast send`: a file, a directory or stdin to every receiver of a group.
 
 mod audience;
+pub mod control;
 mod dry_run;
 mod last_run;
 mod rate;

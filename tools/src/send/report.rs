@@ -5,7 +5,9 @@ use crate::exit::{Failure, Form, report, report_object};
 use crate::report::{Circumstances, is_page, limits, page_of, record};
 use crate::units;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{Damage, MemberReport, Options, Outcome, Rate, SendReport, Session, TurnedAway};
+use ethbcast_collectives::session::{
+    Damage, MemberReport, Options, Outcome, Rate, SendReport, Session, Taken, TurnedAway,
+};
 use ethbcast_planning::duration;
 use ethbcast_planning::plan::{CableLoad, CheckReport};
 use ethbcast_planning::topology::nodeset;
@@ -123,7 +125,8 @@ impl Report<'_> {
             "preset": self.preset.to_string(),
             "segment_bytes": self.sent.choice.as_ref().map(|choice| choice.segment_bytes),
             "predicted_seconds": self.predicted_seconds(),
-            "rate_limit_bits_per_second": self.sent.rate.map(Rate::bits_per_second),
+            "rate_limit_bits_per_second": self.sent.rate.and_then(Rate::limit),
+            "nice": self.sent.rate.is_some_and(Rate::is_yielding),
             "reason": self.sent.choice.as_ref().map(|choice| choice.reason.as_str()),
             "surprise": self.surprise(),
             "contention": self.verdict.map(contention_json),
@@ -297,6 +300,8 @@ fn receiver_json(report: &MemberReport) -> Value {
         "blake3": (report.digest != [0; 32]).then(|| units::hex(&report.digest)),
         "seconds": report.took.as_secs_f64(),
         "reason": (report.outcome != Outcome::Delivered).then_some(report.text.as_str()),
+        "frames": report.taken.map(Taken::frames),
+        "repaired_frames": report.taken.map(Taken::repaired),
     })
 }
 
@@ -316,6 +321,7 @@ mod tests {
             digest: [1; 32],
             text: text.to_owned(),
             took: Duration::from_millis(5588),
+            taken: None,
         };
         let delivered = report(Outcome::Delivered, "");
         assert_eq!(

@@ -7,7 +7,7 @@ use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_ro
 use crate::session;
 use crate::topology_file::read_topology;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{Options, RateLimit, Route, Start, Station};
+use ethbcast_collectives::session::{OnSlow, Options, Rate, RateLimit, Route, Start, Station};
 use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
 use ethbcast_planning::plan::CheckReport;
 use ethbcast_planning::plan::file::Contention;
@@ -70,7 +70,12 @@ impl Settings {
         options.calibration = args.calibration.as_deref().map(calibration).transpose()?;
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
         options.mtu_bytes = args.mtu;
-        options.rate = args.rate.map(RateLimit::new);
+        let yielding = args.nice.then(|| args.rate.unwrap_or(Rate::HIGHEST).yielding());
+        options.rate = yielding.or(args.rate).map(RateLimit::new);
+        if args.nice && options.on_slow == OnSlow::Demote {
+            // Who sends less because others want the cable is not slow, and beside the rest it would be served rudely.
+            options.on_slow = OnSlow::Wait;
+        }
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);
         options.start = args.start_rule.map(|_| Start::new());
         let last_run = LastRun::read(&args.resume)?;

@@ -19,7 +19,8 @@ pub fn run_of(receivers: usize, with_trouble: bool) -> Value {
         let end = if is_dead { SECONDS / 2.0 } else { SECONDS - 0.5 + 0.5 * at as f64 / receivers as f64 };
         let reason = is_dead.then_some("its process has ended: killed");
         json!({ "host": host, "rank": at + 1, "status": status, "bytes": if is_dead { 0 } else { BYTES },
-                "seconds": end, "reason": reason })
+                "seconds": end, "reason": reason, "frames": 731_500,
+                "repaired_frames": if with_trouble && at == 0 { 14_000 } else { 0 } })
     });
     let chain: Vec<&str> = std::iter::once("n0").chain(hosts.iter().map(String::as_str)).collect();
     let edges: Vec<Value> = chain.windows(2).map(|two| json!({ "from": two[0], "to": two[1], "order": 0 })).collect();

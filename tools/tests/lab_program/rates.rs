@@ -1,7 +1,7 @@
 //! A limit to what each host sends, by the counters of the interfaces: in no second of a transfer root and relays put
 //! 1 % more on their cables.
 
-use crate::harness::{LIMIT, Session, Site, Transfer, content, one_switch};
+use crate::harness::{Ethbcast, LIMIT, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
 use std::fs;
@@ -137,7 +137,7 @@ fn a_lossy_cable_does_not_lift_a_relay_above_the_limit() {
 }
 
 #[test]
-fn a_signal_changes_the_limit_of_root_and_relays_while_it_runs() {
+fn signals_and_ctl_change_the_limit_of_root_and_relays_while_it_runs() {
     let site = site("signals");
     let transfer = Transfer::new(&site, content(42, CONTENT_BYTES)).via("chain");
     let mut lowered = None;
@@ -150,10 +150,15 @@ fn a_signal_changes_the_limit_of_root_and_relays_while_it_runs() {
         }
         session.root.signal(Signal::SIGUSR1);
         session.root.wait_for_line("the rate limit is 32.1 Mbit/s now");
+        let told = site.run("n0", &["ctl", "rate"], "35mbit");
+        told.assert_code(0);
+        assert!(told.stdout_text().contains("35000000 bit/s"), "{told:?}");
+        session.root.wait_for_line("the rate limit is 35.0 Mbit/s now");
+        site.run("n1", &["ctl"], "show").assert_code(3);
         lowered = Some(Instant::now() + Duration::from_millis(200));
     });
     for (samples, host) in samples.iter().zip(["n0", "n1"]) {
-        assert_limited(samples, lowered, RATE_BITS_PER_SECOND * 0.9 * 0.9 * 0.9 * 1.1, host);
+        assert_limited(samples, lowered, 35e6, host);
     }
 }
 

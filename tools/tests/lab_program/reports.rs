@@ -2,6 +2,7 @@
 
 use crate::faults::{half_way, slow};
 use crate::harness::{LIMIT, Site, Transfer, content, ended_here, one_switch, scratch};
+use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
@@ -53,6 +54,27 @@ fn a_report_has_the_course_of_all_hosts_and_what_it_takes_to_repeat_the_run() {
     assert!(page.contains("1 of 3 receivers have not got the bytes") && page.contains("✕ died"), "{page}");
     assert!(page.contains("Limited by </strong>"), "{page}");
     outcome.forget_dead("n2");
+}
+
+#[test]
+fn a_report_names_the_cable_that_lost_frames_and_says_how_many_came_again_at_each_host() {
+    let site = Site::beside("lossycable", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(4) });
+    site.lab().set_loss("n2", 0.05).expect("a host of this lab");
+    let outcome = Transfer::new(&site, content(9, 3_000_000)).via("cast").start().end(LIMIT);
+    outcome.assert_verified();
+    let report = outcome.root.json();
+    for receiver in report["receivers"].as_array().expect("a list") {
+        let count = |name: &str| receiver[name].as_f64().unwrap_or_else(|| panic!("no {name}: {receiver}"));
+        assert!(count("frames") >= 2000.0, "{receiver}");
+        let loss = count("repaired_frames") / count("frames");
+        let expected = if receiver["host"] == "n2" { 0.025..0.1 } else { 0.0..0.02 };
+        assert!(expected.contains(&loss), "{loss}: {receiver}");
+    }
+    let file = scratch();
+    let path = file.path().join("run.json");
+    fs::write(&path, report.to_string()).expect("written");
+    let page = ended_here(&["report", path.to_str().expect("a path in UTF-8")]).stdout_text();
+    assert!(page.contains("<li>the cable of n2: "), "{page}");
 }
 
 #[test]

@@ -40,8 +40,19 @@ fn hosts_that_serve_have_it_and_those_that_do_not_are_named() {
     fs::write(tree.join("file"), "in a tree").expect("written");
     cp(&site, &[tree.to_str().expect("UTF-8"), "n1:"], &[]).assert_code(0);
     wait_for_file(&dirs[0].join("tree/file"), b"in a tree");
+    let (one, two) = (site.file("one", "the first"), site.directory("two"));
+    fs::write(two.join("file"), "the second").expect("written");
+    let several = [one.to_str().expect("UTF-8"), two.to_str().expect("UTF-8")];
+    cp(&site, &[several[0], several[1], "n[1-2]:"], &[]).assert_code(0);
+    for dir in &dirs[..2] {
+        wait_for_file(&dir.join("two/file"), b"the second");
+        wait_for_file(&dir.join("one"), b"the first");
+    }
+    cp(&site, &["-w", "n3", several[0], several[1], ":"], &[]).assert_code(0);
+    wait_for_file(&dirs[2].join("two/file"), b"the second");
     for (arguments, part) in [
         (&[path][..], "to which hosts?"),
+        (&[several[0], several[1], "n1:other"], "several keep their own names"),
         (&[path, "n1:/tmp/x"], "is a path"),
         (&["-w", "n1", path, "n2:"], "hosts twice"),
         (&[path, "n0:"], "no other host"),

@@ -12,6 +12,7 @@ pub mod echo;
 pub mod evidence;
 pub mod question;
 pub mod receipt;
+pub mod round_trip;
 pub mod rtt;
 pub mod sender_clock;
 pub mod stamp;

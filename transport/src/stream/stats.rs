@@ -23,6 +23,8 @@ summed! {
         pub parity_received: u64,
         /// Data frames that parity frames have brought back.
         pub data_recovered: u64,
+        /// Those of them that came only when they were sent again: what came first was lost on the way.
+        pub data_repaired: u64,
         /// Acknowledgements received and used.
         pub acks_received: u64,
         /// Heartbeats received.

@@ -26,7 +26,9 @@ pub use best::binary_best;
 pub use binary::{ALGORITHM_2_RANKS, binary, kary};
 pub use by_rank::{block, block_children, block_parent, block_parents, blocks, by_rank};
 pub use chain::chain;
-pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all, check_message};
+pub use check::{
+    CableEnd, CableLoad, CheckReport, Fault, LossyCables, Passage, check, check_all, check_message, lossy_cables,
+};
 pub use error::PlanError;
 pub use latency::{completion_time, latency};
 pub use make::{Costs, make};

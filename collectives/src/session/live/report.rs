@@ -116,6 +116,7 @@ pub(super) fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
             digest: [0; 32],
             text: "the sender gave up before it had everything".to_owned(),
             took: Duration::ZERO,
+            taken: None,
         });
     }
     fates.into_values().collect()

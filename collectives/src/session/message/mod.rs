@@ -9,7 +9,7 @@ pub use codes::{MemberState, Outcome, Refusal, Stage};
 pub use content::{ContentKind, FileAttributes, Packing};
 pub use fetch::{Fetch, Needs, Piece};
 pub(super) use fetch::{MOST_ATTEMPTS, MOST_FETCH_BYTES};
-pub use word::{Challenge, Digest, Done, Status, Trailer, Verdict};
+pub use word::{Challenge, Digest, Done, Status, Taken, Trailer, Verdict};
 
 use super::kind;
 use crate::membership::codec::{BodyReader, BodyWriter};
@@ -119,8 +119,8 @@ pub enum Message {
     Piece(Piece),
     /// What a member lacks of a part of the content.
     Needs(Needs),
-    /// What became of the stream at a member.
-    Done(Done),
+    /// What became of the stream at a member, and how its frames came, if it says that.
+    Done(Done, Option<Taken>),
     /// What the root knows of all members' reports.
     Verdict(Verdict),
     /// A member asks for a sign of life that is no repetition.
@@ -162,8 +162,10 @@ impl Message {
             Message::Orphan { stream, gap: Orphan { rank, from, to } } => {
                 (kind::ORPHAN, out.u16(stream.0).u16(rank.0).u64(*from).u64(*to))
             }
-            Message::Done(Done { outcome, bytes, digest, text }) => {
-                (kind::DONE, out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text))
+            Message::Done(Done { outcome, bytes, digest, text }, taken) => {
+                out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text);
+                taken.iter().for_each(|taken| taken.write(out));
+                (kind::DONE, out)
             }
             Message::Verdict(Verdict { over, trailer, heard, accepted }) => {
                 let known = u8::from(trailer.is_some());
@@ -229,7 +231,8 @@ impl Message {
             }
             kind::DONE => {
                 let (outcome, bytes) = (Outcome::read(from)?, from.u64()?);
-                Message::Done(Done { outcome, bytes, digest: from.array()?, text: from.text()? })
+                let done = Done { outcome, bytes, digest: from.array()?, text: from.text()? };
+                Message::Done(done, Taken::read(from))
             }
             kind::VERDICT => {
                 let (over, known) = (from.u8()? != 0, from.u8()? != 0);
@@ -314,8 +317,10 @@ mod tests {
             (any::<u16>(), any::<u16>(), any::<u64>(), any::<u64>()).prop_map(|(stream, rank, from, to)| {
                 Message::Orphan { stream: StreamId(stream), gap: Orphan { rank: Rank(rank), from, to } }
             }),
-            (prop::sample::select(Outcome::ALL.to_vec()), any::<u64>(), any::<Digest>(), text())
-                .prop_map(|(outcome, bytes, digest, text)| Message::Done(Done { outcome, bytes, digest, text })),
+            (prop::sample::select(Outcome::ALL.to_vec()), any::<u64>(), any::<Digest>(), text(), any::<[u64; 2]>())
+                .prop_map(|(outcome, bytes, digest, text, [frames, repaired])| {
+                    Message::Done(Done { outcome, bytes, digest, text }, Taken::new(frames, repaired))
+                }),
             (
                 any::<bool>(),
                 prop::option::of((any::<u64>(), any::<Digest>())),

@@ -89,6 +89,39 @@ impl Done {
     }
 }
 
+/// Data frames that a member has taken, as it counts them itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    frames: u64,
+    repaired: u64,
+}
+
+impl Taken {
+    /// So many frames, and how many of them came only when they were sent again; nothing that cannot be.
+    pub fn new(frames: u64, repaired: u64) -> Option<Taken> {
+        (repaired <= frames).then_some(Taken { frames, repaired })
+    }
+
+    /// Frames that came.
+    pub fn frames(self) -> u64 {
+        self.frames
+    }
+
+    /// Those of them that came only when they were sent again.
+    pub fn repaired(self) -> u64 {
+        self.repaired
+    }
+
+    pub(super) fn write(self, out: &mut BodyWriter) {
+        out.u64(self.frames).u64(self.repaired);
+    }
+
+    /// What stands behind a report, if it is there and can be: builds before it say nothing.
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Taken> {
+        Taken::new(from.u64()?, from.u64()?)
+    }
+}
+
 /// What the last frame of every stream carries: what all the others add up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {

@@ -10,9 +10,10 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::membership::timing::{CLAIM_PERIOD, jitter, turn};
 use crate::session::blocks::Blocks;
 use crate::session::message::{
-    Digest, Done, Fetch, MemberState, Message, Needs, Outcome, Piece, Status, Trailer, Verdict, ViewPart,
+    Digest, Done, Fetch, MemberState, Message, Needs, Outcome, Piece, Status, Taken, Trailer, Verdict, ViewPart,
 };
 use crate::session::view::{Assembler, Standing, View};
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::planted;
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::{Frame, Rank};
@@ -199,6 +200,10 @@ impl Running {
         root: MacAddr,
         endpoint: &mut ReceiverEndpoint,
     ) {
+        // In a cast others than the root acknowledge what it has sent, not what this host has.
+        if self.view.via != Via::Cast {
+            endpoint.throttle_mut().on_frame(now, frame);
+        }
         self.blocks.handle_frame(now, frame);
         drop(self.joining.take_if(|_| self.blocks.frames() > 0));
         for (stream, gap) in self.blocks.orphans_after(frame) {
@@ -330,7 +335,9 @@ impl Running {
         if self.timers.take_due(Wait::Verdict, now)
             && let Some(report) = &self.report
         {
-            endpoint.send(root, &Message::Done(report.clone()));
+            let stats = self.blocks.stats();
+            let taken = Taken::new(stats.data_received, stats.data_repaired);
+            endpoint.send(root, &Message::Done(report.clone(), taken));
             let again = if report.is_success() { timing.verdict } else { CLAIM_PERIOD };
             // All have everything at the same moment, and a switch's port may not hold what they say.
             let apart = jitter(again / 4, endpoint.config().nonce ^ now.as_nanos());

@@ -1,7 +1,7 @@
 //! What the root's user learns.
 
 use super::damage::Damage;
-use super::members::MemberReport;
+use super::member_report::MemberReport;
 use super::refusals::TurnedAway;
 use crate::membership::OtherBuild;
 use ethbcast_planning::plan::file::SavedPlanError;

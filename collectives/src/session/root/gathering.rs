@@ -363,6 +363,7 @@ impl Gathering {
 
 /// Who has to be there, by name, and is not.
 fn missing(joined: &[String], config: &RootConfig) -> Vec<String> {
-    let joined: BTreeSet<&str> = joined.iter().map(String::as_str).collect();
-    config.expected_hosts().into_iter().filter(|host| !joined.contains(host.as_str())).collect()
+    let mut named: BTreeSet<&str> = joined.iter().map(String::as_str).collect();
+    // Who is expected twice lacks once.
+    config.expected_hosts().iter().filter(|host| named.insert(host)).cloned().collect()
 }

@@ -1,45 +1,16 @@
 //! During a session: what the root knows of each member.
 
 use super::advance::{Advance, phase};
+use super::member_report::MemberReport;
 use super::pace::{Pace, Rates};
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timing::CLAIM_PERIOD;
-use crate::session::ledger::Form;
-use crate::session::message::{Digest, Done, MemberState, Outcome, Status, Trailer, Verdict};
+use crate::session::message::{MemberState, Outcome, Status, Taken, Trailer, Verdict};
 use crate::session::view::Standing;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
 use std::time::Duration;
-
-/// How one receiver fared, for the report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberReport {
-    /// Host name.
-    pub host: String,
-    /// Rank in the group.
-    pub rank: Rank,
-    /// What became of it.
-    pub outcome: Outcome,
-    /// Bytes it received, as it reported them.
-    pub bytes: u64,
-    /// BLAKE3 of what it received.
-    pub digest: Digest,
-    /// Its own words on a failure.
-    pub text: String,
-    /// From the first data frame to its verdict; zero if there was no data.
-    pub took: Duration,
-}
-
-impl MemberReport {
-    /// What became of a member, by its own words or the root's.
-    pub(super) fn new(host: &str, rank: Rank, done: Done, form: Form, took: Duration) -> MemberReport {
-        let Done { outcome, bytes, digest, text } = done;
-        let says_nothing = text.is_empty() && outcome != Outcome::Delivered;
-        let text = if says_nothing { "it does not say why".to_owned() } else { text };
-        MemberReport { host: host.to_owned(), rank, outcome, bytes: form.content_bytes(bytes), digest, text, took }
-    }
-}
 
 /// A member as the root sees it.
 #[derive(Clone, Debug)]
@@ -61,6 +32,8 @@ pub(super) struct Entry {
     tried_at: Instant,
     /// When its trouble was spoken of last.
     told_at: Option<Instant>,
+    /// What it has said last of how its frames came.
+    taken: Option<Taken>,
     report: Option<MemberReport>,
 }
 
@@ -78,6 +51,7 @@ impl Entry {
             moved_at: now,
             tried_at: now,
             told_at: None,
+            taken: None,
             report: None,
         }
     }
@@ -315,6 +289,18 @@ impl Members {
         entry.accepted = true;
         entry.moved(now);
         true
+    }
+
+    /// How a member's frames came, by its own words: they decide nothing.
+    pub(super) fn took(&mut self, rank: Rank, taken: Taken) {
+        if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.report.is_none()) {
+            entry.taken = Some(taken);
+        }
+    }
+
+    /// How a member's frames came, if it has said so.
+    pub(super) fn taken(&self, rank: Rank) -> Option<Taken> {
+        self.entry(rank)?.taken
     }
 
     /// Notes how a member fared; false if that was known, or there is no such member.

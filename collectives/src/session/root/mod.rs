@@ -15,6 +15,7 @@ mod first_view;
 mod gathering;
 mod limiting;
 mod machine;
+mod member_report;
 mod members;
 mod needs;
 mod offer;
@@ -44,7 +45,7 @@ pub use crate::Route;
 pub use config::{NamesError, OnSlow, RootConfig, Wanted};
 pub use damage::Damage;
 pub use event::{NoPlan, RootEvent, RootFailure};
-pub use members::MemberReport;
+pub use member_report::MemberReport;
 pub use needs::Lacking;
 pub use refusals::TurnedAway;
 

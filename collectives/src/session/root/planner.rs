@@ -1,7 +1,7 @@
 //! Plans over the cables of a session: the first one, and another for those who are left in place.
 
 use super::{NoPlan, RootConfig, Route};
-use crate::session::throttle::DEPTH;
+use crate::session::throttle::{DEPTH, Rate};
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
@@ -145,9 +145,9 @@ fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan
 
 /// What the network costs where hosts may send no more than so much.
 fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
-    let Some(rate) = config.rate else { return calibration };
+    let Some(limit) = config.rate.and_then(Rate::limit) else { return calibration };
     let burst_ns = DEPTH.as_nanos() as u64;
-    calibration.limited_to(rate.bits_per_second(), u64::from(config.station.payload_bytes()), burst_ns)
+    calibration.limited_to(limit, u64::from(config.station.payload_bytes()), burst_ns)
 }
 
 #[cfg(test)]

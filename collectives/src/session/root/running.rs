@@ -182,6 +182,7 @@ impl Running {
         }
         self.members.hear(now, rank);
         if is_of_stream(frame) {
+            endpoint.throttle_mut().on_frame(now, frame);
             self.delivery.handle_frame(now, frame, &self.view);
             if self.policing.is_levelling() {
                 self.follow_up(now, endpoint);
@@ -216,7 +217,10 @@ impl Running {
             {
                 self.delivery.on_gap(now, stream, gap);
             }
-            Message::Done(done) => self.on_done(now, rank, done, endpoint),
+            Message::Done(done, taken) => {
+                taken.iter().for_each(|&taken| self.members.took(rank, taken));
+                self.on_done(now, rank, done, endpoint);
+            }
             Message::Fetch(fetch) if fetch.rank == rank => {
                 self.fetches.on_fetch(now, &fetch, (&self.view, &mut self.members, &mut self.delivery), endpoint);
             }

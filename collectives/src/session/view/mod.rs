@@ -121,7 +121,7 @@ impl View {
             out.bytes(&member.mac.octets()).u64(member.nonce).u16(parent.0).u16(member.order);
             out.u8(member.standing as u8).name(&member.host);
         }
-        self.rate.map(|rate| out.u64(rate.bits_per_second()));
+        self.rate.map(|rate| out.u64(rate.number()));
         out.into_bytes()
     }
 
@@ -133,7 +133,7 @@ impl View {
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
         let (content, selective, count) = (ContentKind::read(&mut from)?, from.u8()? != 0, from.u16()?);
         let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<ViewMember>>>()?;
-        let rate = if from.rest().is_empty() { None } else { Some(Rate::new(from.u64()?)?) };
+        let rate = if from.rest().is_empty() { None } else { Some(Rate::from_number(from.u64()?)?) };
         let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
         let push_frames = strict.checked_sub(1).filter(|&frames| frames > 0);
         let view = View {

@@ -3,7 +3,7 @@
 use ethbcast_collectives::census::{About, Answer, Busy, LastSession, Question, kind};
 use ethbcast_collectives::session::{
     ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Piece, Rate, Refusal, Stage,
-    Standing, Status, Trailer, Verdict, View, ViewMember,
+    Standing, Status, Taken, Trailer, Verdict, View, ViewMember,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::sealing::make_checksum_fit;
@@ -242,15 +242,19 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
         Message::Piece(Piece { from: 9, end: 10, bytes: vec![1] }),
         Message::Piece(Piece { from: 9, end: 9, bytes: Vec::new() }),
         Message::Needs(Needs { stretch: 3, set: vec![1, 0, 1] }),
-        Message::Done(Done { outcome: Outcome::WriteFailed, bytes: 3, digest, text: text() }),
+        Message::Done(Done { outcome: Outcome::WriteFailed, bytes: 3, digest, text: text() }, None),
+        Message::Done(Done { outcome: Outcome::Verified, bytes: 3, digest, text: text() }, Taken::new(1 << 33, 9)),
         verdict(false),
         verdict(true),
         Message::Abort { text: text() },
     ];
     // In three parts, the last one first; and once more in one.
     messages.extend(view(content).parts(100).collect::<Vec<_>>().into_iter().rev().map(Message::View));
-    let limited = View { rate: Rate::new(40_000_000), ..view(ContentKind::Stream) };
-    messages.extend(limited.parts(1468).map(Message::View));
+    let limit = Rate::new(40_000_000).expect("above the lowest");
+    for rate in [limit, limit.yielding(), Rate::HIGHEST.yielding()] {
+        let limited = View { rate: Some(rate), ..view(ContentKind::Stream) };
+        messages.extend(limited.parts(1468).map(Message::View));
+    }
     messages
 }
 

@@ -169,7 +169,8 @@ impl Vandal {
             0 => Message::Abort { text: "it is all over".to_owned() },
             1 => Message::Verdict(Verdict { over: true, trailer: None, heard: vec![0xff], accepted: vec![0xff] }),
             2 => {
-                Message::Done(Done { outcome: Fate::Damaged, bytes: 1, digest: [0; 32], text: "all wrong".to_owned() })
+                let text = "all wrong".to_owned();
+                Message::Done(Done { outcome: Fate::Damaged, bytes: 1, digest: [0; 32], text }, None)
             }
             3 => Message::View(ViewPart {
                 epoch: 9,

@@ -143,6 +143,7 @@ impl Intake {
         match inserted {
             Inserted::New => {
                 stats.data_received += 1;
+                stats.data_repaired += u64::from(header.flags.has(Flags::RESENT));
                 if header.sequence > expected {
                     self.report_gap(now, expected, header.sequence, header.sequence);
                 }

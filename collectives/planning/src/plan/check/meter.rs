@@ -72,7 +72,7 @@ impl Meter {
 
     /// Shows every directed cable from one host to another: by host id the uplinks, then the downlinks; by switch id
     /// the uplinks, then the downlinks.
-    fn walk(&self, topology: &Topology, from: usize, to: usize, mut visit: impl FnMut(usize)) {
+    pub fn walk(&self, topology: &Topology, from: usize, to: usize, mut visit: impl FnMut(usize)) {
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
         visit(from);
         visit(hosts + to);
@@ -88,18 +88,30 @@ impl Meter {
         }
     }
 
+    /// The same cable for both directions.
+    pub fn undirected(&self, topology: &Topology, cable: usize) -> usize {
+        let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
+        if cable < 2 * hosts { cable % hosts } else { 2 * hosts + (cable - 2 * hosts) % switches }
+    }
+
+    /// What a cable is plugged into: what hangs there, and what that hangs on.
+    pub fn ends(&self, topology: &Topology, cable: usize) -> (CableEnd, CableEnd) {
+        let (hosts, cable) = (topology.hosts().len(), self.undirected(topology, cable));
+        let host = |id: usize| CableEnd::Host(topology.hosts()[id].clone());
+        let switch = |id: usize| CableEnd::Switch(topology.switches()[id].clone());
+        match cable.checked_sub(2 * hosts) {
+            None => (host(cable), switch(topology.switch_of(cable))),
+            Some(id) => (switch(id), switch(self.uplink[id])),
+        }
+    }
+
     /// Names a cable that [`Meter::walk`] showed.
     fn describe(&self, topology: &Topology, cable: usize, count: &Count) -> CableLoad {
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
-        let host = |id: usize| CableEnd::Host(topology.hosts()[id].clone());
-        let switch = |id: usize| CableEnd::Switch(topology.switches()[id].clone());
-        let (below, above, is_up, rate) = if cable < 2 * hosts {
-            let id = cable % hosts;
-            (host(id), switch(topology.switch_of(id)), cable < hosts, topology.host_rate(id))
-        } else {
-            let id = (cable - 2 * hosts) % switches;
-            let above = self.uplink[id];
-            (switch(id), switch(above), cable - 2 * hosts < switches, topology.cable_rate(id, above))
+        let (below, above) = self.ends(topology, cable);
+        let (is_up, rate) = match cable.checked_sub(2 * hosts) {
+            None => (cable < hosts, topology.host_rate(cable % hosts)),
+            Some(at) => (at < switches, topology.cable_rate(at % switches, self.uplink[at % switches])),
         };
         let (from, to) = if is_up { (below, above) } else { (above, below) };
         CableLoad { from, to, flows: count.flows, senders: count.senders, rate, demand: count.demand }

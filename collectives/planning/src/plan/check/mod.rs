@@ -8,9 +8,11 @@
 //! Contention is two *senders* on one directed cable (Patarasuk 2008 §2, §4.1: a host has one port and sends one thing
 //! at a time, so two flows of one sender never compete).
 
+mod losses;
 mod meter;
 mod report;
 
+pub use losses::{LossyCables, Passage, lossy_cables};
 pub use report::{CableEnd, CableLoad, CheckReport, Fault};
 
 use super::by_rank::blocks;

@@ -1,6 +1,6 @@
 //! What becomes of single members while the session runs: lost, reported, taken out of the others' way.
 
-use super::super::members::MemberReport;
+use super::super::member_report::MemberReport;
 use super::super::{RootEndpoint, RootEvent};
 use super::Running;
 use crate::session::message::{Done, Message, Outcome};
@@ -19,7 +19,8 @@ impl Running {
     /// A member's fate is known.
     pub(super) fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
-        let report = MemberReport::new(self.host(rank), rank, done, form, took);
+        let taken = self.members.taken(rank);
+        let report = MemberReport { taken, ..MemberReport::new(self.host(rank), rank, done, form, took) };
         if !self.members.set_report(&report) {
             return;
         }

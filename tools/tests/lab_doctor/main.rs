@@ -4,6 +4,8 @@
 //! These tests need root, and fail without it: a test that skips itself says nothing. Not planted, because a kernel
 //! need not have them: bonds and teams, filters of tc, netem.
 
+mod hardware;
+
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch};
 use nix::sys::signal::Signal;
@@ -83,6 +85,7 @@ fn a_fault_of_the_interface_is_found_and_mended_by_what_is_named_for_it() {
         ("E-DOWN", "ip link set eth0 down"),
         ("E-MTU", "ip link set eth0 mtu 575"),
         ("E-MTU", "ip link set eth0 mtu 1400"),
+        ("E-PROMISC", "ip link set eth0 promisc on"),
         ("E-SHAPER", "tc qdisc add dev eth0 root tbf rate 5mbit burst 10k limit 100k"),
     ] {
         plant_and_mend(&site, code, plant, "eth0");
