@@ -28,9 +28,11 @@ use tape::Tape;
 /// Frames of each broadcast; the first quarter of them is the start, and not counted.
 const FRAMES: u64 = 800;
 
-/// Every way in which a host has to do with frames: the broadcast, part of the deliveries that is lost, and which of
-/// its hosts are counted.
-const CASES: [(Path, usize, f64, &[(usize, &str)]); 9] = [
+/// A broadcast by so many hosts, the part of the deliveries that is lost, and which of the hosts are counted.
+type Counted = (Path, usize, f64, &'static [(usize, &'static str)]);
+
+/// Every way in which a host has to do with frames.
+const CASES: [Counted; 9] = [
     (Path::Chain, 3, 0.0, &[(0, "root"), (1, "relay"), (2, "leaf")]),
     (Path::Chain, 3, 0.02, &[(0, "root"), (1, "relay"), (2, "leaf")]),
     (Path::Flat, 4, 0.0, &[(0, "root")]),
@@ -48,7 +50,7 @@ fn snapshot(name: &str) -> PathBuf {
 
 /// What each host of the table did, with its name there.
 fn tapes() -> Vec<(String, Tape)> {
-    let of = |&(path, hosts, loss, counted): &(Path, usize, f64, &[(usize, &str)])| {
+    let of = |&(path, hosts, loss, counted): &Counted| {
         let tuning = Tuning::default().with_feed_frames(64);
         let case = Case { path, hosts, frames: FRAMES, tuning, lazy_frames: 0, last_takes: None, message_frames: 0 };
         let mut tapes = tape::record(&case, RandomFaults::new(11).loss(loss));

@@ -75,7 +75,9 @@ impl End {
 
     /// Does it; what leaves.
     fn act(&mut self, now: Instant) -> Vec<Vec<u8>> {
-        while let Some((_, frame)) = self.arrivals.pop_front_if(|&mut (at, _)| at <= now) {
+        while self.arrivals.front().is_some_and(|&(at, _)| at <= now)
+            && let Some((_, frame)) = self.arrivals.pop_front()
+        {
             self.machine.handle_frame(now, &frame);
         }
         self.machine.handle_timeout(now);
