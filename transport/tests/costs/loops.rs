@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const HEADING: &str = "\
 What the loop of one host of a chain of three asks of the system for a MiB of payload, in frames of 1500 bytes, of 8 MiB
-in all: waits (each a system call and a wake-up), batches of frames to send (each a system call), frames sent, and rounds.
+in all: waits (each a system call and a wake-up), batches of frames to send (each a system call), frames sent, rounds.
 A frame takes the host 1 us, a wait 4 us, and a cable 5 us.
 
 ";
