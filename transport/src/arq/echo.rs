@@ -197,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn a_long_round_trip_counts_as_the_longest_but_not_as_the_first() {
+        let (longest, long) = (Tuning::default().timeout.max, 700_000);
+        let mut echo = Echo::new(&Tuning::default());
+        assert!(longest < Duration::from_micros(long));
+        assert!(echo.take(at(long + 5), &ack(5, 0)).is_some() && echo.rtt().smoothed().is_none());
+        echo.take(at(2 * long + 10), &ack(long as u32 + 10, 0));
+        assert_eq!(echo.rtt().smoothed(), Some(longest));
+    }
+
+    #[test]
     fn two_newer_words_prove_an_earlier_one_forged_and_one_or_a_late_one_does_not() {
         let mut echo = Echo::new(&Tuning::default());
         echo.take(at(1000), &ack(700, 0));

@@ -37,3 +37,17 @@ impl Orphans {
         self.news.capacity() * size_of::<Orphan>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_child_the_newest_gap_is_news() {
+        let gap = |rank, from| Orphan { rank: Rank(rank), from, to: 9 };
+        let mut orphans = Orphans::default();
+        [gap(1, 3), gap(2, 4), gap(3, 5), gap(2, 6)].into_iter().for_each(|gap| orphans.note(gap.rank, Some(gap)));
+        orphans.note(Rank(3), None);
+        assert_eq!(orphans.take(), [gap(1, 3), gap(2, 6)]);
+    }
+}

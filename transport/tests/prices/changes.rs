@@ -1,7 +1,7 @@
 //! The scenarios of the price list in which hosts come, go and change places: what a session's views do to streams.
 
 use crate::case::{Path, peer};
-use crate::hazards::cut_off;
+use crate::hazards::{cut_off, lose_new};
 use crate::host::Host;
 use crate::scenario::{Scenario, scenario};
 use crate::world::{SIDE, serve_alone};
@@ -58,6 +58,7 @@ pub fn deaths() -> Vec<Scenario> {
         view(lossy("host 1 dies", Path::Tree(2), 7, 300).crash(3_000, 1), 9_000, &level),
         view(lossy("host 1 dies", Path::AckTree(2), 7, 300).crash(3_000, 1), 9_000, &level),
         view(lossy("host 3 dies", Path::AckTree(2), 7, 300).crash(3_000, 3), 9_000, &[(1, Drop(3))]),
+        view(lossy("host 1 dies, and nobody is left", Path::Cast, 2, 300).crash(3_000, 1), 9_000, &[(0, Drop(1))]),
         view(lossy("host 3 dies", Path::Cast, 5, 300).crash(3_000, 3), 9_000, &[(0, Drop(3))]),
         view(lossy("host 3 dies", Path::Flat, 5, 300).crash(3_000, 3), 9_000, &[(0, Drop(3))]),
         view(
@@ -112,6 +113,13 @@ pub fn moves() -> Vec<Scenario> {
             ),
             9_000,
             &[(1, Adopt(3)), (3, Parent(1)), (2, Drop(3))],
+        ),
+        view(
+            scenario("host 3 moves from 1 to 2, which is behind it", Path::Tree(2), 7, 300)
+                .cable(2, 100, 1_500)
+                .faults(lose_new(|host, frame| host == 2 && frame % 8 == 2)),
+            4_000,
+            &[(2, Adopt(3)), (3, Parent(2)), (1, Drop(3))],
         ),
         away(scenario("host 2 is away from 2 to 14 ms", Path::Cast, 5, 900), 2),
         away(scenario("host 2 is away from 2 to 14 ms", Path::Flat, 4, 900), 2),

@@ -114,6 +114,11 @@ pub fn numbers() -> Vec<Scenario> {
     all.extend(each("host 2 behind 3 ms and 20 Mbit/s, 3 % lost", 300, &|it| it.cable(2, 20, 3_000).loss(0.03)));
     all.extend(each("host 1 stands still from 4 to 60 ms", 300, &|it| it.pause(1, 4_000, 60_000)));
     all.extend(each("messages of 90", 270, &|it| it.messages(90)));
+    all.push(
+        scenario("host 3 is 1 ms away, every 5th frame 2 ms late", Path::AckTree(2), 7, 300)
+            .cable(3, 100, 1_000)
+            .faults(delay_each(5, Kind::DATA, Duration::from_millis(2))),
+    );
     all.extend(each("feeds of 256, 30 % lost", 200, &|it| it.by(Tuning::default(), 256).loss(0.3)));
     all
 }

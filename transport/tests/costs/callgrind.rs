@@ -1,0 +1,119 @@
+//! Runs one test of this binary under callgrind, and reads what it counted.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Between two calls of this function something is counted, and then not until the next one.
+const MARK: &str = "*counting_mark*";
+
+/// The parts of the engine, by what is in the path of their files; the first that fits. What is left is `stream`.
+const PARTS: [(&str, &[&str]); 8] = [
+    ("parity", &["parity"]),
+    ("wire", &["src/wire/"]),
+    ("feed", &["src/feed/"]),
+    ("arq", &["src/arq/"]),
+    ("intake", &["src/stream/intake/"]),
+    ("lane", &["src/stream/lane", "src/stream/transmissions", "src/stream/origins"]),
+    ("cast", &["src/stream/cast/"]),
+    ("stream", &[""]),
+];
+/// What is inlined of the standard library belongs to the part that calls it; what stands by itself is here.
+const LIBRARY: &str = "library";
+
+/// The names of the columns.
+pub fn parts() -> impl Iterator<Item = &'static str> {
+    PARTS.iter().map(|&(part, _)| part).chain([LIBRARY])
+}
+
+/// The counts between two marks.
+#[derive(Debug, Default)]
+pub struct Counts {
+    instructions: BTreeMap<&'static str, u64>,
+    allocations: u64,
+}
+
+impl Counts {
+    /// Instructions of a part of the engine. Copies and checksums are none: the C library and the checksum's crate
+    /// choose by the processor how they go about it.
+    pub fn instructions(&self, part: &str) -> u64 {
+        self.instructions.get(part).copied().unwrap_or(0)
+    }
+
+    pub fn allocations(&self) -> u64 {
+        self.allocations
+    }
+
+    /// Reads what callgrind wrote.
+    fn read(text: &str, program: &str) -> Counts {
+        let mut counts = Counts::default();
+        let (mut object, mut home, mut file, mut callee, mut is_inclusive) = ("", "", "", "", false);
+        for line in text.lines() {
+            match line.split_once('=') {
+                Some(("ob", name)) => object = name,
+                Some(("fl", name)) => (home, file) = (name, name),
+                Some(("fi" | "fe", name)) => file = name,
+                Some(("cfn", name)) => callee = name,
+                Some(("calls", call)) => {
+                    let times = call.split(' ').next().and_then(|times| times.parse().ok()).unwrap_or(0);
+                    counts.allocations += if is_allocation(callee) { times } else { 0 };
+                    is_inclusive = true;
+                }
+                Some(_) => {}
+                // What a call cost is told with what was called.
+                None if std::mem::take(&mut is_inclusive) => {}
+                None => {
+                    let cost = line.split_once(' ').and_then(|(_, cost)| cost.parse().ok()).unwrap_or(0);
+                    if let Some(part) = part(file, home).filter(|_| object == program) {
+                        *counts.instructions.entry(part).or_default() += cost;
+                    }
+                }
+            }
+        }
+        counts
+    }
+}
+
+fn is_allocation(function: &str) -> bool {
+    ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"].contains(&function)
+}
+
+/// To which part a line of `file` belongs that is in a function of the file `home`.
+fn part(file: &str, home: &str) -> Option<&'static str> {
+    let own = |path: &str| {
+        let path = &path[path.find("transport/src/")? + "transport/".len()..];
+        PARTS.iter().find(|(_, places)| places.iter().any(|place| path.contains(place))).map(|&(part, _)| part)
+    };
+    let foreign = |path: &str| path.contains("transport/tests/") || path.contains("crc32fast");
+    if foreign(file) || foreign(home) {
+        return own(file);
+    }
+    own(file).or_else(|| own(home)).or(Some(LIBRARY))
+}
+
+/// What is counted while this binary runs that test, in the order of its marks.
+pub fn count(test: &str) -> Vec<Counts> {
+    let program = std::env::current_exe().expect("the test has a path").display().to_string();
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("costs-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("the folder of the target can be written");
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--compress-strings=no", "--compress-pos=no"]);
+    command.args([format!("--dump-before={MARK}"), format!("--callgrind-out-file={}", folder.join("out").display())]);
+    command.args([program.as_str(), "--exact", test, "--test-threads=1"]).env_remove("ETHBCAST_ACCEPT");
+    let output = command.output().expect("valgrind counts instructions: apt-get install valgrind");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{test} under valgrind: {}\n{said}", output.status);
+    // Every second file tells of what was between two marks.
+    let files = (1..).map(|number| folder.join(format!("out.{}", 2 * number)));
+    let counts = files.map_while(|path| Some(Counts::read(&fs::read_to_string(path).ok()?, &program))).collect();
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+    counts
+}
+
+/// Its version, as it says it itself.
+pub fn version() -> String {
+    let output = Command::new("valgrind").arg("--version").output();
+    let output = output.expect("valgrind counts instructions: apt-get install valgrind");
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}

@@ -1,0 +1,166 @@
+//! What a host of a simulated broadcast was asked to do, so that it can do it again with nobody else around.
+
+use crate::case::{Case, payload};
+use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation};
+use ethbcast_transport::stream::{Ending, Stream};
+use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::{Alone, Deadline, Instant, Machine};
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::time::Duration;
+
+/// A call of a host's stream.
+enum Call {
+    Frame(Instant, Vec<u8>),
+    Timeout(Instant),
+    /// With the length of the frame that left.
+    Transmit(Instant, Option<usize>),
+    Deadline(Instant),
+    Urgent,
+    Push(Vec<u8>, Ending),
+    Take(Instant),
+}
+
+/// All calls of a host, in their order.
+pub struct Tape {
+    case: Case,
+    host: usize,
+    calls: Vec<Call>,
+}
+
+/// A host that writes down what it is asked.
+struct Taped {
+    machine: Alone<Stream>,
+    calls: RefCell<Vec<Call>>,
+}
+
+impl Machine for Taped {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.calls.get_mut().push(Call::Frame(now, frame.to_vec()));
+        self.machine.handle_frame(now, frame);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.calls.get_mut().push(Call::Timeout(now));
+        self.machine.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let length = self.machine.poll_transmit(now, buffer);
+        self.calls.get_mut().push(Call::Transmit(now, length));
+        length
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        self.calls.borrow_mut().push(Call::Deadline(now));
+        self.machine.poll_timeout(now)
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.calls.borrow_mut().push(Call::Urgent);
+        self.machine.is_urgent()
+    }
+}
+
+/// One turn of a host's application: the root pushes what there is room for, the others take what there is.
+fn turn(case: &Case, host: usize, taped: &mut Taped, now: Instant) {
+    let (stream, calls) = (&mut taped.machine.part, taped.calls.get_mut());
+    let lazy = stream.backlog_frames() < case.lazy_frames && !stream.feed().is_complete();
+    if host > 0 {
+        while !lazy && stream.peek().is_some() {
+            calls.push(Call::Take(now));
+            stream.consume(now);
+        }
+        return;
+    }
+    let mut end = stream.feed().head();
+    let begin = end;
+    case.push(stream, &mut end, case.frames);
+    calls.extend((begin..end).map(|sequence| Call::Push(payload(sequence), case.ending(sequence))));
+}
+
+/// Simulates it at 100 Mbit/s; what each host did.
+///
+/// # Panics
+/// If the case has an application that takes a frame now and then: none is called again here.
+pub fn record(case: &Case, faults: impl Faults) -> Vec<Tape> {
+    assert_eq!(case.last_takes, None, "{case:?}");
+    let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
+    let network = Network::star(case.hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);
+    let taped = |host| Taped { machine: Alone::new(case.stream(host)), calls: RefCell::default() };
+    let mut simulation = Simulation::new(&network, (0..case.hosts).map(taped).collect(), faults);
+    simulation.set_event_limit(1_000_000);
+    let outcome = simulation.run(Instant::from_nanos(60_000_000_000), |host, taped, now| {
+        turn(case, host, taped, now);
+        None
+    });
+    assert!(matches!(outcome, Outcome::Quiet { .. }), "{case:?}: {outcome:?}");
+    let tape = |(host, taped): (usize, &Taped)| {
+        assert!(host == 0 || taped.machine.part.consumed() == case.frames, "{case:?}: host {host} has everything");
+        Tape { case: case.clone(), host, calls: taped.calls.take() }
+    };
+    simulation.machines().iter().enumerate().map(tape).collect()
+}
+
+/// How many frames of so many are counted: all but those of the start.
+pub fn counted_frames(frames: u64) -> u64 {
+    frames - frames / 4
+}
+
+impl Tape {
+    /// Does it all again on a fresh stream, what follows the start between two [`counting_mark`]s; whether the same
+    /// leaves.
+    pub fn play_again(&self) -> bool {
+        let mut machine = Alone::new(self.case.stream(self.host));
+        let mut buffer = vec![0; 2000];
+        let (start, rest) = self.calls.split_at(self.start());
+        let started = play(&mut machine, start, &mut buffer);
+        counting_mark();
+        let same = play(&mut machine, rest, &mut buffer);
+        counting_mark();
+        started && same
+    }
+
+    /// How many calls are the start: those until the root has pushed, or a receiver has taken, a quarter.
+    fn start(&self) -> usize {
+        let moves = |call: &Call| matches!(call, Call::Push(..) | Call::Take(_));
+        let mut places = (0..self.calls.len()).filter(|&at| moves(&self.calls[at]));
+        places.nth((self.case.frames - counted_frames(self.case.frames)) as usize).expect("every frame passed")
+    }
+}
+
+/// Callgrind, which knows it by its name, writes down what it has counted until here.
+#[inline(never)]
+fn counting_mark() {
+    black_box(());
+}
+
+/// One allocation between two marks: shows that they are seen.
+pub fn allocate() {
+    counting_mark();
+    black_box(Box::new(black_box(7_u64)));
+    counting_mark();
+}
+
+fn play(machine: &mut Alone<Stream>, calls: &[Call], buffer: &mut [u8]) -> bool {
+    let mut same = true;
+    for call in calls {
+        match call {
+            Call::Frame(now, frame) => machine.handle_frame(*now, frame),
+            Call::Timeout(now) => machine.handle_timeout(*now),
+            Call::Transmit(now, length) => same &= machine.poll_transmit(*now, buffer) == *length,
+            Call::Deadline(now) => {
+                black_box(machine.poll_timeout(*now));
+            }
+            Call::Urgent => {
+                black_box(machine.is_urgent());
+            }
+            Call::Push(payload, ending) => same &= machine.part.push(payload, *ending),
+            Call::Take(now) => {
+                black_box(machine.part.peek());
+                machine.part.consume(*now);
+            }
+        }
+    }
+    same
+}
