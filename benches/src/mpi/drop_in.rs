@@ -20,6 +20,9 @@ const BYTE_SECONDS: f64 = 12e-9;
 /// How many copies of a message an MPI's broadcast takes at most, for the time a run is given.
 const MOST_COPIES: f64 = 9.0;
 
+/// How many times as long as alone a program may take, by its best rounds, with the drop-in where it may not run.
+const MOST_IDLE: f64 = 1.01;
+
 /// How the program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
@@ -60,6 +63,12 @@ impl Rounds {
     /// The median of the rounds' medians of a broadcast with its barrier, in seconds.
     fn seconds(&self, variant: Variant) -> f64 {
         self.of(variant, |measured| measured.broadcast.median)
+    }
+
+    /// The least of the rounds' medians: what a round is disturbed by only makes it longer.
+    fn least(&self, variant: Variant) -> f64 {
+        let medians = self.0[variant as usize].iter().map(|measured| measured.broadcast.median);
+        medians.fold(f64::INFINITY, f64::min)
     }
 
     fn of(&self, variant: Variant, figure: fn(&Measured) -> f64) -> f64 {
@@ -131,7 +140,10 @@ impl Comparison<'_> {
             ]);
             table.push(cells);
             self.push(mpi, bytes, rounds, csv);
-            for (text, is_met) in self.judged(mpi, bytes, [alone, with]) {
+            let idle = rounds.least(Variant::Refused) / rounds.least(Variant::Alone);
+            let idle =
+                (format!("{idle:.3} times as long where it may not run (at most {MOST_IDLE})"), idle <= MOST_IDLE);
+            for (text, is_met) in self.judged(mpi, bytes, [alone, with]).into_iter().chain([idle]) {
                 all_met &= is_met;
                 bounds += &format!("{}, {} bytes: {text}: {}\n", mpi.name(), size(bytes), verdict(is_met));
             }

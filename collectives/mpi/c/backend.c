@@ -81,7 +81,8 @@ static int look(word handle, void **state, int *rank, int *size)
 {
     MPI_Comm comm = COMM(handle);
     int found = 0;
-    if (comm == MPI_COMM_NULL)
+    /* No MPI has a communicator at 0: its own call is to complain, not what it is asked here. */
+    if (comm == MPI_COMM_NULL || handle == 0)
         return LOOK_NULL;
     if (keyval != MPI_KEYVAL_INVALID) {
         /* One that is no communicator is for the MPI to complain about. */

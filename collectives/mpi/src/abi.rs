@@ -146,7 +146,7 @@ extern "C" fn is_of_world(comm: Word) -> c_int {
 
 extern "C" fn look(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: &mut c_int) -> c_int {
     let (mut is_there, mut is_begun, mut is_over, mut is_inter) = (0, 0, 0, 0);
-    if comm == COMM_NULL {
+    if comm == COMM_NULL || comm == 0 {
         return NULL;
     }
     if let Some(&key) = KEY.get() {

@@ -3,10 +3,11 @@
 use crate::buffers::Elements;
 use crate::group::Group;
 use crate::library::{Process, say};
-use crate::prices::Way;
+use crate::order::Kind;
 use crate::settings::{Operation, Settings};
 use crate::statistics::Reason;
 use crate::table::{OTHER, TRUNCATED, Table, Word};
+use crate::trial::{self, Ranks};
 use crate::wire::{Trouble, Wire};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -171,17 +172,30 @@ fn call(
         Err(reason) => return passed(reason),
     };
     let place = Place { table, comm, rank: group.rank, size: group.size, wire };
-    let began = Instant::now();
-    let Work { bytes, run } = match prepare(&place).and_then(|work| decided(operation, settings, &place.wire, work)) {
+    let asked = prepare(&place).and_then(|work| asked_for(operation, settings, work));
+    if let Ok(work) = &asked
+        && let Err(trouble) = tried(operation, settings, &place, work.bytes)
+    {
+        if trouble.is_mismatch() {
+            return outcome(table, comm, group, operation, Ok(Err(trouble)));
+        }
+        if settings.is_verbose {
+            say(format_args!("rank {} of {} stays with MPI: the trial: {trouble}", group.rank, group.size));
+        }
+        group.give_up(Reason::Failed);
+        return passed(Reason::Failed);
+    }
+    let Work { bytes, run } = match asked.and_then(|work| faster(operation, &place.wire, work)) {
         Ok(work) => work,
         Err(reason) => {
-            place.wire.begin(Way::Mpi, began);
+            place.wire.begin(Kind::Mpi, Instant::now());
             let code = passed(reason);
             place.wire.end();
             return code;
         }
     };
-    place.wire.begin(Way::Wire, began);
+    let began = Instant::now();
+    place.wire.begin(Kind::Wire, began);
     let ended = catch_unwind(AssertUnwindSafe(|| run().map_err(|trouble| place.wire.explained(trouble))));
     place.wire.end();
     let code = outcome(table, comm, group, operation, ended);
@@ -191,20 +205,33 @@ fn call(
     code
 }
 
-/// What all ranks decide alike: by the call, its bytes and what was agreed.
-fn decided<'p>(operation: Operation, settings: &Settings, wire: &Wire, work: Work<'p>) -> Result<Work<'p>, Reason> {
-    let agreed = &settings.agreed;
-    let bytes = work.bytes as u64;
-    if !agreed.taken.contains(&operation) {
-        return Err(Reason::NotAsked);
-    }
+/// Whether a call may go by the wire: what all ranks decide alike, by the call, its bytes and what was agreed.
+fn asked_for<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> Result<Work<'p>, Reason> {
+    let (agreed, bytes) = (&settings.agreed, work.bytes as u64);
     match operation {
-        _ if wire.is_mpi_faster(operation, bytes) => Err(Reason::Faster),
+        _ if !agreed.taken.contains(&operation) => Err(Reason::NotAsked),
         Operation::Barrier => Ok(work),
         _ if bytes == 0 => Err(Reason::Empty),
         _ if !(agreed.least_bytes..=agreed.most_bytes).contains(&bytes) => Err(Reason::Size),
         _ => Ok(work),
     }
+}
+
+/// Finds out which way is faster at so many bytes, if that is still to be found out.
+fn tried(operation: Operation, settings: &Settings, place: &Place, bytes: usize) -> Result<(), Trouble> {
+    let due = |bytes| place.wire.due(operation, bytes);
+    let Some(length) = settings.agreed.tries.then_some(bytes as u64).and_then(due) else { return Ok(()) };
+    let Place { table, comm, rank, size, wire } = place;
+    let ranks = Ranks { table, comm: *comm, wire, rank: *rank, size: *size, is_verbose: settings.is_verbose };
+    wire.begin(Kind::Trial, Instant::now());
+    let ended = trial::settle(ranks, operation, length).map_err(|trouble| wire.explained(trouble));
+    wire.end();
+    ended
+}
+
+/// The rest of what all ranks decide alike: the MPI keeps what it is faster at.
+fn faster<'p>(operation: Operation, wire: &Wire, work: Work<'p>) -> Result<Work<'p>, Reason> {
+    if wire.is_mpi_faster(operation, work.bytes as u64) { Err(Reason::Faster) } else { Ok(work) }
 }
 
 /// The code of a call that went by the wire. After a failure the communicator's calls are the MPI's own for good.

@@ -7,8 +7,8 @@ use ethbcast_transport::MacAddr;
 pub const BYTES: usize = 512;
 /// Where the texts begin.
 const HEAD_BYTES: usize = 27;
-/// The layout; a rank of another build passes on.
-const VERSION: u8 = 2;
+/// The layout, and what ranks say to each other behind the cards; a rank of another build passes on.
+const VERSION: u8 = 3;
 
 /// A rank's card.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!((cut.host.len(), cut.trouble.len()), (64, 255));
         assert_eq!(Card::decode(&[0; BYTES]), None);
         assert_eq!(Card::decode(&[]), None);
-        assert_eq!(Card::decode(&[2; 30]), None);
-        assert_eq!(Card::decode(&[&[2u8][..], &[255; BYTES - 1]].concat()), None);
+        assert_eq!(Card::decode(&[VERSION; 30]), None);
+        assert_eq!(Card::decode(&[&[VERSION][..], &[255; BYTES - 1]].concat()), None);
     }
 }

@@ -4,12 +4,13 @@ use crate::card::{self, Card};
 use crate::library::say;
 use crate::lookout;
 use crate::neighbours::ProcessId;
+use crate::presence;
 use crate::seating::{Seating, cards};
 use crate::settings::Settings;
 use crate::statistics::Reason;
 use crate::table::{INTER, KNOWN, NEW, Table, Word, done};
+use crate::trial::{self, Ranks};
 use crate::wire::Wire;
-use crate::{presence, trial};
 use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::membership::live::host;
 use ethbcast_transport::MacAddr;
@@ -144,10 +145,11 @@ fn wired(
     let mut least = 0;
     done((table.least)(comm, c_int::from(wire.is_ok()), &mut least)).map_err(mpi)?;
     match wire {
-        Ok(mut wire) if least == 1 => {
+        Ok(wire) if least == 1 => {
             if settings.agreed.tries {
-                let tried = trial::prices(table, settings, comm, &wire, (rank as usize, size));
-                wire.set_prices(tried.map_err(|trouble| (Reason::Failed, format!("the trial: {trouble}")))?);
+                let (rank, is_verbose) = (rank as usize, settings.is_verbose);
+                trial::share_known(Ranks { table, comm, wire: &wire, rank, size, is_verbose })
+                    .map_err(|trouble| (Reason::Failed, trouble.to_string()))?;
             }
             if settings.is_verbose && rank == 0 {
                 say(format_args!("{size} ranks on {}", wire.describe()));

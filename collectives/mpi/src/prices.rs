@@ -2,16 +2,20 @@
 
 use crate::settings::Operation;
 
-/// Bytes of the calls that are tried, all blocks together.
-pub const SIZES: [usize; 3] = [1 << 10, 16 << 10, 256 << 10];
+/// The shortest length that is tried, and the longest, all blocks together, as powers of two. Between them every power
+/// of two is a length of its own: which way is faster turns more than once between 256 bytes and 16 MiB.
+const LEAST_LOG: u32 = 8;
+const MOST_LOG: u32 = 24;
+const LENGTHS: usize = (MOST_LOG - LEAST_LOG + 1) as usize;
 /// Of a tenth more or less a trial says nothing.
 const MARGIN_PERCENT: u64 = 10;
-/// Far beyond what was tried it says little: where cables are slow, what they let pass at once hides what they take.
+/// Of lengths far beyond what was tried it says little: where cables are slow, what they let pass at once hides what
+/// they take.
 const FAR_MARGIN_PERCENT: u64 = 50;
-/// So many times as long as the longest that was tried is far.
-const FAR: u64 = 4;
-/// Numbers in all, and bytes of them.
-const NUMBERS: usize = Operation::ALL.len() * 2 * SIZES.len();
+/// So many powers of two beyond are far.
+const FAR: usize = 3;
+/// Numbers in all: prices, and which lengths are settled.
+const NUMBERS: usize = Operation::ALL.len() * (2 * LENGTHS + 1);
 pub const BYTES: usize = NUMBERS * 8;
 
 /// Which of the two.
@@ -21,144 +25,182 @@ pub enum Way {
     Mpi,
 }
 
-/// Nanoseconds by operation, way and size; 0 where nothing was tried. A barrier has no size, and uses the first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prices([[[u64; SIZES.len()]; 2]; Operation::ALL.len()]);
+/// A length that is tried, for all calls of about as many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Length(usize);
 
-impl Prices {
-    /// Notes what a call of `SIZES[size]` bytes took.
-    pub fn note(&mut self, operation: Operation, way: Way, size: usize, nanoseconds: u64) {
-        self.0[operation as usize][way as usize][size] = nanoseconds.max(1);
+impl Length {
+    /// The one that stands for a call of so many bytes: the next power of two. A barrier has the least.
+    pub fn of(bytes: u64) -> Length {
+        let log = bytes.clamp(1 << LEAST_LOG, 1 << MOST_LOG).next_power_of_two().ilog2();
+        Length((log - LEAST_LOG) as usize)
     }
 
-    /// What a call of so many bytes takes; `None` if the operation was not tried. Between two sizes that were tried
-    /// on the line through both, beyond the longest on that of the last two, below the shortest as that.
-    pub fn expected(&self, operation: Operation, way: Way, bytes: u64) -> Option<u64> {
-        let tried: Vec<(u64, u64)> = SIZES
-            .iter()
-            .zip(self.0[operation as usize][way as usize])
-            .map(|(&size, price)| (size as u64, price))
-            .take_while(|(_, price)| *price > 0)
-            .collect();
-        let (&(least, price), &(most, longest)) = (tried.first()?, tried.last()?);
-        if operation == Operation::Barrier || bytes <= least {
-            return Some(price);
+    pub fn bytes(self) -> usize {
+        1 << (self.0 as u32 + LEAST_LOG)
+    }
+
+    /// The one a quarter as long, if there is one.
+    pub fn quarter(self) -> Option<Length> {
+        self.0.checked_sub(2).map(Length)
+    }
+}
+
+/// Nanoseconds by operation, way and length; 0 where nothing was tried. By operation, which lengths are settled, a bit
+/// for each: those have been tried, or are not worth it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    nanoseconds: [[[u64; LENGTHS]; 2]; Operation::ALL.len()],
+    settled: [u64; Operation::ALL.len()],
+}
+
+impl Prices {
+    /// Notes what a call took, by the wire and by the MPI.
+    pub fn note(&mut self, operation: Operation, length: Length, [wire, mpi]: [u64; 2]) {
+        let of = &mut self.nanoseconds[operation as usize];
+        (of[Way::Wire as usize][length.0], of[Way::Mpi as usize][length.0]) = (wire.max(1), mpi.max(1));
+        self.settle(operation, length);
+    }
+
+    /// Nothing more is to be found out about this length.
+    pub fn settle(&mut self, operation: Operation, length: Length) {
+        self.settled[operation as usize] |= 1 << length.0;
+    }
+
+    pub fn is_settled(&self, operation: Operation, length: Length) -> bool {
+        self.settled[operation as usize] >> length.0 & 1 == 1
+    }
+
+    /// Takes over what others know and this does not.
+    pub fn learn(&mut self, other: &Prices) {
+        for (at, settled) in other.settled.into_iter().enumerate() {
+            for length in (0..LENGTHS).filter(|length| (settled & !self.settled[at]) >> length & 1 == 1) {
+                let from = &other.nanoseconds[at];
+                self.nanoseconds[at].iter_mut().zip(from).for_each(|(own, theirs)| own[length] = theirs[length]);
+            }
+            self.settled[at] |= settled;
         }
-        let lines = tried.windows(2);
-        let Some(line) = lines.clone().find(|line| bytes <= line[1].0).or_else(|| lines.last()) else {
-            return Some(scaled(longest, bytes, most));
-        };
-        let (below, above) = (line[0], line[1]);
-        let rise = scaled(above.1.saturating_sub(below.1), bytes - below.0, above.0 - below.0);
-        Some(below.1.saturating_add(rise))
+    }
+
+    /// What both take at the length that was tried and is the nearest, not counting longer ones if there are others.
+    fn nearest(&self, operation: Operation, length: Length) -> Option<(Length, [u64; 2])> {
+        let [wire, mpi] = &self.nanoseconds[operation as usize];
+        let is_tried = |at: &usize| wire[*at] > 0;
+        let at = (0..=length.0).rev().find(is_tried).or_else(|| (length.0..LENGTHS).find(is_tried))?;
+        Some((Length(at), [wire[at], mpi[at]]))
+    }
+
+    /// What a call of this length takes at most, the slower way, in proportion to what was tried.
+    pub fn expected(&self, operation: Operation, length: Length) -> Option<u64> {
+        let (tried, prices) = self.nearest(operation, length)?;
+        let longest = prices.into_iter().max()?;
+        Some(longest.saturating_mul((length.bytes() / tried.bytes()).max(1) as u64))
     }
 
     /// Whether the MPI itself is faster, by more than chance.
     pub fn is_mpi_faster(&self, operation: Operation, bytes: u64) -> bool {
-        let longest = self.longest(operation);
-        let margin_percent = if bytes / FAR > longest { FAR_MARGIN_PERCENT } else { MARGIN_PERCENT };
-        let is_faster = |bytes| {
-            let of = |way| self.expected(operation, way, bytes);
-            of(Way::Wire).zip(of(Way::Mpi)).is_some_and(|(wire, mpi)| mpi < scaled(wire, 100 - margin_percent, 100))
-        };
-        // Beyond the longest that was tried a line says nothing that this does not say, too.
-        is_faster(bytes) && is_faster(bytes.min(longest))
-    }
-
-    /// The longest that was tried.
-    fn longest(&self, operation: Operation) -> u64 {
-        let tried = |size: &usize| self.0[operation as usize].iter().all(|prices| prices[*size] > 0);
-        (0..SIZES.len()).take_while(tried).last().map_or(0, |size| SIZES[size] as u64)
+        let length = Length::of(bytes);
+        let Some((tried, [wire, mpi])) = self.nearest(operation, length) else { return false };
+        let is_far = length.0 >= tried.0 + FAR;
+        let margin_percent = if is_far { FAR_MARGIN_PERCENT } else { MARGIN_PERCENT };
+        u128::from(mpi) * 100 < u128::from(wire) * u128::from(100 - margin_percent)
     }
 
     /// As it is sent to all ranks.
     pub fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
-        let numbers = self.0.as_flattened().as_flattened();
+        let numbers = self.nanoseconds.as_flattened().as_flattened().iter().chain(&self.settled);
         bytes.chunks_exact_mut(8).zip(numbers).for_each(|(place, number)| place.copy_from_slice(&number.to_be_bytes()));
         bytes
     }
 
     pub fn decode(bytes: &[u8; BYTES]) -> Prices {
         let mut prices = Prices::default();
-        let places = prices.0.as_flattened_mut().as_flattened_mut();
-        for (place, bytes) in places.iter_mut().zip(bytes.as_chunks().0) {
+        let places = prices.nanoseconds.as_flattened_mut().as_flattened_mut().iter_mut().chain(&mut prices.settled);
+        for (place, bytes) in places.zip(bytes.as_chunks().0) {
             *place = u64::from_be_bytes(*bytes);
         }
         prices
     }
 }
 
-/// `value` × `by` ÷ `of`, as far as there are numbers.
-fn scaled(value: u64, by: u64, of: u64) -> u64 {
-    u64::try_from(u128::from(value) * u128::from(by) / u128::from(of)).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn prices(wire: [u64; 3], mpi: [u64; 3]) -> Prices {
+    const KIB: u64 = 1 << 10;
+
+    fn prices(tried: &[(u64, [u64; 2])]) -> Prices {
         let mut prices = Prices::default();
-        for size in 0..3 {
-            prices.note(Operation::Broadcast, Way::Wire, size, wire[size]);
-            prices.note(Operation::Broadcast, Way::Mpi, size, mpi[size]);
-        }
+        tried.iter().for_each(|(bytes, both)| prices.note(Operation::Broadcast, Length::of(*bytes), *both));
         prices
     }
 
     #[test]
-    fn a_length_between_two_that_were_tried_lies_on_the_line_and_a_longer_one_beyond() {
-        let of = |bytes| prices([1_000, 16_000, 256_000], [1; 3]).expected(Operation::Broadcast, Way::Wire, bytes);
-        assert_eq!(of(1), Some(1_000));
-        assert_eq!(of(1 << 10), Some(1_000));
-        assert_eq!(of(17 << 9), Some(8_500), "halfway between 1 and 16 KiB");
-        assert_eq!(of(256 << 10), Some(256_000));
-        assert_eq!(of(496 << 10), Some(496_000));
-        assert_eq!(of(u64::MAX).map(|price| price > 1 << 40), Some(true));
+    fn a_length_stands_for_those_up_to_the_power_of_two() {
+        let of = |bytes| Length::of(bytes).bytes() as u64;
+        assert_eq!([0, 1, 256, 257, 64 * KIB].map(of), [256, 256, 256, 512, 64 * KIB]);
+        assert_eq!([64 * KIB + 1, 16 << 20, u64::MAX].map(of), [128 * KIB, 16 << 20, 16 << 20]);
+        assert_eq!(Length::of(1 << 20).quarter().map(Length::bytes), Some(1 << 18));
+        assert_eq!(Length::of(512).quarter(), None);
     }
 
     #[test]
-    fn the_mpi_has_what_it_is_clearly_faster_at_and_the_wire_the_rest() {
-        // Faster from 16 KiB on, where the network card cuts the MPI's segments.
-        let prices = prices([20_000, 120_000, 1_900_000], [80_000, 100_000, 600_000]);
+    fn the_mpi_has_the_lengths_at_which_it_is_clearly_faster() {
+        // Faster at some, where the network card cuts the MPI's segments, and slower again beyond.
+        let prices = prices(&[
+            (256, [20_000, 80_000]),
+            (64 * KIB, [400_000, 410_000]),
+            (1 << 20, [6_800_000, 3_300_000]),
+            (16 << 20, [53_000_000, 54_000_000]),
+        ]);
         let is_mpi = |bytes| prices.is_mpi_faster(Operation::Broadcast, bytes);
-        assert!(!is_mpi(256) && !is_mpi(8 << 10) && is_mpi(16 << 10) && is_mpi(1 << 30));
+        assert!(!is_mpi(1) && !is_mpi(64 * KIB) && is_mpi(1 << 20) && !is_mpi(16 << 20) && !is_mpi(1 << 30));
         assert!(!prices.is_mpi_faster(Operation::Gather, 1 << 20), "it was not tried");
         assert!(!Prices::default().is_mpi_faster(Operation::Barrier, 0));
     }
 
     #[test]
     fn within_a_tenth_it_stays_on_the_wire() {
-        assert!(!prices([1000; 3], [901; 3]).is_mpi_faster(Operation::Broadcast, 4096));
-        assert!(prices([1000; 3], [899; 3]).is_mpi_faster(Operation::Broadcast, 4096));
+        assert!(!prices(&[(4 * KIB, [1000, 901])]).is_mpi_faster(Operation::Broadcast, 4096));
+        assert!(prices(&[(4 * KIB, [1000, 899])]).is_mpi_faster(Operation::Broadcast, 4096));
     }
 
     #[test]
     fn far_beyond_what_was_tried_the_mpi_is_to_be_twice_as_fast() {
-        let mut prices = Prices::default();
-        for (size, [wire, mpi]) in [[2_000, 1_000], [10_000, 7_000]].into_iter().enumerate() {
-            prices.note(Operation::Broadcast, Way::Wire, size, wire);
-            prices.note(Operation::Broadcast, Way::Mpi, size, mpi);
-        }
+        let prices = prices(&[(KIB, [2_000, 900]), (16 * KIB, [10_000, 7_000])]);
         let is_mpi = |kibibytes: u64| prices.is_mpi_faster(Operation::Broadcast, kibibytes << 10);
-        assert!(is_mpi(16) && is_mpi(64) && !is_mpi(80) && !is_mpi(1 << 20));
+        assert!(is_mpi(1) && is_mpi(16) && is_mpi(64) && !is_mpi(128) && !is_mpi(1 << 20));
+        let is_shorter = prices.is_mpi_faster(Operation::Broadcast, 1);
+        assert!(is_shorter, "what is shorter than all that was tried is as the shortest");
     }
 
     #[test]
-    fn a_line_that_crosses_beyond_what_was_tried_is_not_believed() {
-        let prices = prices([1_000, 1_400, 30_000], [2_000, 2_100, 31_000]);
-        assert_eq!(prices.expected(Operation::Broadcast, Way::Mpi, 1 << 40).map(|mpi| mpi > 0), Some(true));
-        assert!(!prices.is_mpi_faster(Operation::Broadcast, 1 << 40));
+    fn what_a_longer_call_takes_is_expected_in_proportion() {
+        let prices = prices(&[(16 * KIB, [1_400_000, 10_000_000])]);
+        let expected = |bytes| prices.expected(Operation::Broadcast, Length::of(bytes));
+        assert_eq!(expected(64 * KIB), Some(40_000_000));
+        assert_eq!(expected(KIB), Some(10_000_000));
+        assert_eq!(prices.expected(Operation::Scatter, Length::of(KIB)), None);
     }
 
     #[test]
-    fn a_trial_that_ended_early_is_scaled() {
-        let mut prices = Prices::default();
-        prices.note(Operation::Scatter, Way::Wire, 0, 5_000_000);
-        prices.note(Operation::Scatter, Way::Mpi, 0, 400_000);
-        assert_eq!(prices.expected(Operation::Scatter, Way::Wire, 10 << 10), Some(50_000_000));
-        assert!(prices.is_mpi_faster(Operation::Scatter, 1 << 20));
-        assert_eq!(Prices::decode(&prices.encode()), prices);
+    fn what_one_communicator_knows_another_learns_but_for_what_it_has_tried_itself() {
+        let mut own = prices(&[(256, [5, 9])]);
+        let mut other = prices(&[(256, [7, 7]), (KIB, [3, 4])]);
+        other.settle(Operation::Broadcast, Length::of(1 << 20));
+        own.learn(&other);
+        assert_eq!(own.nearest(Operation::Broadcast, Length::of(1)), Some((Length::of(256), [5, 9])));
+        assert_eq!(own.nearest(Operation::Broadcast, Length::of(KIB)), Some((Length::of(KIB), [3, 4])));
+        assert!(own.is_settled(Operation::Broadcast, Length::of(1 << 20)));
+        assert!(!own.is_settled(Operation::Broadcast, Length::of(1 << 19)));
+        assert!(!own.is_settled(Operation::Gather, Length::of(256)));
+    }
+
+    #[test]
+    fn all_ranks_have_the_same_numbers() {
+        let mut sent = prices(&[(256, [1, 2]), (16 << 20, [u64::MAX, 7])]);
+        sent.settle(Operation::Gather, Length::of(KIB));
+        assert_eq!(Prices::decode(&sent.encode()), sent);
     }
 }

@@ -1,8 +1,9 @@
-//! The trial: at the first communicator of a kind its ranks make some calls either way, and rank 0 looks at the clock.
-//! What it saw all ranks have then.
+//! The trial: when a communicator's ranks first call for a length, they make some calls of it either way, and rank 0
+//! looks at the clock. What it saw all ranks have then.
 
-use crate::prices::{self, Prices, SIZES, Way};
-use crate::settings::{Operation, Settings};
+use crate::library::say;
+use crate::prices::{self, Length, Prices, Way};
+use crate::settings::Operation;
 use crate::table::{Table, Word, done};
 use crate::wire::{Trouble, Wire};
 use parking_lot::Mutex;
@@ -10,130 +11,195 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-/// Calls of each size that are timed, behind one that is not. The median counts: one in which no frame was lost, or no
-/// rank had to wait for a processor, says nothing of the others.
-const CALLS: [usize; SIZES.len()] = [5, 5, 3];
-/// A size that would take longer for one call is not tried: on so slow a network the next shorter one says enough.
+/// What is timed of a length, behind a pair of calls that is not: so many pairs as fit into this time, but no fewer
+/// than these and no more. The median counts: a call in which no frame was lost, or no rank had to wait for a
+/// processor, says nothing of the others. The ways take turns, so that both have the same neighbours.
+const TIMED: Duration = Duration::from_millis(12);
+const LEAST_PAIRS: u64 = 3;
+const MOST_PAIRS: u64 = 15;
+/// Before a longer length is tried, a quarter of it is, down to this many bytes.
+const FIRST_BYTES: usize = 16 << 10;
+/// A length that would take longer for one call is not tried: on so slow a network a shorter one says enough.
 const LONGEST_CALL: Duration = Duration::from_millis(100);
-/// What has not been tried by then goes by the wire.
-const LONGEST_TRIAL: Duration = Duration::from_millis(500);
+/// After so long a process tries nothing more: the nearest length that was tried decides.
+const LONGEST_TRIALS: Duration = Duration::from_secs(1);
+/// What ranks compare before they try anything: the operation and the length.
+const QUESTION_BYTES: usize = 2 * 8;
 
 /// What communicators are alike in: the rounds that a tree of their hosts takes, and whether ranks share hosts.
 type Kind = (u32, bool);
 
 /// What has been tried.
 static KNOWN: Mutex<BTreeMap<Kind, Prices>> = Mutex::new(BTreeMap::new());
+/// What that has taken.
+static SPENT: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
-/// A communicator's ranks, all of which make the same calls of the MPI's, whatever becomes of those by the wire.
+/// A communicator and this rank's place in it.
+#[derive(Clone, Copy)]
+pub struct Ranks<'a> {
+    pub table: &'static Table,
+    pub comm: Word,
+    pub wire: &'a Wire,
+    pub rank: usize,
+    pub size: usize,
+    pub is_verbose: bool,
+}
+
+impl Ranks<'_> {
+    fn kind(self) -> Kind {
+        (self.wire.hosts().next_power_of_two().ilog2(), self.wire.is_one_each())
+    }
+}
+
+/// Not all of these ranks were in the communicators of earlier trials: what the first one knows is what all have.
+///
+/// # Errors
+/// The MPI's.
+pub fn share_known(ranks: Ranks) -> Result<(), Trouble> {
+    let mut bytes = KNOWN.lock().entry(ranks.kind()).or_default().encode();
+    done((ranks.table.broadcast)(ranks.comm, bytes.as_mut_ptr(), prices::BYTES as c_int, 0)).map_err(Trouble::Mpi)?;
+    ranks.wire.set_prices(Prices::decode(&bytes));
+    Ok(())
+}
+
+/// Finds out which way is faster at a length. Every rank takes the same steps, whatever it finds.
+///
+/// # Errors
+/// On all ranks, if calls differ, or the wire fails on one.
+pub fn settle(ranks: Ranks, operation: Operation, length: Length) -> Result<(), Trouble> {
+    let began = Instant::now();
+    let mut trial = Trial { ranks, prices: ranks.wire.prices(), trouble: None };
+    trial.meet()?;
+    let is_same = trial.ask(operation, length);
+    if !trial.all_agree(is_same) {
+        return Err(trial.trouble.unwrap_or(Trouble::Calls));
+    }
+    if !trial.prices.is_settled(operation, length) {
+        trial.run(operation, length);
+        *SPENT.lock() += began.elapsed();
+    }
+    let all_is_well = trial.all_agree(true);
+    let Trial { prices, trouble, .. } = trial;
+    match trouble {
+        Some(trouble) => Err(trouble),
+        None if !all_is_well => Err(Trouble::Others),
+        None => {
+            KNOWN.lock().entry(ranks.kind()).or_default().learn(&prices);
+            ranks.wire.set_prices(prices);
+            Ok(())
+        }
+    }
+}
+
+/// All ranks make the same calls of the MPI's, whatever becomes of those by the wire.
 struct Trial<'a> {
-    table: &'static Table,
-    comm: Word,
-    wire: &'a Wire,
-    rank: usize,
-    size: usize,
+    ranks: Ranks<'a>,
     prices: Prices,
-    began: Instant,
     /// What has failed first.
     trouble: Option<Trouble>,
 }
 
-/// What is known of communicators of this kind, or is tried now: the same on all ranks. An error on all if the wire
-/// fails on one.
-pub fn prices(
-    table: &'static Table,
-    settings: &Settings,
-    comm: Word,
-    wire: &Wire,
-    (rank, size): (usize, usize),
-) -> Result<Prices, String> {
-    let kind = (wire.hosts().next_power_of_two().ilog2(), wire.is_one_each());
-    // Not all of these ranks were in the communicator of the trial: what the first one knows is what all have.
-    let known = KNOWN.lock().get(&kind).cloned();
-    let mut is_known = [u8::from(known.is_some())];
-    let asked = (table.broadcast)(comm, is_known.as_mut_ptr(), 1, 0);
-    let mut trial = Trial {
-        table,
-        comm,
-        wire,
-        rank,
-        size,
-        prices: known.unwrap_or_default(),
-        began: Instant::now(),
-        trouble: done(asked).err().map(Trouble::Mpi),
-    };
-    if is_known[0] == 0 {
-        trial.prices = Prices::default();
-        trial.run(settings);
-    }
-    trial.share();
-    let has_failed = !trial.all_agree(true);
-    match trial.trouble {
-        Some(trouble) => Err(trouble.to_string()),
-        None if has_failed => Err("it failed on another rank".into()),
-        None => {
-            KNOWN.lock().insert(kind, trial.prices.clone());
-            Ok(trial.prices)
-        }
-    }
-}
-
 impl Trial<'_> {
-    fn run(&mut self, settings: &Settings) {
-        let barriers = [Way::Wire, Way::Mpi].map(|way| self.time(CALLS[0], |trial| trial.barrier(way)));
-        // Taken off both: where ranks that spin wait for processors, a barrier alone may take longer than one behind a
-        // broadcast, which would seem to cost nothing.
-        let shorter = barriers[0].min(barriers[1]);
-        self.prices.note(Operation::Barrier, Way::Wire, 0, barriers[0]);
-        self.prices.note(Operation::Barrier, Way::Mpi, 0, barriers[1]);
-        for &operation in settings.agreed.taken.iter().filter(|operation| **operation != Operation::Barrier) {
-            let has_part = operation == Operation::Broadcast || self.wire.is_one_each();
-            if has_part && self.all_agree(self.began.elapsed() < LONGEST_TRIAL || self.rank != 0) {
-                self.try_operation(operation, shorter);
-            }
+    /// All begin by the wire: where another rank makes another call there, or the MPI's own, it is found out, which
+    /// inside the MPI it would not be. Whatever else fails all ranks are told of later.
+    fn meet(&mut self) -> Result<(), Trouble> {
+        self.by_wire(Wire::barrier);
+        self.trouble = self.trouble.take().map(|trouble| self.ranks.wire.explained(trouble));
+        match self.trouble.take_if(|trouble| trouble.is_mismatch()) {
+            Some(trouble) => Err(trouble),
+            None => Ok(()),
         }
     }
 
-    /// From the shortest to the longest, as long as neither way takes too long for the next.
-    fn try_operation(&mut self, operation: Operation, barrier: u64) {
-        for (at, bytes) in SIZES.into_iter().enumerate() {
-            for way in [Way::Wire, Way::Mpi] {
-                let took = self.time(CALLS[at], |trial| trial.call(operation, way, bytes));
-                self.prices.note(operation, way, at, took.saturating_sub(barrier));
-            }
-            let Some(&next) = SIZES.get(at + 1) else { break };
-            let of = |way| self.prices.expected(operation, way, next as u64);
-            let is_short =
-                of(Way::Wire).max(of(Way::Mpi)).is_some_and(|price| Duration::from_nanos(price) <= LONGEST_CALL);
-            if !self.all_agree(is_short || self.rank != 0) {
+    /// Hears what rank 0 asks, and what it knows already; whether this rank asks the same.
+    fn ask(&mut self, operation: Operation, length: Length) -> bool {
+        let known = KNOWN.lock().get(&self.ranks.kind()).cloned().unwrap_or_default();
+        let mut question = [0; QUESTION_BYTES];
+        question[..8].copy_from_slice(&(operation as u64).to_be_bytes());
+        question[8..].copy_from_slice(&(length.bytes() as u64).to_be_bytes());
+        let mut asked = [&question[..], &known.encode()].concat();
+        self.by_mpi((self.ranks.table.broadcast)(self.ranks.comm, asked.as_mut_ptr(), asked.len() as c_int, 0));
+        let (heard, known) = asked.split_at(QUESTION_BYTES);
+        if let Ok(known) = known.try_into() {
+            self.prices.learn(&Prices::decode(known));
+        }
+        heard == question
+    }
+
+    /// The barrier, which ends the calls that are timed, and then from short to long.
+    fn run(&mut self, operation: Operation, length: Length) {
+        let nothing = Length::of(0);
+        if !self.prices.is_settled(Operation::Barrier, nothing) {
+            self.try_length(Operation::Barrier, nothing);
+        }
+        let shorter = |length: &Length| length.quarter().filter(|quarter| quarter.bytes() >= FIRST_BYTES);
+        let mut steps: Vec<Length> = std::iter::successors(Some(length), shorter).collect();
+        steps.retain(|&step| operation != Operation::Barrier && !self.prices.is_settled(operation, step));
+        while let Some(step) = steps.pop() {
+            let expected = self.prices.expected(operation, step).map(Duration::from_nanos);
+            let is_short = expected.is_none_or(|expected| expected <= LONGEST_CALL) && *SPENT.lock() < LONGEST_TRIALS;
+            if !self.all_agree(is_short || self.ranks.rank != 0) {
                 break;
             }
+            self.try_length(operation, step);
+        }
+        self.prices.settle(operation, length);
+    }
+
+    fn try_length(&mut self, operation: Operation, length: Length) {
+        let first = self.pair(operation, length);
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..self.agreed_pairs(first) {
+            let pair = self.pair(operation, length);
+            times.iter_mut().zip(pair).for_each(|(times, took)| times.push(took));
+        }
+        // At once: they say which barrier ends the calls that follow, the same on all ranks.
+        let prices = self.shared(if times[0].is_empty() { first } else { times.map(median) });
+        self.prices.note(operation, length, prices);
+        if self.ranks.is_verbose && self.ranks.rank == 0 {
+            let (name, bytes) = (operation.name(), length.bytes());
+            let [wire, mpi] = prices.map(|nanoseconds| nanoseconds as f64 / 1e3);
+            say(format_args!("tried: {name}, up to {bytes} bytes: {wire:.1} µs by the wire, {mpi:.1} µs by the MPI"));
         }
     }
 
-    /// The median of some calls, in nanoseconds; all are made, also behind one that has failed.
-    fn time(&mut self, calls: usize, mut call: impl FnMut(&mut Self)) -> u64 {
-        let times = (0..=calls).map(|_| {
+    /// How many pairs are timed, by what the first took on rank 0; none if that was far too long.
+    fn agreed_pairs(&mut self, first: [u64; 2]) -> u64 {
+        let took = Duration::from_nanos(first[0].saturating_add(first[1]));
+        let fit = (TIMED.as_nanos() / took.as_nanos().max(1)) as u64;
+        let mut pairs = [if took > LONGEST_CALL * 4 { 0 } else { fit.clamp(LEAST_PAIRS, MOST_PAIRS) as u8 }];
+        self.by_mpi((self.ranks.table.broadcast)(self.ranks.comm, pairs.as_mut_ptr(), 1, 0));
+        u64::from(pairs[0]).min(MOST_PAIRS)
+    }
+
+    /// A call by the wire and one by the MPI, in nanoseconds. Behind each is the same barrier, the faster one: then all
+    /// have what was sent.
+    fn pair(&mut self, operation: Operation, length: Length) -> [u64; 2] {
+        let is_mpi = self.prices.is_mpi_faster(Operation::Barrier, 0);
+        [Way::Wire, Way::Mpi].map(|way| {
             let began = Instant::now();
-            call(self);
+            if operation == Operation::Barrier {
+                self.barrier(way);
+            } else {
+                self.call(operation, way, length.bytes());
+                self.barrier(if is_mpi { Way::Mpi } else { Way::Wire });
+            }
             began.elapsed().as_nanos() as u64
-        });
-        let mut times: Vec<u64> = times.skip(1).collect();
-        times.sort_unstable();
-        times[calls / 2]
+        })
     }
 
     fn barrier(&mut self, way: Way) {
         match way {
             Way::Wire => self.by_wire(Wire::barrier),
-            Way::Mpi => self.by_mpi((self.table.barrier)(self.comm)),
+            Way::Mpi => self.by_mpi((self.ranks.table.barrier)(self.ranks.comm)),
         }
     }
 
-    /// One call with so many bytes in all, and a barrier of the same way: then all have them.
+    /// One call with so many bytes in all.
     fn call(&mut self, operation: Operation, way: Way, bytes: usize) {
-        let block = (bytes / self.size).max(1);
-        let (mut own, mut all) = (vec![0; block], vec![0; block * self.size]);
-        let is_root = self.rank == 0;
+        let block = (bytes / self.ranks.size).max(1);
+        let (mut own, mut all) = (vec![0; block], vec![0; block * self.ranks.size]);
+        let is_root = self.ranks.rank == 0;
         match way {
             Way::Wire => self.by_wire(|wire| match operation {
                 Operation::Broadcast => wire.broadcast(0, &mut all),
@@ -144,23 +210,22 @@ impl Trial<'_> {
             }),
             Way::Mpi => self.by_mpi(self.own_call(operation, &mut own, &mut all)),
         }
-        self.barrier(way);
     }
 
     fn own_call(&self, operation: Operation, own: &mut [u8], all: &mut [u8]) -> c_int {
-        let (Trial { table, comm, .. }, block) = (self, own.len() as c_int);
+        let (Ranks { table, comm, .. }, block) = (self.ranks, own.len() as c_int);
         match operation {
-            Operation::Broadcast => (table.broadcast)(*comm, all.as_mut_ptr(), all.len() as c_int, 0),
-            Operation::Allgather => (table.allgather)(*comm, own.as_ptr(), all.as_mut_ptr(), block),
-            Operation::Gather => (table.gather)(*comm, own.as_ptr(), all.as_mut_ptr(), block, 0),
-            Operation::Scatter => (table.scatter)(*comm, all.as_ptr(), own.as_mut_ptr(), block, 0),
+            Operation::Broadcast => (table.broadcast)(comm, all.as_mut_ptr(), all.len() as c_int, 0),
+            Operation::Allgather => (table.allgather)(comm, own.as_ptr(), all.as_mut_ptr(), block),
+            Operation::Gather => (table.gather)(comm, own.as_ptr(), all.as_mut_ptr(), block, 0),
+            Operation::Scatter => (table.scatter)(comm, all.as_ptr(), own.as_mut_ptr(), block, 0),
             Operation::Barrier => 0,
         }
     }
 
     fn by_wire(&mut self, call: impl FnOnce(&Wire) -> Result<(), Trouble>) {
         if self.trouble.is_none() {
-            self.trouble = call(self.wire).err();
+            self.trouble = call(self.ranks.wire).err();
         }
     }
 
@@ -171,14 +236,21 @@ impl Trial<'_> {
     /// Whether no rank objects, or has failed.
     fn all_agree(&mut self, own: bool) -> bool {
         let mut least = 0;
-        self.by_mpi((self.table.least)(self.comm, c_int::from(own && self.trouble.is_none()), &mut least));
+        let own = c_int::from(own && self.trouble.is_none());
+        self.by_mpi((self.ranks.table.least)(self.ranks.comm, own, &mut least));
         least == 1
     }
 
-    /// Rank 0's prices, on all ranks.
-    fn share(&mut self) {
-        let mut bytes = self.prices.encode();
-        self.by_mpi((self.table.broadcast)(self.comm, bytes.as_mut_ptr(), prices::BYTES as c_int, 0));
-        self.prices = Prices::decode(&bytes);
+    /// Rank 0's numbers, on all ranks.
+    fn shared(&mut self, own: [u64; 2]) -> [u64; 2] {
+        let mut bytes = own.map(u64::to_be_bytes);
+        let (at, length) = (bytes.as_flattened_mut().as_mut_ptr(), size_of_val(&bytes) as c_int);
+        self.by_mpi((self.ranks.table.broadcast)(self.ranks.comm, at, length, 0));
+        bytes.map(u64::from_be_bytes)
     }
+}
+
+fn median(mut times: Vec<u64>) -> u64 {
+    times.sort_unstable();
+    times[times.len() / 2]
 }

@@ -1,9 +1,10 @@
 //! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of this host.
 
+use crate::ledger::Ledger;
 use crate::library::say;
 use crate::neighbours::{Neighbours, Watch};
-use crate::order::{Contradiction, Order};
-use crate::prices::{Prices, Way};
+use crate::order::{Contradiction, Kind, Order, Told};
+use crate::prices::{Length, Prices};
 use crate::seating::Seating;
 use crate::settings::{Operation, Settings};
 use crate::table::{GIVEN_UP, Table, Word, done};
@@ -42,7 +43,11 @@ pub enum Trouble {
     Neighbour,
     /// This rank's own arguments name blocks of two lengths.
     Lengths,
-    /// The leader of a host, by name, makes this call by the MPI, and this rank by the wire: its length is another one.
+    /// Ranks have asked for prices of different calls.
+    Calls,
+    /// Another rank has failed, which says why.
+    Others,
+    /// The leader of a host, by name, waits inside the MPI in a call that this rank makes another way.
     Order { host: String, number: u64 },
     /// The MPI's own error, whose handler has been called.
     Mpi(c_int),
@@ -52,8 +57,8 @@ impl Trouble {
     pub fn is_mismatch(&self) -> bool {
         match self {
             Trouble::Wire(error) => error.kind() == ErrorKind::Mismatch,
-            Trouble::Lengths | Trouble::Order { .. } => true,
-            Trouble::Leader | Trouble::Neighbour | Trouble::Mpi(_) => false,
+            Trouble::Lengths | Trouble::Calls | Trouble::Order { .. } => true,
+            Trouble::Leader | Trouble::Neighbour | Trouble::Others | Trouble::Mpi(_) => false,
         }
     }
 }
@@ -65,10 +70,12 @@ impl std::fmt::Display for Trouble {
             Trouble::Leader => out.write_str("the first rank of this host says why"),
             Trouble::Neighbour => out.write_str("a rank of this host has died"),
             Trouble::Lengths => out.write_str("the blocks that are sent and received differ in length"),
+            Trouble::Calls => out.write_str("calls differ: another rank makes another call, or has another length"),
+            Trouble::Others => out.write_str("it failed on another rank"),
             Trouble::Order { host, number } => write!(
                 out,
-                "calls differ: {host} has been waiting in call {number} by the MPI, which this rank makes by the wire: \
-                 its length is another one"
+                "calls differ: {host} has been waiting inside the MPI in call {number}, which this rank makes another \
+                 way: its length is another one"
             ),
             Trouble::Mpi(code) => write!(out, "the MPI's error {code}"),
         }
@@ -87,7 +94,7 @@ pub struct Wire {
     /// By host: its leader's rank on the wire.
     seats: Vec<u16>,
     neighbours: Neighbours,
-    prices: Prices,
+    ledger: Mutex<Ledger>,
     order: Arc<Mutex<Order>>,
 }
 
@@ -118,7 +125,7 @@ impl Wire {
             node,
             seats: Vec::new(),
             neighbours: Neighbours::default(),
-            prices: Prices::default(),
+            ledger: Mutex::default(),
             order: Arc::default(),
             seating,
         };
@@ -145,14 +152,24 @@ impl Wire {
         Ok(wire)
     }
 
-    /// What calls take either way, once that is known.
-    pub fn set_prices(&mut self, prices: Prices) {
-        self.prices = prices;
+    /// What calls take either way, as far as that is known.
+    pub fn prices(&self) -> Prices {
+        self.ledger.lock().prices().clone()
+    }
+
+    /// What is known of that now.
+    pub fn set_prices(&self, prices: Prices) {
+        self.ledger.lock().set_prices(prices);
+    }
+
+    /// The length that is to be tried before a call is made, if any is.
+    pub fn due(&self, operation: Operation, bytes: u64) -> Option<Length> {
+        self.ledger.lock().due(operation, bytes)
     }
 
     /// Whether the MPI itself is faster at a call.
     pub fn is_mpi_faster(&self, operation: Operation, bytes: u64) -> bool {
-        self.prices.is_mpi_faster(operation, bytes)
+        self.ledger.lock().prices().is_mpi_faster(operation, bytes)
     }
 
     /// How many hosts there are.
@@ -160,9 +177,9 @@ impl Wire {
         self.seating.leaders.len()
     }
 
-    /// The next call begins, this way.
-    pub fn begin(&self, way: Way, now: Instant) {
-        self.order.lock().begin(way, now);
+    /// The next call begins.
+    pub fn begin(&self, kind: Kind, now: Instant) {
+        self.order.lock().begin(kind, now);
     }
 
     /// It has ended.
@@ -180,14 +197,14 @@ impl Wire {
         let own = leaders.rank();
         for seat in (0..leaders.size()).filter(|&seat| seat != own) {
             // Who has left, or has no room for it, waits for nobody.
-            if let Some(number) = told {
-                drop(leaders.try_send(seat, IN_A_CALL, &number.to_be_bytes()));
+            if let Some(told) = told {
+                drop(leaders.try_send(seat, IN_A_CALL, &told.word().to_be_bytes()));
             }
             let mut word = [0; size_of::<u64>()];
             while listens
                 && matches!(leaders.try_recv(seat, IN_A_CALL, &mut word), Ok(Some(bytes)) if bytes == word.len())
             {
-                self.order.lock().hear(seat, u64::from_be_bytes(word));
+                self.order.lock().hear(seat, Told::of(u64::from_be_bytes(word)));
             }
         }
     }

@@ -1,4 +1,4 @@
-! Broadcasts from Fortran, by `use mpi` or, with -DF08, `use mpi_f08`, with a fault counted on every rank.
+! Collectives from Fortran, by `use mpi` or, with -DF08, `use mpi_f08`, with a fault counted on every rank.
 program correct
 #ifdef F08
   use mpi_f08
@@ -8,6 +8,9 @@ program correct
   implicit none
   integer :: error, rank, ranks, root, at, faults
   double precision :: values(10000)
+  complex :: waves(500)
+  logical :: flags(77)
+  character(len=40) :: words
   integer :: own(3), all(300)
   call MPI_Init(error)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
@@ -18,6 +21,18 @@ program correct
     if (rank == root) values = [(at + 0.25d0 * root, at = 1, 10000)]
     call MPI_Bcast(values, 10000, MPI_DOUBLE_PRECISION, root, MPI_COMM_WORLD, error)
     faults = faults + count(values /= [(at + 0.25d0 * root, at = 1, 10000)])
+    waves = 0
+    if (rank == root) waves = [(cmplx(at, -root), at = 1, 500)]
+    call MPI_Bcast(waves, 500, MPI_COMPLEX, root, MPI_COMM_WORLD, error)
+    faults = faults + count(waves /= [(cmplx(at, -root), at = 1, 500)])
+    flags = .false.
+    if (rank == root) flags = [(mod(at, 3) == 0, at = 1, 77)]
+    call MPI_Bcast(flags, 77, MPI_LOGICAL, root, MPI_COMM_WORLD, error)
+    faults = faults + count(flags .neqv. [(mod(at, 3) == 0, at = 1, 77)])
+    words = ''
+    if (rank == root) words = 'every rank reads what one has written'
+    call MPI_Bcast(words, 40, MPI_CHARACTER, root, MPI_COMM_WORLD, error)
+    if (words /= 'every rank reads what one has written') faults = faults + 1
   end do
   own = [rank, rank + 1, rank + 2]
   call MPI_Allgather(own, 3, MPI_INTEGER, all, 3, MPI_INTEGER, MPI_COMM_WORLD, error)
@@ -26,6 +41,14 @@ program correct
   end do
   all(3 * rank + 1:3 * rank + 3) = own
   call MPI_Allgather(MPI_IN_PLACE, 0, MPI_INTEGER, all, 3, MPI_INTEGER, MPI_COMM_WORLD, error)
+  do root = 0, ranks - 1
+    if (rank == root) all(1:3 * ranks) = [(100 * root + at, at = 1, 3 * ranks)]
+    call MPI_Scatter(all, 3, MPI_INTEGER, own, 3, MPI_INTEGER, root, MPI_COMM_WORLD, error)
+    if (any(own /= [(100 * root + 3 * rank + at, at = 1, 3)])) faults = faults + 1
+    own = own + 1
+    call MPI_Gather(own, 3, MPI_INTEGER, all, 3, MPI_INTEGER, root, MPI_COMM_WORLD, error)
+    if (rank == root) faults = faults + count(all(1:3 * ranks) /= [(100 * root + at + 1, at = 1, 3 * ranks)])
+  end do
 #ifdef F08
   call MPI_Barrier(MPI_COMM_WORLD)
 #else

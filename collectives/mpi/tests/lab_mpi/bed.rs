@@ -80,6 +80,11 @@ impl Bed {
         Run::start(mpi.name(), command)
     }
 
+    /// Runs a program as it is.
+    pub fn alone(&self, mpi: Mpi, program: &Path, words: &[&str]) -> Ended {
+        self.start(mpi, program, words, &[]).end(LIMIT)
+    }
+
     /// The same with the drop-in, which says what it did.
     pub fn preloaded(&self, mpi: Mpi, program: &Path, words: &[&str], more: &[(&str, &str)]) -> Ended {
         self.start_preloaded(mpi, program, words, more).end(LIMIT)

@@ -7,7 +7,18 @@ use ethbcast_tests::lab::{LIMIT, Mpi, names_in, one_switch, power_off, within};
 #[test]
 fn lab_every_call_gives_what_the_mpi_would() {
     let bed = Bed::new("mpi_correct", one_switch(4), 1);
-    let parts = ["roots", "named", "derived", "blocks", "communicators", "in-flight", "threads", "arguments", "large"];
+    let parts = [
+        "roots",
+        "named",
+        "derived",
+        "constructors",
+        "blocks",
+        "communicators",
+        "in-flight",
+        "threads",
+        "arguments",
+        "large",
+    ];
     for &mpi in here() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-Wall", "-lpthread"]);
         // `CORRECT_COMMUNICATORS=200` is the long form; some of those that are there at a time have no place.
@@ -19,7 +30,7 @@ fn lab_every_call_gives_what_the_mpi_would() {
         if said.contains("large: there is no such call") {
             eprintln!("NOT TESTED WITH {}: the _c forms, which it does not have", mpi.name().to_uppercase());
         }
-        for part in parts.iter().filter(|part| **part != "threads") {
+        for part in parts {
             assert!(said.contains(&format!("{part}: all is well")), "{part} with {mpi:?}:\n{said}{}", ended.stderr);
         }
         assert!(ended.stderr.contains("4 ranks on 4 hosts"), "{}", ended.stderr);
@@ -82,6 +93,18 @@ fn lab_fortran_reaches_the_drop_in_by_both_modules() {
 }
 
 #[test]
+fn lab_cpp_reaches_the_drop_in_as_c_does() {
+    let bed = Bed::new("mpi_cpp", one_switch(3), 1);
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicxx", "tests/correct.cpp", &["-std=c++11", "-O1", "-Wall"]);
+        let ended = bed.preloaded(mpi, &program, &[], &[]);
+        ended.assert_code(0);
+        assert!(ended.stdout_text().contains("c++: all is well"), "{}", ended.stderr);
+        assert!(taken(&ended, "bcast") >= 9 && taken(&ended, "allgather") == 1, "{mpi:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn lab_lengths_that_differ_are_an_error_and_no_hang() {
     let bed = Bed::new("mpi_lengths", one_switch(3), 1);
     for &mpi in here() {
@@ -93,6 +116,14 @@ fn lab_lengths_that_differ_are_an_error_and_no_hang() {
         for part in ["decided", "stuck-elsewhere", "stuck-root"] {
             let ended = bed.preloaded(mpi, &program, &[part], &split);
             assert!(ended.stderr.contains("calls differ"), "{mpi:?}, {part}: {}{}", ended.stdout_text(), ended.stderr);
+            assert!(!ended.stderr.contains(", line "), "{mpi:?}, {part}: {}{}", ended.stdout_text(), ended.stderr);
+        }
+        // Where each length is tried before, the ranks ask for different ones.
+        let ended = bed.preloaded(mpi, &program, &["lengths"], &[("ETHBCAST_MPI_TRIAL", "on")]);
+        assert!(ended.stderr.contains("calls differ: another rank"), "{mpi:?}: {}", ended.stderr);
+        let split = [split[0], split[1], ("ETHBCAST_MPI_TRIAL", "on")];
+        for part in ["stuck-elsewhere", "stuck-root"] {
+            let ended = bed.preloaded(mpi, &program, &[part], &split);
             assert!(!ended.stderr.contains(", line "), "{mpi:?}, {part}: {}{}", ended.stdout_text(), ended.stderr);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, LIMIT, compiled, directory, drop_in, here, own, taken};
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{Mpi, Run, one_switch};
+use ethbcast_tests::lab::{Ended, Mpi, Run, one_switch};
 use std::path::Path;
 use std::process::Command;
 
@@ -56,6 +56,20 @@ fn lab_where_the_wire_is_slower_than_the_mpi_all_leave_it_to_the_mpi() {
         ended.assert_code(0);
         assert!(ended.stderr.contains("4 ranks on 4 hosts"), "{}", ended.stderr);
         assert!(ended.stderr.contains("the MPI is faster at so many bytes"), "{mpi:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn lab_a_length_is_tried_once_when_it_is_called_for() {
+    let bed = Bed::new("mpi_tried", one_switch(3), 1);
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let on = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_COMMUNICATORS", "3")];
+        let ended = bed.preloaded(mpi, &program, &["roots", "communicators"], &on);
+        ended.assert_code(0);
+        let tried = |what: &str| ended.stderr.lines().filter(|line| line.contains(&format!("tried: {what}"))).count();
+        assert_eq!((tried("barrier"), tried("bcast, up to 256 bytes")), (1, 1), "{mpi:?}: {}", ended.stderr);
+        assert_eq!((tried("gather"), tried("bcast, up to 1024 bytes")), (0, 0), "{mpi:?}: {}", ended.stderr);
     }
 }
 
@@ -130,6 +144,26 @@ fn lab_where_it_cannot_it_says_why_and_mpi_does_the_work() {
             assert!(ended.stderr.contains(why), "{name}={value} with {mpi:?}: {}", ended.stderr);
             assert_eq!(taken(&ended, "bcast"), 0, "{}", ended.stderr);
         }
+    }
+}
+
+/// Less than a microsecond is less than a hundredth of the shortest call between hosts.
+#[test]
+fn lab_a_call_that_is_the_mpis_own_costs_a_microsecond_more_at_most() {
+    let bed = Bed::new("mpi_price", one_switch(3), 1);
+    for &mpi in here() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let nanoseconds = |ended: &Ended| {
+            ended.assert_code(0);
+            let said = ended.stdout_text();
+            let price = said.split("price of a call: ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+            price.unwrap_or_else(|| panic!("{said}{}", ended.stderr))
+        };
+        let alone: f64 = nanoseconds(&bed.alone(mpi, &program, &["price"]));
+        let refused = bed.preloaded(mpi, &program, &["roots", "price"], &[("ETHBCAST_MPI_INTERFACE", "eth7")]);
+        let refused: f64 = nanoseconds(&refused);
+        println!("{}: {alone:.0} ns alone, {refused:.0} ns preloaded", mpi.name());
+        assert!(refused <= alone + 1000.0, "{mpi:?}: {alone} ns alone, {refused} ns preloaded");
     }
 }
 
