@@ -48,10 +48,16 @@ pub struct PartialFile<D: Directory> {
     journal: Mutex<Option<Journal<D::File>>>,
     /// What was on the disk by the journal of the run before.
     claimed: Runs,
-    /// What that journal has before the bytes.
-    prologue: Vec<u8>,
-    /// What is to be written there, and no sync has done yet.
-    unwritten: Arc<Mutex<Vec<u8>>>,
+    prologue: Arc<Prologue>,
+}
+
+/// What a journal has of where the bytes belong.
+#[derive(Debug, Default)]
+struct Prologue {
+    /// What that of the run before had.
+    left: Vec<u8>,
+    /// What is to be written, and no sync has done yet.
+    unwritten: Mutex<Vec<u8>>,
 }
 
 /// By which name an unfinished file is known.
@@ -109,7 +115,8 @@ impl<D: Directory> PartialFile<D> {
         let (journal, recovered) = open_journal(&*holder, &names, identity, is_new)?;
         let mut partial = PartialFile::new(holder, holder_path, file, Hidden::Kept(names));
         partial.journal = Mutex::new(Some(journal));
-        (partial.claimed, partial.prologue) = (recovered.durable, recovered.prologue);
+        partial.claimed = recovered.durable;
+        partial.prologue = Arc::new(Prologue { left: recovered.prologue, unwritten: Mutex::default() });
         Ok(partial)
     }
 
@@ -143,8 +150,7 @@ impl<D: Directory> PartialFile<D> {
             written: Arc::default(),
             journal: Mutex::default(),
             claimed: Runs::default(),
-            prologue: Vec::new(),
-            unwritten: Arc::default(),
+            prologue: Arc::default(),
         }
     }
 
@@ -160,7 +166,7 @@ impl<D: Directory> PartialFile<D> {
 
     /// What the journal of the run before has of where the bytes belong, if they have places of their own.
     pub fn prologue(&self) -> &[u8] {
-        &self.prologue
+        &self.prologue.left
     }
 
     /// Whether what is left of it is found again.
@@ -279,21 +285,21 @@ impl<D: Directory> WrittenFile for PartialFile<D> {
     }
 
     fn keep_prologue(&mut self, bytes: &[u8]) {
-        if self.is_kept() && self.prologue != bytes {
-            *self.unwritten.lock() = bytes.to_vec();
+        if self.is_kept() && self.prologue.left != bytes {
+            *self.prologue.unwritten.lock() = bytes.to_vec();
         }
     }
 
     fn syncing_handle(&self) -> io::Result<impl FnMut() -> io::Result<()> + Send + 'static> {
         let (file, holder, written) = (self.file.try_clone()?, Arc::clone(&self.holder), Arc::clone(&self.written));
-        let (mut journal, unwritten) = (self.journal.lock().take(), Arc::clone(&self.unwritten));
+        let (mut journal, kept) = (self.journal.lock().take(), Arc::clone(&self.prologue));
         let mut names_are_synced = false;
         Ok(move || {
             // What is written from now on may be synced, too: no journal speaks of it yet.
             let runs = std::mem::take(&mut *written.lock());
             file.sync_data()?;
             let Some(open) = &mut journal else { return Ok(()) };
-            let prologue = std::mem::take(&mut *unwritten.lock());
+            let prologue = std::mem::take(&mut *kept.unwritten.lock());
             let noted = if prologue.is_empty() { Ok(()) } else { open.replace_prologue(&prologue) };
             let noted = noted.and_then(|()| runs.iter().try_for_each(|run| open.claim(run)));
             let noted = noted.and_then(|()| match names_are_synced {
