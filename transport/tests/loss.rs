@@ -1,6 +1,6 @@
 //! What loss costs. A chain's relay passes on what it has, so that a hop pays for the frames that are lost on its own
-//! cable, and not for those of all hops before it. A cast's root can send parity where several have lost different frames, so
-//! that all pay for what one of them has lost.
+//! cable, and not for those of all hops before it. A cast's root can send parity where several have lost different
+//! frames, so that all pay for what one of them has lost.
 
 use ethbcast_transport::sim::{Cable, HostSettings, Network, Outcome, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};

@@ -126,8 +126,8 @@ impl Feed {
         missing
     }
 
-    /// Frame `sequence` of so many bytes is about to be stored. A parity frame in its place goes elsewhere; blocks go of
-    /// which a frame would be lost with it, or which cannot be what they seemed.
+    /// Frame `sequence` of so many bytes is about to be stored. A parity frame in its place goes elsewhere; blocks go
+    /// of which a frame would be lost with it, or which cannot be what they seemed.
     pub(super) fn make_way(&mut self, sequence: u64, bytes: usize, last: bool) {
         let (slots, full) = (self.slots(), bytes == self.payload_bytes && !last);
         self.parities.retain(|frames| sequence < frames.start + slots && (full || !frames.contains(&sequence)));
@@ -296,7 +296,8 @@ mod tests {
                 if consumed {
                     feed.advance(reader, feed.head());
                 }
-                prop_assert!((0..feed.highest()).filter(|&sequence| feed.keeps(sequence)).all(|sequence| feed.payload(sequence) == payload(sequence)));
+                let mut kept = (0..feed.highest()).filter(|&sequence| feed.keeps(sequence));
+                prop_assert!(kept.all(|sequence| feed.payload(sequence) == payload(sequence)));
                 let missing = (feed.head()..feed.highest()).filter(|&sequence| !feed.has(sequence)).count();
                 prop_assert!(!marked(&feed).contains(&feed.head()) || missing == 0);
             }
