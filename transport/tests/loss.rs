@@ -1,6 +1,6 @@
 //! What loss costs. A chain's relay passes on what it has, so that a hop pays for the frames that are lost on its own
-//! cable, and not for those of all hops before it. A cast's root sends parity where several have lost different frames, so
-//! that all pay for what one of them has lost.
+//! cable, and not for those of all hops before it. A cast's root can send parity where several have lost different
+//! frames, so that all pay for what one of them has lost.
 
 use ethbcast_transport::sim::{Cable, HostSettings, Network, Outcome, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
@@ -42,7 +42,8 @@ impl Case {
         let identity = Identity { session: 9, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT };
         let others = host + 1..=self.receivers;
         if self.is_cast {
-            let tuning = Tuning::default().for_cast(self.receivers, host.saturating_sub(1));
+            let mut tuning = Tuning::default().for_cast(self.receivers, host.saturating_sub(1));
+            tuning.cast.parity_block_frames = 128;
             let outlet = Outlet::Cast { group: group_mac("loss"), listeners: others.map(peer).collect() };
             return match host {
                 0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning),

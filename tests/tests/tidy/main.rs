@@ -41,7 +41,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
         &[
             &["agenda", "audit", "defaults", "link", "mac", "machine", "planted", "summed", "time", "tuning"],
             &["wire"],
-            &["arq", "part"],
+            &["arq", "parity", "part"],
             &["feed"],
             &["stream", "messages"],
             &["drive"],

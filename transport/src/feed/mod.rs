@@ -293,8 +293,8 @@ impl Feed {
         self.positions.remove(reader, self.head());
     }
 
-    /// Writes which frames beyond `head` have arrived, or need not because of parity frames that are held, into `bitmap`
-    /// (bit `i` is frame `head + 1 + i`); returns the bytes used.
+    /// Writes which frames beyond `head` have arrived, or need not because of parity frames that are held, into
+    /// `bitmap` (bit `i` is frame `head + 1 + i`); returns the bytes used.
     pub fn write_holes(&self, bitmap: &mut [u8]) -> usize {
         let used = self.arrived.write_holes(bitmap);
         self.write_held(bitmap, used)

@@ -63,7 +63,8 @@ impl Parities {
 impl Feed {
     /// Whether `frames` are all here, freed or not, full, and none the last: then parity of them can be sent.
     pub(crate) fn is_full_block(&self, frames: &Range<u64>) -> bool {
-        frames.end <= self.head() && self.may_be_block(frames) && frames.clone().all(|sequence| self.is_full(sequence))
+        let here = frames.end <= self.head() && self.still_holds(frames) && !self.may_have_last(frames);
+        here && frames.clone().all(|sequence| self.is_full(sequence))
     }
 
     /// Writes parity frame `index` of a [full block](Feed::is_full_block).
@@ -81,7 +82,7 @@ impl Feed {
         }
         let is_missing = |sequence: &u64| !self.has(*sequence);
         let missing: Vec<u64> = frames.clone().filter(is_missing).collect();
-        if missing.is_empty() {
+        if missing.is_empty() || !self.still_holds(&frames) {
             return Inserted::Duplicate;
         }
         let present = || frames.clone().filter(|&sequence| self.has(sequence));
@@ -92,7 +93,7 @@ impl Feed {
             && parity.len() == self.payload_bytes;
         // Blocks are of one length: others that overlap them would be in their places.
         let fits = self.parities.blocks.first().is_none_or(|block| block.frames.end - block.frames.start == count);
-        if !is_block || !fits || !self.may_be_block(&frames) || !present().all(|sequence| self.is_full(sequence)) {
+        if !is_block || !fits || self.may_have_last(&frames) || !present().all(|sequence| self.is_full(sequence)) {
             return Inserted::Refused;
         }
         let at = self.parities.find(frames.start);
@@ -125,8 +126,8 @@ impl Feed {
         missing
     }
 
-    /// Frame `sequence` of so many bytes is about to be stored. A parity frame in its place goes elsewhere; blocks go of
-    /// which a frame would be lost with it, or which cannot be what they seemed.
+    /// Frame `sequence` of so many bytes is about to be stored. A parity frame in its place goes elsewhere; blocks go
+    /// of which a frame would be lost with it, or which cannot be what they seemed.
     pub(super) fn make_way(&mut self, sequence: u64, bytes: usize, last: bool) {
         let (slots, full) = (self.slots(), bytes == self.payload_bytes && !last);
         self.parities.retain(|frames| sequence < frames.start + slots && (full || !frames.contains(&sequence)));
@@ -173,13 +174,154 @@ impl Feed {
         })
     }
 
-    /// Whether frames of `frames` that have been here still lie in their slots, and none can be the last.
-    fn may_be_block(&self, frames: &Range<u64>) -> bool {
-        let kept = frames.start >= self.base && self.written <= frames.start + self.slots();
-        kept && self.expected_last().is_none_or(|last| frames.end <= last)
+    /// Whether those of `frames` that have been here still lie in their slots, freed or not.
+    fn still_holds(&self, frames: &Range<u64>) -> bool {
+        frames.start >= self.base && self.written <= frames.start + self.slots()
+    }
+
+    /// Whether the stream's last frame may be among `frames`, or before them.
+    fn may_have_last(&self, frames: &Range<u64>) -> bool {
+        self.expected_last().is_some_and(|last| last < frames.end)
     }
 
     fn is_full(&self, sequence: u64) -> bool {
         self.lengths[(sequence & self.mask) as usize] as usize == self.payload_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SLOTS: u64 = 64;
+    const BYTES: usize = 24;
+
+    fn payload(sequence: u64) -> [u8; BYTES] {
+        std::array::from_fn(|at| (sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (at % 8 * 8)) as u8 ^ at as u8)
+    }
+
+    /// A feed that has everything up to `end`.
+    fn whole(end: u64) -> Feed {
+        let mut feed = Feed::new(SLOTS, BYTES);
+        (0..end).for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
+        feed
+    }
+
+    fn parity(of: &Feed, frames: &Range<u64>, index: u8) -> [u8; BYTES] {
+        let mut parity = [0; BYTES];
+        of.write_parity(frames, index, &mut parity);
+        parity
+    }
+
+    fn marked(feed: &Feed) -> Vec<u64> {
+        let mut bitmap = [0xFF; 16];
+        let used = feed.write_holes(&mut bitmap);
+        let bits = 0..used as u64 * 8;
+        bits.filter(|bit| bitmap[(bit / 8) as usize] >> (bit % 8) & 1 == 1).map(|bit| feed.head() + 1 + bit).collect()
+    }
+
+    #[test]
+    fn parity_stands_for_the_highest_missing_frames_gives_way_to_data_and_brings_back_the_rest() {
+        let (root, frames) = (whole(40), 16..24);
+        let mut feed = Feed::new(SLOTS, BYTES);
+        let reader = feed.add_reader(0).expect("the beginning");
+        (0..17)
+            .chain([20, 22])
+            .for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
+        feed.advance(reader, 17); // What was consumed still lies in its slot.
+        let take = |feed: &mut Feed, index| feed.insert_parity(frames.clone(), index, &parity(&root, &frames, index));
+        assert_eq!(
+            (take(&mut feed, 3), take(&mut feed, 0), take(&mut feed, 3)),
+            (Inserted::New, Inserted::New, Inserted::Duplicate)
+        );
+        assert_eq!(
+            (marked(&feed), feed.recover(16)),
+            (vec![20, 21, 22, 23], vec![]),
+            "19 of 17, 18, 19, 21, 23 is not"
+        );
+        assert_eq!(feed.audit(), Ok(()));
+        // A frame comes to where parity lies.
+        assert_eq!((feed.insert(17, &payload(17), false), feed.recover(17)), (Inserted::New, vec![]));
+        assert_eq!((take(&mut feed, 7), feed.audit()), (Inserted::New, Ok(())));
+        assert_eq!((feed.insert(23, &payload(23), false), feed.recover(23)), (Inserted::New, vec![18, 19, 21]));
+        assert!((17..24).all(|sequence| feed.payload(sequence) == payload(sequence)));
+        assert_eq!((take(&mut feed, 1), feed.audit(), feed.head()), (Inserted::Duplicate, Ok(()), 24));
+    }
+
+    #[test]
+    fn what_cannot_be_parity_here_is_refused_and_what_is_overwritten_is_let_go() {
+        let mut feed = Feed::new(SLOTS, BYTES);
+        feed.insert(0, &payload(0), false);
+        feed.insert(9, &[1], false);
+        let any = [7; BYTES];
+        assert_eq!(feed.insert_parity(0..8, 0, &any[1..]), Inserted::Refused, "another length");
+        assert_eq!(feed.insert_parity(0..4, 0, &any), Inserted::Refused, "too short a block");
+        assert_eq!(feed.insert_parity(8..16, 0, &any), Inserted::Refused, "a short frame in it");
+        assert_eq!(feed.insert_parity(64..72, 0, &any), Inserted::Beyond);
+        assert_eq!(feed.insert_parity(0..8, 0, &any), Inserted::New);
+        assert_eq!(feed.insert_parity(16..32, 0, &any), Inserted::Refused, "blocks of another length are held");
+        feed.expect_last(30);
+        assert_eq!(feed.insert_parity(24..32, 0, &any), Inserted::Refused, "the last frame is in it");
+        // A short frame shows that it was none, and so does what takes a frame's slot.
+        feed.insert(3, &[1], false);
+        assert_eq!((marked(&feed), feed.audit()), (vec![3, 9], Ok(())));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_in_whatever_order_is_right_in_the_end(
+            steps in prop::collection::vec((0_u64..3, 0_u64..48, 0_u8..16, any::<bool>()), 1..200),
+            block in prop::sample::select(&[8_u64, 16][..]),
+        ) {
+            let root = whole(48);
+            let mut feed = Feed::new(SLOTS, BYTES);
+            let reader = feed.add_reader(0).expect("the beginning");
+            for (what, sequence, index, consumed) in steps {
+                let first = sequence - sequence % block;
+                match what {
+                    0 => drop(feed.insert(sequence, &payload(sequence), false)),
+                    1 if u64::from(index) < block => {
+                        let frames = first..first + block;
+                        let parity = parity(&root, &frames, index);
+                        feed.insert_parity(frames, index, &parity);
+                    }
+                    _ => {}
+                }
+                feed.recover(sequence);
+                prop_assert_eq!(feed.audit(), Ok(()));
+                for sequence in feed.position(reader)..feed.head() {
+                    prop_assert_eq!(feed.payload(sequence), payload(sequence));
+                }
+                if consumed {
+                    feed.advance(reader, feed.head());
+                }
+                let mut kept = (0..feed.highest()).filter(|&sequence| feed.keeps(sequence));
+                prop_assert!(kept.all(|sequence| feed.payload(sequence) == payload(sequence)));
+                let missing = (feed.head()..feed.highest()).filter(|&sequence| !feed.has(sequence)).count();
+                prop_assert!(!marked(&feed).contains(&feed.head()) || missing == 0);
+            }
+        }
+
+        #[test]
+        fn whatever_is_forged_changes_no_order(
+            steps in prop::collection::vec((0_u8..3, 0_u64..200, any::<u8>(), any::<bool>()), 1..200),
+        ) {
+            let mut feed = Feed::new(SLOTS, BYTES);
+            let reader = feed.add_reader(0).expect("the beginning");
+            for (what, sequence, number, other) in steps {
+                let block = 1 << (number % 8);
+                let first = sequence - sequence % block;
+                match what {
+                    0 => drop(feed.insert(sequence, &[number; BYTES][..if other { BYTES } else { 3 }], number > 250)),
+                    1 => drop(feed.insert_parity(first..first + block, number >> 3, &[number; BYTES])),
+                    _ => feed.advance(reader, feed.head()),
+                }
+                feed.recover(first);
+                feed.recover(sequence);
+                prop_assert_eq!(feed.audit(), Ok(()));
+                marked(&feed);
+            }
+        }
     }
 }

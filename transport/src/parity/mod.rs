@@ -1,9 +1,9 @@
 //! Parity frames: what is lost of a block of frames, whichever it is, comes back from as many frames of its parity.
 //!
-//! A systematic code over the field of 256 elements (Blömer et al. 1995: a Cauchy matrix, every square part of which can
-//! be inverted). Of a block of K frames any K of its frames and parity frames give all. Parity frame `index` is the sum
-//! of all frames, each times 1/(y + x) with x its place in the block and y = 128 + `index`, and times 128 + x, which
-//! makes parity frame 0 the plain exclusive or. All frames of a block are of the same length.
+//! A systematic code over the field of 256 elements (Blömer et al. 1995: a Cauchy matrix, every square part of which
+//! can be inverted). Of a block of K frames any K of its frames and parity frames give all. Parity frame `index` is the
+//! sum of all frames, each times 1/(y + x) with x its place in the block and y = 128 + `index`, and times 128 + x,
+//! which makes parity frame 0 the plain exclusive or. All frames of a block are of the same length.
 
 mod field;
 mod sum;
@@ -76,7 +76,8 @@ pub(crate) fn recover(bytes: &mut [u8], starts: &[usize], length: usize, held: &
     }
 }
 
-/// The inverse of the factors of the missing frames in the parity frames, a row for each missing frame: Cauchy's formula.
+/// The inverse of the factors of the missing frames in the parity frames, a row for each missing frame: Cauchy's
+/// formula.
 fn inverse(held: &[Held]) -> Vec<u8> {
     // Products become sums of logarithms. A frame or parity frame differs from every other one.
     let product = |element: u8, others: &dyn Fn(&Held) -> u8| -> usize {

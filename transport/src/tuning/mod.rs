@@ -4,7 +4,6 @@ mod numbers;
 
 pub use numbers::{AckTuning, CastTuning, DesignatedTuning, FeedTuning, TimeoutTuning, WindowTuning};
 
-use crate::parity::{LEAST_FRAMES, MOST_FRAMES};
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
@@ -33,8 +32,8 @@ pub enum Policy {
 const ALL_ACKNOWLEDGE: u32 = 16;
 /// The most whose reports of the same loss a short stagger keeps apart.
 const STAGGERED: u32 = 32;
-/// The lengths of a block of which parity is sent.
-const PARITY_BLOCK_FRAMES: std::ops::RangeInclusive<u64> = LEAST_FRAMES as u64..=MOST_FRAMES as u64;
+/// The lengths of a block of which parity can be sent: see `parity`.
+const PARITY_BLOCK_FRAMES: std::ops::RangeInclusive<u64> = 8..=128;
 /// So many blocks fit a feed at least: what waits for the end of a block is a small part of it.
 const BLOCKS_IN_A_FEED: u64 = 16;
 /// The fewest slots of a feed: a relay has room for a segment that goes and for one that comes, with a frame to spare

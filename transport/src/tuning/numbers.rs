@@ -88,10 +88,11 @@ with_defaults! {
         /// How long a cast waits for others to report a loss before it repairs it by unicast: longer than their
         /// stagger.
         pub repair_hold: Duration = Duration::from_micros(500),
-        /// Frames of a block of which several have lost different ones, so that parity frames go to all of them: a power
-        /// of two, 128 at most, and a sixteenth of the feed at most; 0 for no parity. Longer blocks take less parity for
-        /// the same loss, more time until they are whole, and more work for each frame that comes back.
-        pub parity_block_frames: u64 = 128,
+        /// Frames of a block of which several have lost different ones, so that parity frames go to all of them: a
+        /// power of two from 8 to 128, and a sixteenth of the feed at most; 0 for no parity. Longer blocks take less
+        /// parity for the same loss, more time until they are whole, and more work for each frame that comes back: 128
+        /// is worth it where several receivers lose frames each for itself.
+        pub parity_block_frames: u64 = 0,
         /// New frames between two looks at a cast's loss.
         pub round_frames: u64 = 256,
         /// A receiver that others acknowledge to gives a frame this much time to reach them after itself, before it

@@ -55,8 +55,8 @@ impl Block {
         self.losses.iter().filter(|losses| losses.deficit() > 0)
     }
 
-    /// Whether parity costs less than to send again what is lost, as far as that alone decides: several lack frames, and
-    /// different ones.
+    /// Whether parity costs less than to send again what is lost, as far as that alone decides: several lack frames,
+    /// and different ones.
     pub(super) fn is_worth_parity(&self) -> bool {
         let (lost, several) = self.lacking().fold((0, 0), |(lost, count), losses| (lost | losses.lost, count + 1));
         several > 1 && lost.count_ones() > self.deficit()
@@ -162,7 +162,8 @@ impl Blocks {
         self.settled_after
     }
 
-    /// All that is known of somebody's losses has been noted: everybody has told so much later than a block's last frame.
+    /// All that is known of somebody's losses has been noted: everybody has told so much later than a block's last
+    /// frame.
     pub(super) fn noted(&mut self, settled_after: Duration) {
         self.settled_after = settled_after;
         self.rest();

@@ -89,7 +89,8 @@ impl Listener {
         self.remote.on_ack(now, ack, feed)
     }
 
-    /// Counts the frames `lost` anew, and those of them whose loss says something about the present pace, and lets it be judged.
+    /// Counts the frames `lost` anew, and those of them whose loss says something about the present pace, and lets it
+    /// be judged.
     pub(super) fn on_losses(&mut self, lost: &[u64], ack: &Ack<'_>, since_last: Duration, pace: &mut Pace, next: u64) {
         self.lost += lost.len() as u64;
         let mut count = 0;

@@ -2,7 +2,8 @@
 //!
 //! New frames go to the group address, bounded by the smallest credit, and paced only when a receiver proves too slow.
 //! Each listener's acknowledgements say what it lost; a frame one listener lost is repaired by unicast to it, a frame
-//! several lost by another broadcast; where several lost different frames of a block, parity of it goes to all. Who does not acknowledge is asked where it stands.
+//! several lost by another broadcast; where several lost different frames of a block, parity of it goes to all. Who
+//! does not acknowledge is asked where it stands.
 
 mod blocks;
 mod designated;

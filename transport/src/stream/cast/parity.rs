@@ -1,8 +1,8 @@
 //! When a cast sends parity: several have lost frames of a block, and different ones. Then as many parity frames as
 //! anybody lacks make all of them whole.
 //!
-//! What is lost of a block waits until all of it has been sent and everybody has had time to tell; a frame that most have
-//! lost goes again at once, as does whatever parity cannot be made of.
+//! What is lost of a block waits until all of it has been sent and everybody has had time to tell; a frame that most
+//! have lost goes again at once, as does whatever parity cannot be made of.
 
 use super::Cast;
 use super::blocks::Block;
@@ -64,7 +64,8 @@ impl Cast {
         self.blocks.settle(self.listeners[at].remote().rank(), ack);
     }
 
-    /// When a block of which frames are lacking has its turn, while `bound` is one past the last frame that may be sent.
+    /// When a block of which frames are lacking has its turn, while `bound` is one past the last frame that may be
+    /// sent.
     fn turn_of(&self, now: Instant, block: &Block, bound: u64) -> Option<Instant> {
         if block.is_going() || self.retired {
             return Some(Instant::START);

@@ -32,8 +32,8 @@ pub(super) struct Remote {
     /// The holes of the newest acknowledgement, so that a repair overtaken by an acknowledgement is not sent.
     holes: Vec<u8>,
     outstanding: Outstanding,
-    /// The reader keeps whole blocks of so many frames.
-    block_frames: u64,
+    /// The reader keeps whole blocks of frames: the binary logarithm of how many.
+    block_bits: u8,
     /// False from a graft until the first acknowledgement says where it stands.
     synced: bool,
 }
@@ -53,7 +53,7 @@ impl Remote {
             echo: Echo::new(tuning),
             holes: Vec::new(),
             outstanding: Outstanding::default(),
-            block_frames: 1,
+            block_bits: 0,
             synced: true,
         }
     }
@@ -66,7 +66,7 @@ impl Remote {
 
     /// The same, but everything from the beginning of a block on is kept until the block is whole there.
     pub(super) fn in_blocks(self, block_frames: u64) -> Remote {
-        Remote { block_frames, ..self }
+        Remote { block_bits: block_frames.trailing_zeros() as u8, ..self }
     }
 
     /// Who it is.
@@ -212,7 +212,7 @@ impl Remote {
     pub(super) fn follow(&self, feed: &mut Feed) {
         let below = self.below.min(feed.head());
         let done = feed.is_complete() && below == feed.head();
-        let to = if done { below } else { below - below % self.block_frames };
+        let to = if done { below } else { below >> self.block_bits << self.block_bits };
         if to > feed.position(self.reader) {
             feed.advance(self.reader, to);
         }

@@ -159,8 +159,8 @@ impl Intake {
         inserted == Inserted::New
     }
 
-    /// Takes a parity frame; whether it is kept. If it is the last of several and something is missing still, that is to
-    /// be reported.
+    /// Takes a parity frame; whether it is kept. If it is the last of several and something is missing still, that is
+    /// to be reported.
     pub(super) fn on_parity(
         &mut self,
         now: Instant,
