@@ -210,8 +210,8 @@ impl Bench<'_> {
             table.aligned()
         );
         println!(
-            "seconds: first data on the sender's cable until the sender has ended; whole: from the sender's start; CPU: all \
-             its programs, for each GiB at a receiver."
+            "seconds: first data on the sender's cable until the sender has ended; whole: from the sender's start; \
+             CPU: all its programs, for each GiB at a receiver."
         );
         println!(
             "wire: {:.3} s, the file in frames of {FRAME_BYTES} bytes, {PAYLOAD_BYTES} of them payload.",

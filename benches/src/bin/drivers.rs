@@ -1,8 +1,8 @@
 //! What each way of moving frames takes here: rings, calls, busy poll, buffers, the qdisc and AF_XDP, at three MTUs.
 //!
-//! `cargo run --release -p ethbcast-benches --bin drivers`, as root. One hop of a lab: every way of receiving beside the
-//! port's way of sending, then every way of sending beside the port's way of receiving. On a veth the kernel carries a
-//! frame to the receiver's socket on the sender's time.
+//! `cargo run --release -p ethbcast-benches --bin drivers`, as root. One hop of a lab: every way of receiving beside
+//! the port's way of sending, then every way of sending beside the port's way of receiving. On a veth the kernel
+//! carries a frame to the receiver's socket on the sender's time.
 
 use std::time::Duration;
 

@@ -97,8 +97,8 @@ impl Memory {
     /// A word that says to whom a block or slot belongs.
     fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset + 4 <= self.bytes && offset.is_multiple_of(4), "within the ring");
-        // SAFETY: the word is within the mapping (just seen), aligned, and lives as long as `self`; both sides access it
-        // only atomically.
+        // SAFETY: the word is within the mapping (just seen), aligned, and lives as long as `self`; both sides access
+        // it only atomically.
         unsafe { AtomicU32::from_ptr(self.at.add(offset).cast().as_ptr()) }
     }
 }

@@ -36,6 +36,7 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
         "probe",
         "simulate",
         "perf",
+        "bench",
         "dump",
         "doctor",
         "explain",

@@ -105,8 +105,8 @@ impl<T: Copy> Ring<T> {
     }
 
     fn counter(&self, offset: u64) -> &AtomicU32 {
-        // SAFETY: the kernel has put a counter of four bytes at this offset of the mapping, aligned, which lives as long
-        // as `self`, and both sides access it only atomically.
+        // SAFETY: the kernel has put a counter of four bytes at this offset of the mapping, aligned, which lives as
+        // long as `self`, and both sides access it only atomically.
         unsafe { AtomicU32::from_ptr(self.memory.at.add(offset as usize).cast().as_ptr()) }
     }
 
