@@ -52,8 +52,9 @@ impl Counts {
         for line in text.lines() {
             match line.split_once('=') {
                 Some(("ob", name)) => object = name,
-                Some(("fl", name)) => (home, file) = (name, name),
-                Some(("fi" | "fe", name)) => file = name,
+                Some(("fl" | "fi" | "fe", name)) => file = name,
+                // The file of a function is told only if it is another than that of the line before.
+                Some(("fn", _)) => home = file,
                 Some(("cfn", name)) => callee = name,
                 Some(("calls", call)) => {
                     let times = call.split(' ').next().and_then(|times| times.parse().ok()).unwrap_or(0);
@@ -63,12 +64,14 @@ impl Counts {
                 Some(_) => {}
                 // What a call cost is told with what was called.
                 None if std::mem::take(&mut is_inclusive) => {}
-                None => {
+                // A line of the source and its cost, but not `totals: 922136`.
+                None if line.starts_with(|first: char| first.is_ascii_digit()) => {
                     let cost = line.split_once(' ').and_then(|(_, cost)| cost.parse().ok()).unwrap_or(0);
                     if let Some(part) = part(file, home).filter(|_| object == program) {
                         *counts.instructions.entry(part).or_default() += cost;
                     }
                 }
+                None => {}
             }
         }
         counts
