@@ -43,13 +43,15 @@ fn hosts_that_serve_have_it_and_those_that_do_not_are_named() {
     let (one, two) = (site.file("one", "the first"), site.directory("two"));
     fs::write(two.join("file"), "the second").expect("written");
     let several = [one.to_str().expect("UTF-8"), two.to_str().expect("UTF-8")];
-    cp(&site, &[several[0], several[1], "n[1-2]:"], &[]).assert_code(0);
-    for dir in &dirs[..2] {
-        wait_for_file(&dir.join("two/file"), b"the second");
-        wait_for_file(&dir.join("one"), b"the first");
-    }
-    cp(&site, &["-w", "n3", several[0], several[1], ":"], &[]).assert_code(0);
-    wait_for_file(&dirs[2].join("two/file"), b"the second");
+    // Several would take the place of the directory that is served, unless they are put into it.
+    let refused = cp(&site, &[several[0], several[1], "n1:"], &[]);
+    assert!(refused.code() != 0 && !dirs[0].join("one").exists(), "{refused:?}");
+    let inside = site.directory("d4");
+    let fourth = serve(&site, "n4", &["--in-place"], &inside);
+    cp(&site, &[several[0], several[1], "n4:"], &[]).assert_code(0);
+    wait_for_file(&inside.join("two/file"), b"the second");
+    wait_for_file(&inside.join("one"), b"the first");
+    cp(&site, &["-w", "n4", several[0], several[1], ":"], &[]).assert_code(0);
     for (arguments, part) in [
         (&[path][..], "to which hosts?"),
         (&[several[0], several[1], "n1:other"], "several keep their own names"),
@@ -60,7 +62,7 @@ fn hosts_that_serve_have_it_and_those_that_do_not_are_named() {
     ] {
         cp(&site, arguments, &[]).assert_refusal(2, &[part]);
     }
-    for server in servers {
+    for server in servers.into_iter().chain([fourth]) {
         server.signal(Signal::SIGTERM);
         server.end(LIMIT).assert_code(0);
     }
