@@ -117,7 +117,7 @@ fn alone_a_polite_session_takes_nearly_all() {
         let took = |rate| play(&[bulk(via, 10_000_000, rate)])[0];
         let (rude, nice) = (took(None), took(Some(Rate::HIGHEST.yielding())));
         println!("{via}: alone {rude:.3} s, and politely {nice:.3} s");
-        assert!(nice < rude * 1.12, "{via}: {nice} s instead of {rude}");
+        assert!(nice < rude * 1.25, "{via}: {nice} s instead of {rude}");
         assert!(rude * LINK as f64 * CONTENT >= 80_000_000.0 * 0.99, "{via}: {rude} s is faster than the cable");
     }
 }

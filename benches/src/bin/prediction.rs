@@ -4,7 +4,8 @@
 //! writes `docs/results/prediction.txt`, `.csv` and `.svg`; with `--unshaped --sizes 64K,1M,16M,64M,512M` it writes
 //! `docs/results/prediction-unshaped.*`, where processors are what limits. Hosts on one switch; `ethbcast probe`
 //! measures what the network costs, beside it stands what the cables' token buckets let pass at once (`burst_ns`), and
-//! model, simulator and session are all given that, so that they speak of the same segments. Short messages are measured more often: between two of their hosts a machine may do something else.
+//! model, simulator and session are all given that, so that they speak of the same segments. Short messages are
+//! measured more often: between two of their hosts a machine may do something else.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -43,8 +43,8 @@ pub struct CpArgs {
     #[arg(short = 'F', long, value_name = "N")]
     pub fanout: Option<u32>,
     /// Files and directories, and the hosts with the name that one gets there: `n[1-31]:`, `n[1-31]:NAME`, with -w or
-    /// in a job also NAME, or nothing. Several keep their names; behind them stands `n[1-31]:`, with -w or in a job `:`,
-    /// and the hosts serve with --in-place.
+    /// in a job also NAME, or nothing. Several keep their names; behind them stands `n[1-31]:`, with -w or in a job
+    /// `:`, and the hosts serve with --in-place.
     #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "HOSTS:NAME"])]
     pub paths: Vec<OsString>,
 }

@@ -7,8 +7,8 @@ use ethbcast_collectives::session::Rate;
 /// `ethbcast ctl`.
 #[derive(Debug, Args)]
 pub struct CtlArgs {
-    /// The `ethbcast send` (or `cp`) that is meant, by its process id; without it, the only one on this host (or in this
-    /// network namespace).
+    /// The `ethbcast send` (or `cp`) that is meant, by its process id; without it, the only one on this host (or in
+    /// this network namespace).
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
     /// What it is told.

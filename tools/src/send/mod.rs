@@ -89,8 +89,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         return Err(why.clone().into());
     }
     let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
-    let run = report::run(&sent, &session, &options, &args.wire.group);
-    let verdict = settings.verdict.as_ref();
+    let (run, verdict) = (report::run(&sent, &session, &options, &args.wire.group), settings.verdict.as_ref());
     let report = Report { sent: &sent, preset: options.preset, verdict, is_unjudged, run, given_up: given_up.as_ref() };
     report.print(form, args.wire.quiet)?;
     report.keep(args.resume.report.as_deref())?;

@@ -230,8 +230,8 @@ impl Feed {
         &self.bytes[at..at + self.lengths[(sequence & self.mask) as usize] as usize]
     }
 
-    /// The payloads of `frames`, which are kept, as far as they lie in one piece: full ones, and one behind them; how many
-    /// those are.
+    /// The payloads of `frames`, which are kept, as far as they lie in one piece: full ones, and one behind them; how
+    /// many those are.
     ///
     /// # Panics
     /// As [`payload`](Feed::payload), of the first one; if there is none.

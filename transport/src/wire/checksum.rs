@@ -1,14 +1,14 @@
 //! What vouches for a frame: CRC-32 of what its origin has sealed, continued over what is of one hop.
 //!
-//! A CRC goes on where another ended (RFC 1952 §8): a host that passes a frame on has the first part from the frame as
-//! it came, and adds up a few bytes of its own. The checksum in the frame is one of all its bytes all the same, with all
+//! A CRC goes on where another ended (RFC 1952 §8): a host that passes a frame on has the first part from the frame
+//! as it came, and adds up a few bytes of its own. The checksum in the frame is one of all its bytes all the same, with all
 //! that a CRC-32 finds.
 
 use super::Header;
 use crc32fast::Hasher;
 
-/// CRC-32 of what the origin of a frame has sealed and nobody on the way changes: kind, [sealed flags](super::Flags::SEALED),
-/// session, stream, length, number and payload.
+/// CRC-32 of what the origin of a frame has sealed and nobody on the way changes: kind,
+/// [sealed flags](super::Flags::SEALED), session, stream, length, number and payload.
 ///
 /// It is the same on every hop, and kept beside the payload by whoever passes it on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,8 +10,8 @@
 //!   In a round of blocks a host sends and receives, s + r. If all hosts share one machine, nothing takes less than the
 //!   work of all of them on its cores. That the first segment's hosts work is in L and g, which were measured on them.
 //! - Token buckets let C nanoseconds' worth pass at once after a pause, and L(m) + g(m) has been measured so: g(m) of
-//!   it is in the first segment, by the rest, C − g(m), ports hold up what follows less, and the sends before it at each
-//!   host on the way; processors do as they do.
+//!   it is in the first segment, by the rest, C − g(m), ports hold up what follows less, and the sends before it at
+//!   each host on the way; processors do as they do.
 //! - Blocks: each round costs L + flows·g of what it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message longer
 //!   than the engine keeps goes in several such passes, the next beginning when the ports are free: its rounds without
 //!   L.

@@ -174,7 +174,9 @@ mod tests {
         view.policy = Policy::InOrderOnly;
         assert_eq!(tuned(&own, &view, Rank(1)), Tuning::paper().with_feed_frames(256));
         view.push_frames = Some(9);
-        let pushing = Tuning::push_pull().with_push_frames(Some(9)).with_feed_frames(256);
+        let mut pushing = Tuning::push_pull().with_push_frames(Some(9)).with_feed_frames(256);
+        // In a session all frames are as long as those that are pushed.
+        pushing.cast.push_bytes = None;
         assert_eq!(tuned(&own, &view, Rank(1)), pushing);
     }
 }

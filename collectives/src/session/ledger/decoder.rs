@@ -116,8 +116,8 @@ impl Decoder {
         self.early.take(self.spans, bytes)
     }
 
-    /// The same as [`take`](Decoder::take) of a span of which only some chunks are `here`, a bit for each; of these some
-    /// are this receiver's `own`: nobody else is to blame if they are wrong. What is not here is wanted.
+    /// The same as [`take`](Decoder::take) of a span of which only some chunks are `here`, a bit for each; of these
+    /// some are this receiver's `own`: nobody else is to blame if they are wrong. What is not here is wanted.
     ///
     /// # Panics
     /// If a span is held already.

@@ -216,8 +216,7 @@ impl Session {
         options: &Options,
         sending: &mut Sending<S>,
     ) -> Result<(SendReport, Option<Error>), Error> {
-        let session = random_u32().map_err(Error::Random)?;
-        let began = self.clock.now();
+        let (session, began) = (random_u32().map_err(Error::Random)?, self.clock.now());
         let (form, selects) = (sending.source().form(), sending.source().selects());
         let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
         let mut root = Limited::new(Root::new(began, config), began, options.time_limit);

@@ -97,7 +97,7 @@ fn tshark_marks_what_no_host_takes() {
     let marks: Vec<String> = dissected(&file).iter().map(|frame| Value::Object(frame.clone()).to_string()).collect();
     let expected = [
         "ethbcast.damaged",
-        "Of version 4",
+        "Of version 5",
         "Of kind 99",
         "{}",
         "ethbcast.malformed",

@@ -248,8 +248,14 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
         verdict(true),
         Message::Abort { text: text() },
     ];
-    // In three parts, the last one first; and once more in one.
-    messages.extend(view(content).parts(100).collect::<Vec<_>>().into_iter().rev().map(Message::View));
+    messages.extend(views(content));
+    messages
+}
+
+/// In three parts, the last one first; and with each kind of rate in one.
+fn views(content: ContentKind) -> Vec<Message> {
+    let mut messages: Vec<_> = view(content).parts(100).map(Message::View).collect();
+    messages.reverse();
     let limit = Rate::new(40_000_000).expect("above the lowest");
     for rate in [limit, limit.yielding(), Rate::HIGHEST.yielding()] {
         let limited = View { rate: Some(rate), ..view(ContentKind::Stream) };

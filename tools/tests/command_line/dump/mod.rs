@@ -44,7 +44,7 @@ fn every_message_of_a_session_is_said_field_by_field() {
     assert_eq!(of("ANNOUNCE")["fields"]["host"], "n0");
     assert_eq!(of("ANNOUNCE")["fields"]["mode"], "0644");
     let trees: Vec<_> = lines.iter().map(|line| &line["fields"]["tree"]).filter(|tree| !tree.is_null()).collect();
-    assert_eq!(trees, ["0:n0, 1:n1<0, 2:n2<1 (gone)"; 2], "a view is said once, with the part that makes it whole");
+    assert_eq!(trees, ["0:n0, 1:n1<0, 2:n2<1 (gone)"; 4], "a view is said once, with the part that makes it whole");
     assert_eq!(of("VERDICT")["fields"]["accepted"], "1-2,9");
     assert_eq!(of("ACK")["fields"]["limit"], 4105);
     assert_eq!(of("ACK")["fields"]["arrived_beyond"], 2);
