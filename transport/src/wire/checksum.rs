@@ -1,8 +1,8 @@
 //! What vouches for a frame: CRC-32 of what its origin has sealed, continued over what is of one hop.
 //!
 //! A CRC goes on where another ended (RFC 1952 §8): a host that passes a frame on has the first part from the frame
-//! as it came, and adds up a few bytes of its own. The checksum in the frame is one of all its bytes all the same, with all
-//! that a CRC-32 finds.
+//! as it came, and adds up a few bytes of its own. The checksum in the frame is one of all its bytes all the same, with
+//! all that a CRC-32 finds.
 
 use super::Header;
 use crc32fast::Hasher;
