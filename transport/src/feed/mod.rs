@@ -18,7 +18,6 @@ use contents::Contents;
 use parities::Parities;
 use positions::Positions;
 use std::fmt;
-use std::ops::Range;
 
 /// What became of an inserted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,21 +227,6 @@ impl Feed {
         assert!(self.keeps(sequence), "frame {sequence} is not kept");
         let at = self.start(sequence);
         &self.bytes[at..at + self.lengths[(sequence & self.mask) as usize] as usize]
-    }
-
-    /// The payloads of `frames`, which are kept, as far as they lie in one piece: full ones, and one behind them; how
-    /// many those are.
-    ///
-    /// # Panics
-    /// As [`payload`](Feed::payload), of the first one; if there is none.
-    pub fn run(&self, frames: Range<u64>) -> (&[u8], u64) {
-        assert!(self.keeps(frames.start) && frames.end <= self.head(), "frames {frames:?} are not kept");
-        let slot = (frames.start & self.mask) as usize;
-        let most = (frames.end - frames.start).min(self.slots() - slot as u64) as usize;
-        let is_full = |length: &&u32| **length as usize == self.payload_bytes;
-        let full = self.lengths[slot..slot + most - 1].iter().take_while(is_full).count();
-        let bytes = full * self.payload_bytes + self.lengths[slot + full] as usize;
-        (&self.bytes[slot * self.payload_bytes..][..bytes], full as u64 + 1)
     }
 
     /// This vouches for the frame with this header, which is kept.

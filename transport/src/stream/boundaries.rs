@@ -85,15 +85,6 @@ impl Boundaries {
         }
     }
 
-    /// One past the first frame from `position` on with which a message ends; `end` if none does before.
-    #[inline]
-    pub(super) fn end_of_run(&self, position: u64, end: u64) -> u64 {
-        if self.frames.is_empty() {
-            return end;
-        }
-        self.frames.range(position..).next().map_or(end, |(last, _)| end.min(last + 1))
-    }
-
     /// The end of the newest message before `position` whose passing is to be reported; zero if there is none.
     #[inline]
     pub(super) fn reported_before(&self, position: u64) -> u64 {

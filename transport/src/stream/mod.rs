@@ -17,7 +17,6 @@ mod parity;
 mod part;
 mod readers;
 mod rerouting;
-mod run;
 mod stats;
 mod terms;
 mod transmissions;
@@ -25,7 +24,6 @@ mod upstream;
 
 pub use memory::Memory;
 pub use orphan::Orphan;
-pub use run::Run;
 pub use stats::StreamStats;
 pub use terms::{Ending, Flight, Outlet};
 
@@ -182,13 +180,16 @@ impl Stream {
         if self.feed.last() == Some(sequence) { Ending::Stream } else { self.boundaries.ending(sequence) }
     }
 
-    /// The local application is done with the frame that [`peek`](Stream::peek) showed, and the others learn of the
-    /// room and of a message that has been consumed; what ended with the frame.
+    /// The local application is done with the frame that was [shown](Stream::peek); what ended with it.
     ///
     /// # Panics
     /// If there was none.
     pub fn consume(&mut self, now: Instant) -> Ending {
-        self.consume_run(now, 1)
+        let reader = self.local.expect("there is a local reader");
+        let ending = self.ending(self.feed.position(reader));
+        self.feed.advance(reader, self.feed.position(reader) + 1);
+        self.on_progress(now);
+        ending
     }
 
     /// A reader has moved, or this stream's turn may have come nearer: the parent may have to be told of room.
@@ -348,8 +349,8 @@ impl Stream {
         let (header, payload) = (&frame.header, frame.payload);
         let offset = || header.sequence.saturating_sub(self.boundaries.before(header.sequence));
         let pushed = self.tuning.cast.push_frames.is_some_and(|frames| offset() < frames);
-        let late = header.sequence < self.feed.highest();
         let received = Received { header, payload, from_parent, pushed };
+        let late = header.sequence < self.feed.highest();
         if intake.on_data(now, received, &mut self.feed, &mut self.stats) {
             self.feed.keep_content(header, frame.content);
             if header.flags.has(Flags::FLUSH) {

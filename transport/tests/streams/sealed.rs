@@ -1,10 +1,9 @@
-//! What the origin of a frame has sealed goes on as it is, and the application takes frames in runs.
+//! What the origin of a frame has sealed goes on as it is.
 
 use crate::common::{identity, peer};
-use ethbcast_transport::stream::{Ending, Outlet, Run, Stream};
+use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{self, ContentChecksum, Frame, Kind, OVERHEAD_BYTES, Reject};
 use ethbcast_transport::{Instant, Part, Tuning};
-use proptest::prelude::*;
 use std::time::Duration;
 
 const PAYLOAD_BYTES: usize = 100;
@@ -62,79 +61,4 @@ fn a_relay_adds_up_nothing_of_what_it_passes_on() {
     relay.handle_frame(at(2), &Frame { content: ContentChecksum::of(&frame.header, &[8; 90]), ..frame });
     let passed = data(&mut relay, at(3)).expect("it has come");
     assert_eq!(wire::parse(&passed).err(), Some(Reject::Damaged), "the next host sees that");
-}
-
-/// Carries all that two streams have to say to each other.
-fn exchange(root: &mut Stream, leaf: &mut Stream, now: Instant) {
-    let mut buffer = [0; FRAME_BYTES];
-    for stream in [&mut *root, &mut *leaf] {
-        stream.handle_timeout(now);
-    }
-    let mut quiet = false;
-    while !quiet {
-        quiet = true;
-        for at_root in [true, false] {
-            let (from, to) = if at_root { (&mut *root, &mut *leaf) } else { (&mut *leaf, &mut *root) };
-            while let Some(length) = from.poll_transmit(now, &mut buffer) {
-                to.handle_frame(now, &wire::parse(&buffer[..length]).expect("sealed"));
-                quiet = false;
-            }
-        }
-    }
-}
-
-/// Everything that a stream shows, and what ends where, in so large steps at most.
-fn take(stream: &mut Stream, now: Instant, most_frames: u64, taken: &mut Vec<u8>, ends: &mut Vec<(usize, Ending)>) {
-    while let Some(Run { bytes, frames, ending }) = stream.peek_run(most_frames) {
-        assert!((1..=most_frames).contains(&frames) && bytes.len() <= frames as usize * PAYLOAD_BYTES);
-        assert!(ending != Ending::Stream || frames == 1, "the end is a run of its own");
-        taken.extend_from_slice(bytes);
-        if ending != Ending::None {
-            ends.push((taken.len(), ending));
-        }
-        assert_eq!(stream.consume_run(now, frames), ending);
-    }
-}
-
-proptest! {
-    #[test]
-    fn runs_are_what_single_frames_would_be(
-        frames in prop::collection::vec((prop::sample::select(vec![100_usize, 100, 100, 100, 7, 0]), 0..12_u8), 1..60),
-        most_frames in 1..9_u64, pause in 1..12_usize,
-    ) {
-        // A feed of eight slots: its memory ends in the middle of runs.
-        let (mut root, mut leaf) = (origin(8), receiver(Vec::new(), 8));
-        let (mut sent, mut sent_ends, mut taken, mut ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut now = at(1);
-        for (number, (bytes, kind)) in frames.iter().enumerate() {
-            let ending = match kind {
-                _ if number + 1 == frames.len() => Ending::Stream,
-                0 => Ending::Message,
-                1 => Ending::Quiet,
-                _ => Ending::None,
-            };
-            let payload = vec![number as u8; *bytes];
-            while !root.push(&payload, ending) {
-                now += Duration::from_millis(50);
-                exchange(&mut root, &mut leaf, now);
-                take(&mut leaf, now, most_frames, &mut taken, &mut ends);
-            }
-            sent.extend_from_slice(&payload);
-            if ending != Ending::None {
-                sent_ends.push((sent.len(), ending));
-            }
-            exchange(&mut root, &mut leaf, now);
-            if number % pause == 0 {
-                take(&mut leaf, now, most_frames, &mut taken, &mut ends);
-            }
-        }
-        for _ in 0..20 {
-            now += Duration::from_millis(50);
-            exchange(&mut root, &mut leaf, now);
-            take(&mut leaf, now, most_frames, &mut taken, &mut ends);
-        }
-        prop_assert!(taken == sent, "{} of {} bytes", taken.len(), sent.len());
-        prop_assert_eq!(ends, sent_ends);
-        prop_assert_eq!(leaf.audit(), Ok(()));
-    }
 }

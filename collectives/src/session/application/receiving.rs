@@ -8,9 +8,6 @@ use ethbcast_transport::planted;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A sink is given so many bytes at a time, or one frame: a sink that says that it has room has it for these.
-const MOST_TAKEN_BYTES: usize = 64 << 10;
-
 /// Where a receiver's bytes go.
 pub trait Sink {
     /// How the stream that it takes carries its content.
@@ -185,16 +182,16 @@ impl<K: Sink> Receiving<K> {
 
     fn take(&mut self, receiver: &mut Receiver, now: Instant) {
         while self.sink.has_room() {
-            let Some((arrival, frames)) = receiver.peek_run(MOST_TAKEN_BYTES) else {
-                self.sink.idle(now);
-                break;
-            };
-            match arrival {
-                Arrival::Bytes(bytes) => self.sink.write(now, bytes, false),
-                Arrival::Message(bytes) => self.sink.write(now, bytes, true),
-                Arrival::End(trailer) => self.sink.finish(now, trailer),
+            match receiver.peek() {
+                Some(Arrival::Bytes(bytes)) => self.sink.write(now, bytes, false),
+                Some(Arrival::Message(bytes)) => self.sink.write(now, bytes, true),
+                Some(Arrival::End(trailer)) => self.sink.finish(now, trailer),
+                None => {
+                    self.sink.idle(now);
+                    break;
+                }
             }
-            receiver.consume_run(now, frames);
+            receiver.consume(now);
             self.began.get_or_insert(now);
         }
     }

@@ -15,7 +15,7 @@ pub(super) use stream::{alone, most_block_frames};
 use super::view::{Standing, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::planted;
-use ethbcast_transport::stream::{Ending, Memory, Orphan, Run, Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, Memory, Orphan, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Kind, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
@@ -217,17 +217,11 @@ impl Blocks {
         if self.fillers.is_empty() { self.streams[self.turn].peek() } else { None }
     }
 
-    /// The next frames for the application that lie in one piece and belong to one block, so many at most.
-    pub(super) fn peek_run(&self, most_frames: u64) -> Option<Run<'_>> {
-        if self.fillers.is_empty() { self.streams[self.turn].peek_run(most_frames.min(self.left)) } else { None }
-    }
-
-    /// The application is done with so many frames that [`peek_run`](Blocks::peek_run) showed, or with the one that
-    /// [`peek`](Blocks::peek) did; what ended with the last.
-    pub(super) fn consume(&mut self, now: Instant, frames: u64) -> Ending {
+    /// The application is done with the frame that [`peek`](Blocks::peek) showed; what ended with it.
+    pub(super) fn consume(&mut self, now: Instant) -> Ending {
         self.consumed_at = Some(now);
-        let ending = self.streams[self.turn].consume_run(now, frames);
-        self.left -= if planted!("block-never-ends") { 0 } else { frames };
+        let ending = self.streams[self.turn].consume(now);
+        self.left -= u64::from(!planted!("block-never-ends"));
         if ending != Ending::None {
             self.fillers = (0..self.streams.len()).filter(|&at| at != self.turn).collect();
             if ending != Ending::Stream {

@@ -3,7 +3,6 @@
 use crate::membership::OtherBuild;
 use crate::session::message::{ContentKind, Refusal, Trailer};
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
@@ -84,17 +83,4 @@ pub enum Arrival<'a> {
     Message(&'a [u8]),
     /// The end: what all bytes must add up to.
     End(Trailer),
-}
-
-impl Arrival<'_> {
-    /// These bytes, with which that ends. An end that cannot be read agrees with nothing.
-    pub(super) fn of(bytes: &[u8], ending: Ending) -> Arrival<'_> {
-        match ending {
-            Ending::None => Arrival::Bytes(bytes),
-            Ending::Message | Ending::Quiet => Arrival::Message(bytes),
-            Ending::Stream => {
-                Arrival::End(Trailer::decode(bytes).unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
-            }
-        }
-    }
 }

@@ -24,12 +24,12 @@ pub use event::{Arrival, End, ReceiverEvent};
 use super::ControlMemory;
 use super::blocks::Blocks;
 use super::endpoint::Endpoint;
-use super::message::{Done, Message, Needs, Outcome, Stage};
+use super::message::{Done, Message, Needs, Outcome, Stage, Trailer};
 use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::census::Answerer;
 use crate::membership::ControlStats;
-use ethbcast_transport::stream::{Ending, Run, StreamStats};
+use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, MacAddr};
 use known_root::KnownRoot;
@@ -163,16 +163,13 @@ impl Receiver {
 
     /// What has arrived and not been consumed.
     pub fn peek(&self) -> Option<Arrival<'_>> {
-        let (payload, ending) = self.streams()?.peek()?;
-        Some(Arrival::of(payload, ending))
-    }
-
-    /// The same of as many frames in a row as lie in one piece, of so many bytes at most unless one has more; how many
-    /// those are.
-    pub fn peek_run(&self, most_bytes: usize) -> Option<(Arrival<'_>, u64)> {
-        let streams = self.streams()?;
-        let Run { bytes, frames, ending } = streams.peek_run((most_bytes / streams.payload_bytes()) as u64)?;
-        Some((Arrival::of(bytes, ending), frames))
+        Some(match self.streams()?.peek()? {
+            (payload, Ending::None) => Arrival::Bytes(payload),
+            (payload, Ending::Message | Ending::Quiet) => Arrival::Message(payload),
+            (payload, Ending::Stream) => {
+                Arrival::End(Trailer::decode(payload).unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
+            }
+        })
     }
 
     /// The application is done with what [`peek`](Receiver::peek) showed; what ended with it. The others learn of the
@@ -181,16 +178,8 @@ impl Receiver {
     /// # Panics
     /// If it showed nothing.
     pub fn consume(&mut self, now: Instant) -> Ending {
-        self.consume_run(now, 1)
-    }
-
-    /// The same of so many frames that [`peek_run`](Receiver::peek_run) showed; what ended with the last.
-    ///
-    /// # Panics
-    /// If it showed fewer.
-    pub fn consume_run(&mut self, now: Instant, frames: u64) -> Ending {
         match &mut self.phase {
-            Phase::Running(running) | Phase::Ended(Some(running)) => running.consume(now, frames),
+            Phase::Running(running) | Phase::Ended(Some(running)) => running.consume(now),
             _ => panic!("nothing was shown"),
         }
     }

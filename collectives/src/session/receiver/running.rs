@@ -118,9 +118,9 @@ impl Running {
         &self.blocks
     }
 
-    /// The application is done with so many frames it was shown; what ended with the last.
-    pub(super) fn consume(&mut self, now: Instant, frames: u64) -> Ending {
-        let ending = self.blocks.consume(now, frames);
+    /// The application is done with the frame it was shown; what ended with it.
+    pub(super) fn consume(&mut self, now: Instant) -> Ending {
+        let ending = self.blocks.consume(now);
         self.complete |= ending == Ending::Stream;
         ending
     }
