@@ -147,11 +147,11 @@ impl Source for ReadAhead {
         }
     }
 
-    fn next(&mut self, _now: Instant, _passed: bool) -> Next<'_> {
+    fn next(&mut self, _now: Instant, consumed: bool) -> Next<'_> {
         if let Some(error) = self.unselected.take() {
             return self.fail(error);
         }
-        if let Some(next) = self.selecting.as_mut().map(SelectAhead::next) {
+        if let Some(next) = self.selecting.as_mut().map(|selecting| selecting.next(consumed)) {
             return match next {
                 Ok(next) => {
                     next.unwrap_or_else(|| Next::Bytes(self.selecting.as_ref().map_or(&[], SelectAhead::bytes)))

@@ -105,16 +105,21 @@ impl SelectAhead {
         }
     }
 
-    /// What comes next if that is no [bytes](SelectAhead::bytes), or why there is no more.
-    pub(super) fn next(&mut self) -> Result<Option<Next<'static>>, Error> {
+    /// What comes next if that is no [bytes](SelectAhead::bytes), or why there is no more; `consumed`: all receivers have
+    /// what came before.
+    pub(super) fn next(&mut self, consumed: bool) -> Result<Option<Next<'static>>, Error> {
         if self.pushed == self.part.len() {
+            if self.has_asked {
+                // Not before all know that they were only asked: they wait for whoever sends then.
+                return Ok(Some(if consumed { Next::Failed(ASKED.to_owned()) } else { Next::Nothing }));
+            }
             match self.parts.try_recv() {
                 Ok(Part::Bytes(part)) => (self.part, self.pushed) = (part, 0),
                 Ok(Part::End(trailer)) => return Ok(Some(Next::End(trailer))),
                 Ok(Part::Failed(error)) => return Err(error),
                 Ok(Part::Asked) => {
                     self.has_asked = true;
-                    return Ok(Some(Next::Failed(ASKED.to_owned())));
+                    return Ok(Some(Next::Message { reported: true }));
                 }
                 Err(TryRecvError::Empty) => return Ok(Some(Next::Nothing)),
                 Err(TryRecvError::Disconnected) => return Err(Error::GaveUp("the reader panicked".to_owned())),
@@ -344,7 +349,7 @@ mod tests {
         let selecting = SelectAhead::begin(spans, Positions::new(Pattern), what, manner, &waker);
         let mut selecting = selecting.expect("a thread");
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !matches!(selecting.next(), Ok(None)) {
+        while !matches!(selecting.next(false), Ok(None)) {
             assert!(Instant::now() < deadline, "no ledgers");
             thread::yield_now();
         }
