@@ -105,8 +105,8 @@ impl SelectAhead {
         }
     }
 
-    /// What comes next if that is no [bytes](SelectAhead::bytes), or why there is no more; `consumed`: all receivers have
-    /// what came before.
+    /// What comes next if that is no [bytes](SelectAhead::bytes), or why there is no more; `consumed`: all receivers
+    /// have what came before.
     pub(super) fn next(&mut self, consumed: bool) -> Result<Option<Next<'static>>, Error> {
         if self.pushed == self.part.len() {
             if self.has_asked {
