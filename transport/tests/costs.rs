@@ -4,7 +4,7 @@
 //! Instructions are counted by callgrind while single hosts play again what they did in a simulated broadcast. They are
 //! those of this build: another compiler makes others, so that what is kept binds only the one it was made with. To
 //! accept other tables, look at the difference and run
-//! `CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test costs`.
+//! `CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test costs`.
 
 #[path = "common/accepted.rs"]
 mod accepted;

@@ -105,7 +105,7 @@ mod tests {
     fn the_cable_that_lost_frames_is_named_as_the_topology_names_it_or_by_its_host() {
         assert_eq!(names(&kept([0, 20, 20], true)), ["cable n2–s1 0.020"]);
         assert_eq!(names(&kept([0, 20, 20], false)), ["the cable of n2 0.020"]);
-        assert_eq!(names(&kept([0, 20, 0], true)), ["cable n1–s0 or n2–s1 or s0–s1 0.020"]);
+        assert_eq!(names(&kept([0, 20, 0], true)), ["cable n1–s0 or n2–s1 or s1–s0 0.020"]);
         assert_eq!(names(&kept([0, 20, 0], false)), ["the cable of n1 or n2 0.020"]);
         assert_eq!(names(&kept([0, 0, 0], true)), Vec::<String>::new());
     }
