@@ -1,6 +1,7 @@
 //! A SOURCE that changes while it is sent: part of it would be old and part new, and nothing in the bytes shows it.
 
 use crate::page_cache::Passing;
+use ethbcast_collectives::session::live::ReadAt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -94,6 +95,31 @@ impl Read for WholeFile {
         let count = self.file.read(buffer)?;
         if count == 0 && !buffer.is_empty() {
             self.unchanged.check(self.file.file())?;
+        }
+        Ok(count)
+    }
+}
+
+/// Any bytes of a file, which are told only if it has not changed: what was said of them before it did, their digest,
+/// would not be theirs, and who gets them would blame the network.
+#[derive(Debug)]
+pub struct UnchangedAt<P> {
+    positions: P,
+    watched: Option<(File, Unchanged)>,
+}
+
+impl<P> UnchangedAt<P> {
+    /// What `positions` reads of a file, which is to stay as it was if it is watched.
+    pub fn new(positions: P, watched: Option<(File, Unchanged)>) -> UnchangedAt<P> {
+        UnchangedAt { positions, watched }
+    }
+}
+
+impl<P: ReadAt> ReadAt for UnchangedAt<P> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let count = self.positions.read_at(buffer, offset)?;
+        if let Some((file, unchanged)) = &self.watched {
+            unchanged.check(file)?;
         }
         Ok(count)
     }

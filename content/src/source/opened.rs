@@ -6,7 +6,7 @@ use crate::command::CommandOutput;
 use crate::image::{ImageFormat, MAGIC_BYTES, Qcow2, unpack};
 use crate::page_cache::Passing;
 use crate::sparse::{Map, SparseStream};
-use crate::unchanged::{Unchanged, WholeFile};
+use crate::unchanged::{Unchanged, UnchangedAt, WholeFile};
 use ethbcast_collectives::session::live::{Content, ReadAt, RestOfFile};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Packing};
 use std::fs::{File, Metadata};
@@ -109,7 +109,8 @@ impl Opened {
         let what = format!("SOURCE {}", names.join(" "));
         log::info!("{what}: {} entries, {} bytes", tree.entries(), tree.bytes());
         let name = Some(tree.name()).filter(|name| !name.is_empty()).unwrap_or_else(|| "files".to_owned());
-        let content = Content::of(tree.reader()).again_from(Ok(Box::new(tree.again())));
+        let again = if selection.allow_changing { Err(may_change()) } else { Ok(Box::new(tree.again()) as _) };
+        let content = Content::of(tree.reader()).again_from(again);
         let content = content.named(&name, &what).sized(Some(tree.bytes())).kind(ContentKind::Tree);
         Ok(Opened { content, tree: Some(tree) })
     }
@@ -166,6 +167,18 @@ impl Source<'_> {
         is_watched.then(|| Unchanged::new(self.path, &self.metadata))
     }
 
+    /// What of it is read again, as long as it has not changed.
+    fn again(&self) -> io::Result<Box<dyn ReadAt>> {
+        if self.metadata.is_file() && self.opening.allow_changing {
+            return Err(may_change());
+        }
+        Ok(Box::new(UnchangedAt::new(RestOfFile::of(&self.file)?, self.watched()?)))
+    }
+
+    fn watched(&self) -> io::Result<Option<(File, Unchanged)>> {
+        self.unchanged().map(|unchanged| Ok((self.file.try_clone()?, unchanged))).transpose()
+    }
+
     /// All its bytes as they are read, so many if they are to be no more.
     fn reader(self, size: Option<u64>) -> Box<dyn Read + Send> {
         match (size, self.unchanged()) {
@@ -184,24 +197,28 @@ impl Source<'_> {
             && let Ok(map) = Map::new(size, extents)
         {
             let file = self.file.try_clone().map_err(|cause| self.unreadable(cause))?;
-            return Ok(self.sparse(map, file, attributes));
+            return self.sparse(map, file, attributes);
         }
         (&self.file).rewind().ok();
-        let rest = boxed(RestOfFile::of(&self.file));
+        let rest = self.again();
         let (name, what) = (self.name.clone(), self.what.clone());
         let kind = attributes.map_or(ContentKind::Stream, ContentKind::File);
         Ok(Content::of(self.reader(size)).again_from(rest).named(&name, &what).sized(size).kind(kind))
     }
 
     /// Only what is data of it.
-    fn sparse(self, map: Map, file: impl ReadAt, attributes: FileAttributes) -> Content<'static> {
+    fn sparse(self, map: Map, file: impl ReadAt, attributes: FileAttributes) -> Result<Content<'static>, SourceError> {
+        let watched = self.watched().map_err(|cause| self.unreadable(cause))?;
         let (map, unchanged) = (Arc::new(map), self.unchanged());
         let size = map.stream_bytes();
         let stream = Arc::new(SparseStream::new(map, file));
-        let again = Box::new(Shared(Arc::clone(&stream)));
+        let again: io::Result<Box<dyn ReadAt>> = match self.opening.allow_changing {
+            true => Err(may_change()),
+            false => Ok(Box::new(UnchangedAt::new(Shared(Arc::clone(&stream)), watched))),
+        };
         let reader = SparseReader { stream, at: 0, unchanged: unchanged.map(|unchanged| (self.file, unchanged)) };
-        let content = Content::of(reader).again_from(Ok(again)).named(&self.name, &self.what);
-        content.sized(Some(size)).kind(ContentKind::Sparse(attributes))
+        let content = Content::of(reader).again_from(again).named(&self.name, &self.what);
+        Ok(content.sized(Some(size)).kind(ContentKind::Sparse(attributes)))
     }
 
     fn qcow2(mut self) -> Result<Content<'static>, SourceError> {
@@ -213,12 +230,12 @@ impl Source<'_> {
         let nothing = FileAttributes { mode: 0o644, modified_seconds: 0, modified_nanoseconds: 0 };
         let attributes = self.attributes().unwrap_or(nothing);
         self.name = ImageFormat::Qcow2.unpacked_name(&self.name).to_owned();
-        Ok(self.sparse(map, image, attributes))
+        self.sparse(map, image, attributes)
     }
 
     fn packed(self, by: Unpack, packing: Packing) -> Result<Content<'static>, SourceError> {
         let size = self.size().map_err(|cause| self.unreadable(cause))?;
-        let (rest, attributes) = (boxed(RestOfFile::of(&self.file)), self.attributes());
+        let (rest, attributes) = (self.again(), self.attributes());
         let (name, what) = (self.name.clone(), self.what.clone());
         let reader = self.reader(size);
         let content = packed(by, packing, reader, rest, attributes).sized(size.filter(|_| by == Unpack::Receivers));
@@ -274,6 +291,11 @@ fn stream(
 
 fn not_packed(what: &str) -> SourceError {
     SourceError::Refused(format!("{what} is packed by none of gzip, xz, zstd and qcow2: leave out --decompress"))
+}
+
+/// What may change is read once: another reading of it would not be what was said of it.
+fn may_change() -> io::Error {
+    io::Error::other("it may change while it is sent (--allow-changing), and is read once")
 }
 
 fn boxed(rest: io::Result<RestOfFile>) -> io::Result<Box<dyn ReadAt>> {

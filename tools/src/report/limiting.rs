@@ -12,6 +12,9 @@ const MUCH_LOSS: f64 = 0.01;
 /// A time that is longer than predicted by no more than this part of it is explained by the plan.
 const AS_PREDICTED: f64 = 0.1;
 
+/// What took this many times what was predicted was limited by no cable that the plan knows.
+const MUCH_LONGER: f64 = 1.5;
+
 /// What took a host more than this part of the time has limited it.
 const MUCH_TIME: f64 = 0.5;
 
@@ -66,8 +69,13 @@ fn by_the_plan(kept: &Kept) -> String {
     if let Some(cable) = slow {
         return format!("{}, slower than the others by the topology", shown(cable));
     }
+    let times = kept.predicted_seconds.map_or(1.0, |predicted| kept.seconds / predicted.max(f64::MIN_POSITIVE));
     let worst = kept.run.as_ref().and_then(plan_picture::worst_cable);
     match worst {
+        _ if times > MUCH_LONGER => format!(
+            "nothing that was seen, though it took {times:.1} times what was predicted: most likely processors, disks, \
+             or what others sent"
+        ),
         Some(cable) => format!("the links themselves: the busiest, {}", shown(&cable)),
         None if kept.via == "cast" => "the links themselves: each carries every frame once".to_owned(),
         None => "nothing that was seen".to_owned(),
@@ -125,6 +133,8 @@ mod tests {
     fn what_is_most_certain_is_named_first() {
         let mut kept = kept("aaaa");
         assert_eq!(part(&kept), "the links themselves: each carries every frame once");
+        let slow = Kept { seconds: 1.0, predicted_seconds: Some(0.1), ..kept.clone() };
+        assert!(part(&slow).starts_with("nothing that was seen, though it took 10.0 times"), "{}", part(&slow));
         let updated = Kept { bytes: 1000, sent_bytes: Some(20), ..kept.clone() };
         assert!(part(&updated).starts_with("the hosts, which looked for what they have"));
         kept.frames = Frames { data_sent: 1000, data_resent: 25, ..Frames::default() };
