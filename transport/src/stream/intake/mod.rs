@@ -185,7 +185,8 @@ impl Intake {
                     let Range { start, end } = parity.frames();
                     self.gap = Some(Gap::new(start, end, now + self.backoff.wait(header.sequence)).and(self.gap));
                 }
-                self.count(now, Received { header: &Header { flags: Flags::default(), ..*header }, ..received });
+                let unflagged = Header { flags: Flags::default(), ..*header };
+                self.count(now, Received { header: &unflagged, ..received });
             }
             Inserted::Duplicate => stats.duplicates += 1,
             Inserted::Beyond => stats.beyond_credit += 1,
