@@ -22,6 +22,8 @@ struct Case {
     frames: u64,
     /// Of all deliveries, acknowledgements among them.
     loss: f64,
+    /// Frames that wait in a host's card: they make the root's round trips long.
+    queue_frames: usize,
 }
 
 fn peer(host: usize) -> Peer {
@@ -42,8 +44,7 @@ impl Case {
         let identity = Identity { session: 9, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT };
         let others = host + 1..=self.receivers;
         if self.is_cast {
-            let mut tuning = Tuning::default().for_cast(self.receivers, host.saturating_sub(1));
-            tuning.cast.parity_block_frames = 128;
+            let tuning = Tuning::default().for_cast(self.receivers, host.saturating_sub(1));
             let outlet = Outlet::Cast { group: group_mac("loss"), listeners: others.map(peer).collect() };
             return match host {
                 0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning),
@@ -60,9 +61,9 @@ impl Case {
     /// Sends all of it, lost as the seed has it; how long that takes, as a multiple of what the frames take on a cable
     /// once, and what the root has done.
     fn run(&self, seed: u64) -> (f64, StreamStats) {
-        let &Case { receivers, bits_per_second, frames, loss, .. } = self;
-        let settings =
-            HostSettings { groups: vec![group_mac("loss")], nic_transmit_frames: 32, ..HostSettings::default() };
+        let &Case { receivers, bits_per_second, frames, loss, queue_frames, .. } = self;
+        let groups = vec![group_mac("loss")];
+        let settings = HostSettings { groups, nic_transmit_frames: queue_frames, ..HostSettings::default() };
         let network = Network::star(receivers + 1, Cable::new(bits_per_second, Duration::from_micros(5)), &settings);
         let machines = (0..=receivers).map(|host| Alone::new(self.stream(host))).collect();
         let mut simulation = Simulation::new(&network, machines, RandomFaults::new(seed).loss(loss));
@@ -107,7 +108,8 @@ fn frames(mebibytes: usize) -> u64 {
 fn loss_costs_a_chain_what_it_costs_one_hop() {
     for (mebibytes, loss, most) in [(16, 0.0, 1.01), (32, 0.01, 1.03), (16, 0.1, 1.2), (8, 0.3, 2.3)] {
         let frames = frames(mebibytes);
-        let times = Case { is_cast: false, receivers: 7, bits_per_second: 100_000_000, frames, loss }.median(5);
+        let case = Case { is_cast: false, receivers: 7, bits_per_second: 100_000_000, frames, loss, queue_frames: 32 };
+        let times = case.median(5);
         println!("{mebibytes} MiB to 7 hosts by chain, {loss} lost: {times:.3} of the limit");
         assert!(times <= most, "{mebibytes} MiB, {loss} lost: {times:.3} of the limit, bound {most}");
     }
@@ -116,17 +118,29 @@ fn loss_costs_a_chain_what_it_costs_one_hop() {
 #[test]
 fn loss_costs_a_cast_what_it_costs_the_one_that_loses_most() {
     let rows = [
-        (7, 100, 16, 0.0, 1.01),
-        (7, 100, 32, 0.01, 1.035),
-        (7, 100, 16, 0.1, 1.22),
-        (7, 100, 16, 0.3, 1.7),
-        (31, 25, 16, 0.01, 1.06),
+        (7, 100, 16, 0.0, 32, 1.01),
+        (7, 100, 32, 0.01, 32, 1.035),
+        (7, 100, 16, 0.1, 32, 1.22),
+        (7, 100, 16, 0.3, 32, 1.7),
+        (31, 25, 16, 0.01, 32, 1.06),
+        (7, 100, 32, 0.01, 256, 1.035),
+        // The last blocks wait for questions that are as slow as the queue was long.
+        (7, 100, 16, 0.1, 256, 1.27),
+        (7, 100, 16, 0.3, 256, 2.9),
+        (31, 25, 16, 0.01, 256, 1.11),
     ];
-    for (receivers, megabits, mebibytes, loss, most) in rows {
+    let mut missed = Vec::new();
+    for (receivers, megabits, mebibytes, loss, queue_frames, most) in rows {
         let (bits_per_second, frames) = (megabits * 1_000_000, frames(mebibytes));
-        let case = Case { is_cast: true, receivers, bits_per_second, frames, loss };
+        let case = Case { is_cast: true, receivers, bits_per_second, frames, loss, queue_frames };
         let (times, stats) = case.run(1);
-        println!("{mebibytes} MiB to {receivers} hosts by cast, {loss} lost: {times:.3} of the limit, {stats:?}");
-        assert!(times <= most, "{mebibytes} MiB, {loss} lost: {times:.3} of the limit, bound {most}");
+        let row = format!("{mebibytes} MiB to {receivers} hosts by cast, {loss} lost, {queue_frames} queued");
+        let StreamStats { data_resent, parity_sent, heartbeats_sent, .. } = stats;
+        let again = format!("{data_resent} sent again, {parity_sent} of them parity, {heartbeats_sent} questions");
+        println!("{row}: {times:.3} of the limit, {again}");
+        if times > most {
+            missed.push(format!("{row}: {times:.3} of the limit, bound {most}"));
+        }
     }
+    assert!(missed.is_empty(), "{missed:#?}");
 }

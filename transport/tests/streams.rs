@@ -19,6 +19,8 @@ mod jitter;
 mod orphans;
 #[path = "streams/paper.rs"]
 mod paper;
+#[path = "streams/parity.rs"]
+mod parity;
 #[path = "streams/passing_on.rs"]
 mod passing_on;
 #[path = "streams/push_pull.rs"]

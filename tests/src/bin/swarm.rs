@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 
 const USAGE: &str =
-    "usage: swarm --seeds N [--from S] [--large], or swarm SEED [--frames] with a seed such as small:17:v6";
+    "usage: swarm --seeds N [--from S] [--large], or swarm SEED [--frames] with a seed such as small:17:v7";
 
 /// What to play.
 enum Order {

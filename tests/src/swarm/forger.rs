@@ -3,7 +3,9 @@
 
 use super::draw::Draw;
 use ethbcast_transport::sim::Delivery;
-use ethbcast_transport::wire::{self, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, StreamId};
+use ethbcast_transport::wire::{
+    self, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Parity, Rank, StreamId,
+};
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
@@ -55,6 +57,13 @@ impl Forger {
     fn forge(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
         let parsed = wire::parse(frame).ok()?;
         let (mut header, mut payload) = (parsed.header, parsed.payload.to_vec());
+        // Few schedules lose what makes a root send parity.
+        if header.kind == Kind::DATA && self.draw.chance(0.15) {
+            self.make_parity(&mut header);
+            if self.draw.chance(0.5) {
+                return Some(sealed(frame, &header, &payload));
+            }
+        }
         for _ in 0..self.draw.between(1, 3) {
             if payload.is_empty() || self.draw.chance(0.5) {
                 self.change_header(&mut header);
@@ -63,6 +72,17 @@ impl Forger {
             }
         }
         Some(sealed(frame, &header, &payload))
+    }
+
+    /// Parity instead: of any length of block, of the frame's own or any, and any of its parity frames.
+    fn make_parity(&mut self, header: &mut Header) {
+        header.kind = Kind::PARITY;
+        let length = self.draw.pick(&[4, 8, 8, 16, 16, 32, 64, 128]);
+        let number = self.draw.index(length as usize) as u64;
+        let about = if self.draw.chance(0.7) { header.sequence } else { self.value(header.sequence) };
+        let parity = Parity::new(about - about % length, length, number as u8);
+        header.sequence = parity.sequence();
+        header.flags = if self.draw.chance(0.3) { parity.flags().with(Flags::ACK_NOW) } else { parity.flags() };
     }
 
     fn change_header(&mut self, header: &mut Header) {
@@ -106,8 +126,8 @@ impl Forger {
 }
 
 /// Kinds that a forged frame may have.
-const KINDS: [Kind; 9] =
-    [Kind::DATA, Kind::ACK, Kind::HEARTBEAT, Kind(17), Kind(20), Kind(21), Kind(22), Kind(25), Kind(29)];
+const KINDS: [Kind; 10] =
+    [Kind::DATA, Kind::PARITY, Kind::ACK, Kind::HEARTBEAT, Kind(17), Kind(20), Kind(21), Kind(22), Kind(25), Kind(29)];
 
 /// A frame with the addresses of another, and a checksum that fits.
 pub fn sealed(addresses: &[u8], header: &Header, payload: &[u8]) -> Vec<u8> {

@@ -21,6 +21,8 @@ pub const ALL: &[&str] = &[
     "outcome: Silent",
     "outcome: Stalled",
     "outcome: WriteFailed",
+    "parity: brought back",
+    "parity: sent",
     "refused: Late",
     "refused: NoSpace",
     "refused: NotInTopology",

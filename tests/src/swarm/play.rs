@@ -202,6 +202,15 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// How often a root has sent parity, and it has brought something back.
+    fn count_parity(&self, report: &mut Report) {
+        let hosts = self.simulation.machines().iter().map(|host| host.stream_stats());
+        let (sent, back) =
+            hosts.fold((0, 0), |(sent, back), stats| (sent + stats.parity_sent, back + stats.data_recovered));
+        *report.marks.entry("parity: sent".to_owned()).or_default() += sent;
+        *report.marks.entry("parity: brought back".to_owned()).or_default() += back;
+    }
+
     fn finish(mut self, outcome: Outcome) -> (Report, Vec<String>) {
         let next = self.simulation.next_deadline();
         if !outcome.is_quiet() {
@@ -227,6 +236,7 @@ impl<'a> Stage<'a> {
         report.millis = at.since(self.schedule.begins).as_millis() as u64;
         (report.events, report.frames) = (stats.events, stats.sent_frames);
         self.judge_receipts(&mut report);
+        self.count_parity(&mut report);
         let weather = self.simulation.faults_mut();
         report.trace = weather.trace();
         report.classes = self.schedule.classes.iter().map(|&class| (class, weather.effects().of(class))).collect();

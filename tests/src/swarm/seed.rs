@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The version of the drawing: the same number stands for another schedule in another version.
-pub const DRAWING: u32 = 6;
+pub const DRAWING: u32 = 7;
 
 /// How large a schedule is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +65,7 @@ impl Seed {
     }
 }
 
-/// As in a replay line: `small:17:v6`.
+/// As in a replay line: `small:17:v7`.
 impl fmt::Display for Seed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}:v{DRAWING}", self.size.word(), self.number)
@@ -110,11 +110,11 @@ mod tests {
         }
         let refused = |text: &str| text.parse::<Seed>().expect_err("no seed").to_string();
         assert!(refused("17").contains("copy it whole"), "{}", refused("17"));
-        assert!(refused("huge:1:v6").contains("small or large"));
+        assert!(refused("huge:1:v7").contains("small or large"));
         assert!(refused(&format!("small:x:v{DRAWING}")).contains("no seed x"));
-        assert!(refused("small:18446744073709551616:v6").contains("whole numbers"));
-        assert!(refused("small:-1:v6").contains("whole numbers"));
-        assert!(refused("small:1:v5").contains("version 5 of the swarm, and this is version 6"));
-        assert!(refused("small:1:v7").contains("version 7 of the swarm"));
+        assert!(refused("small:18446744073709551616:v7").contains("whole numbers"));
+        assert!(refused("small:-1:v7").contains("whole numbers"));
+        assert!(refused("small:1:v6").contains("version 6 of the swarm, and this is version 7"));
+        assert!(refused("small:1:v8").contains("version 8 of the swarm"));
     }
 }

@@ -91,11 +91,12 @@ impl Feed {
             && frames.start.is_multiple_of(count)
             && u64::from(index) < count
             && parity.len() == self.payload_bytes;
-        // Blocks are of one length: others that overlap them would be in their places.
-        let fits = self.parities.blocks.first().is_none_or(|block| block.frames.end - block.frames.start == count);
-        if !is_block || !fits || self.may_have_last(&frames) || !present().all(|sequence| self.is_full(sequence)) {
+        if !is_block || self.may_have_last(&frames) || !present().all(|sequence| self.is_full(sequence)) {
             return Inserted::Refused;
         }
+        // Blocks are of one length: others would be in their places. The newest word holds, so that a stranger's costs
+        // what is held when it comes, and keeps nobody out.
+        self.parities.retain(|others| others.end - others.start == count);
         let at = self.parities.find(frames.start);
         let held = at.map_or(&[][..], |at| &self.parities.blocks[at].held);
         if held.iter().any(|held| held.index == index) {
@@ -105,6 +106,7 @@ impl Feed {
         let Some(&free) = missing.iter().find(is_free) else { return Inserted::Duplicate };
         let start = self.start(free);
         self.bytes[start..][..parity.len()].copy_from_slice(parity);
+        self.written = self.written.max(free + 1);
         let held = Held { place: (free - frames.start) as u8, index };
         self.parities.hold(at, frames, held);
         Inserted::New
@@ -260,7 +262,6 @@ mod tests {
         assert_eq!(feed.insert_parity(8..16, 0, &any), Inserted::Refused, "a short frame in it");
         assert_eq!(feed.insert_parity(64..72, 0, &any), Inserted::Beyond);
         assert_eq!(feed.insert_parity(0..8, 0, &any), Inserted::New);
-        assert_eq!(feed.insert_parity(16..32, 0, &any), Inserted::Refused, "blocks of another length are held");
         feed.expect_last(30);
         assert_eq!(feed.insert_parity(24..32, 0, &any), Inserted::Refused, "the last frame is in it");
         // A short frame shows that it was none, and so does what takes a frame's slot.
@@ -268,16 +269,52 @@ mod tests {
         assert_eq!((marked(&feed), feed.audit()), (vec![3, 9], Ok(())));
     }
 
+    #[test]
+    fn parity_of_another_length_of_block_keeps_none_out() {
+        let (root, frames) = (whole(40), 16..32);
+        let mut feed = Feed::new(SLOTS, BYTES);
+        feed.add_reader(0).expect("the beginning");
+        (0..40)
+            .filter(|sequence| !(17..19).contains(sequence))
+            .for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
+        let take = |feed: &mut Feed, index| feed.insert_parity(frames.clone(), index, &parity(&root, &frames, index));
+        assert_eq!((take(&mut feed, 0), feed.parities.places()), (Inserted::New, vec![(17, 0)]));
+        assert_eq!(feed.insert_parity(16..24, 3, &[9; BYTES]), Inserted::New, "a stranger's");
+        assert_eq!((feed.parities.places(), feed.audit()), (vec![(17, 3)], Ok(())), "it has taken the place");
+        assert_eq!((take(&mut feed, 1), feed.recover(17), marked(&feed).len()), (Inserted::New, vec![], 22));
+        assert_eq!((take(&mut feed, 2), feed.recover(17), feed.head()), (Inserted::New, vec![17, 18], 40));
+        assert!((0..40).all(|sequence| feed.payload(sequence) == payload(sequence)));
+    }
+
+    #[test]
+    fn frames_that_parity_has_overwritten_do_not_count_as_being_here() {
+        let (root, frames) = (whole(32), 16..32);
+        let mut feed = Feed::new(SLOTS, BYTES);
+        let reader = feed.add_reader(0).expect("the beginning");
+        (0..31).for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
+        feed.advance(reader, 24);
+        // In the slots of 16 to 24, which have been consumed.
+        assert_eq!(feed.insert_parity(80..88, 0, &[9; BYTES]), Inserted::New, "a stranger's");
+        let of_the_root = parity(&root, &frames, 0);
+        assert_eq!((feed.insert_parity(frames, 0, &of_the_root), feed.recover(31)), (Inserted::Duplicate, vec![]));
+        assert_eq!((feed.insert(31, &payload(31), false), feed.head(), feed.audit()), (Inserted::New, 32, Ok(())));
+    }
+
     proptest! {
         #[test]
         fn whatever_comes_in_whatever_order_is_right_in_the_end(
-            steps in prop::collection::vec((0_u64..3, 0_u64..48, 0_u8..16, any::<bool>()), 1..200),
-            block in prop::sample::select(&[8_u64, 16][..]),
+            steps in prop::collection::vec((0_u64..4, 0_u64..64, 0_u8..16, any::<bool>()), 1..300),
+            slots in prop::sample::select(&[32, SLOTS][..]),
+            blocks in prop::sample::select(&[[8_u64, 8], [16, 16], [8, 16]][..]),
         ) {
-            let root = whole(48);
-            let mut feed = Feed::new(SLOTS, BYTES);
+            let root = whole(SLOTS);
+            let mut feed = Feed::new(slots, BYTES);
             let reader = feed.add_reader(0).expect("the beginning");
-            for (what, sequence, index, consumed) in steps {
+            for (what, ahead, index, consumed) in steps {
+                // Most of what comes is near what is needed next.
+                let sequence = if what == 3 { (feed.head() + ahead % 20).min(SLOTS - 1) } else { ahead };
+                let what = if what == 3 { ahead % 2 } else { what };
+                let block = blocks[usize::from(index % 2)];
                 let first = sequence - sequence % block;
                 match what {
                     0 => drop(feed.insert(sequence, &payload(sequence), false)),
@@ -296,7 +333,7 @@ mod tests {
                 if consumed {
                     feed.advance(reader, feed.head());
                 }
-                let mut kept = (0..feed.highest()).filter(|&sequence| feed.keeps(sequence));
+                let mut kept = (feed.tail()..feed.highest()).filter(|&sequence| feed.keeps(sequence));
                 prop_assert!(kept.all(|sequence| feed.payload(sequence) == payload(sequence)));
                 let missing = (feed.head()..feed.highest()).filter(|&sequence| !feed.has(sequence)).count();
                 prop_assert!(!marked(&feed).contains(&feed.head()) || missing == 0);

@@ -40,6 +40,8 @@ impl Stream {
     /// Brings back what is missing of the block of frame `sequence`, if parity frames of it suffice.
     pub(super) fn recover(&mut self, now: Instant, sequence: u64) {
         for recovered in self.feed.recover(sequence) {
+            self.stats.data_received += 1;
+            self.stats.data_repaired += 1;
             self.stats.data_recovered += 1;
             self.readers.on_data(now, recovered, true, &mut self.feed, &self.boundaries);
         }

@@ -17,14 +17,14 @@ summed! {
         pub nacks_sent: u64,
         /// Heartbeats sent.
         pub heartbeats_sent: u64,
-        /// Data frames received and stored.
+        /// Data frames received and stored, or brought back by parity frames.
         pub data_received: u64,
+        /// Those of them that came only when they were sent again, or by parity: what came first was lost on the way.
+        pub data_repaired: u64,
+        /// Those of them that parity frames have brought back.
+        pub data_recovered: u64,
         /// Parity frames received and kept until they bring something back.
         pub parity_received: u64,
-        /// Data frames that parity frames have brought back.
-        pub data_recovered: u64,
-        /// Those of them that came only when they were sent again: what came first was lost on the way.
-        pub data_repaired: u64,
         /// Acknowledgements received and used.
         pub acks_received: u64,
         /// Heartbeats received.

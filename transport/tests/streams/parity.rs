@@ -1,0 +1,76 @@
+//! What a root sends of parity when it is told of losses without end.
+
+use crate::common::{identity, peer};
+use crate::details::{PAYLOAD, next, tell};
+use crate::hosts::at;
+use ethbcast_transport::stream::{Ending, Outlet, Stream};
+use ethbcast_transport::wire::{AckBody, Header, Kind, Parity, group_mac};
+use ethbcast_transport::{Instant, Tuning};
+use std::collections::BTreeSet;
+
+const SLOTS: u64 = 256;
+/// A sixteenth of them.
+const BLOCK_FRAMES: u64 = 16;
+/// More frames than have ever been sent.
+const REPORT_BYTES: usize = 1000;
+
+fn root() -> Stream {
+    let outlet = Outlet::Cast { group: group_mac("test"), listeners: [1, 2].map(peer).to_vec() };
+    let tuning = Tuning::default().with_feed_frames(SLOTS);
+    let mut stream = Stream::origin(identity(0), PAYLOAD.len(), &outlet, tuning);
+    (0..SLOTS).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
+    stream
+}
+
+/// Two say that they have lost every second frame, and never the same.
+fn report(stream: &mut Stream, now: Instant, echo: u32) {
+    for (from, cursor) in [(1, 0), (2, 1)] {
+        let mut body = [0x55; AckBody::BYTES + REPORT_BYTES];
+        let length = AckBody { limit: SLOTS, below: 0, consumed: 0, held_us: 0 }.write(cursor, &mut body, REPORT_BYTES);
+        let header = Header { sequence: cursor, stamp: echo, ..identity(from).header(Kind::ACK) };
+        tell(stream, now, from, header, &body[..length]);
+    }
+}
+
+#[test]
+fn losses_that_are_told_of_for_ever_bring_all_parity_of_a_block_once_and_not_more() {
+    let mut stream = root();
+    let (mut echo, mut sent) = (0, Vec::new());
+    for round in 0..2000 {
+        while let Some((header, _)) = next(&mut stream, at(1 + round * 2000)) {
+            sent.push(header);
+            echo = header.stamp;
+        }
+        report(&mut stream, at(1000 + round * 2000), echo);
+    }
+    let parity: Vec<Parity> = sent.iter().filter(|header| header.kind == Kind::PARITY).filter_map(Parity::of).collect();
+    let different: BTreeSet<u64> = parity.iter().map(Parity::sequence).collect();
+    assert!(parity.iter().all(|parity| parity.frames().end - parity.frames().start == BLOCK_FRAMES));
+    assert_eq!(different.len(), parity.len(), "none goes twice");
+    let whole = different.iter().filter(|&&sequence| sequence < BLOCK_FRAMES).count() as u64;
+    assert!((BLOCK_FRAMES / 2..=BLOCK_FRAMES).contains(&whole), "of the first block, half of which is lost: {whole}");
+}
+
+#[test]
+fn parity_that_is_asked_for_leaves_new_frames_their_share() {
+    let mut stream = root();
+    let (mut echo, credit) = (0, AckBody { limit: SLOTS, below: 0, consumed: 0, held_us: 0 });
+    for from in [1, 2] {
+        let mut body = [0; AckBody::BYTES];
+        let length = credit.write(0, &mut body, 0);
+        tell(&mut stream, at(1), from, identity(from).header(Kind::ACK), &body[..length]);
+    }
+    for _ in 0..SLOTS / 2 {
+        echo = next(&mut stream, at(1)).expect("there is credit").0.stamp;
+    }
+    report(&mut stream, at(1000), echo);
+    let (mut new, mut others) = (0, 0);
+    while new < SLOTS / 2 {
+        // Later than all would have told.
+        let (header, _) = next(&mut stream, at(100_000)).expect("there are new frames");
+        let is_new = header.kind == Kind::DATA && header.sequence >= SLOTS / 2;
+        *(if is_new { &mut new } else { &mut others }) += 1;
+    }
+    let share = new * Tuning::default().cast.repair_percent / 100;
+    assert!((1..=share + 32).contains(&others), "{others} others beside {new} new frames");
+}
