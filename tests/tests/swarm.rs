@@ -8,13 +8,6 @@ const LARGE: u64 = 2000;
 /// Every class of faults hits in so many schedules at least, and every code is reached so often.
 const TIMES: u64 = 1000;
 
-/// Large schedules with a violation that is known and not mended yet (docs/testing.md, "Open"); what is mended must go
-/// from here.
-///
-/// 1232: 130 receivers on links of 5 Mbit/s, with a stall limit of 1.5 s and a patience of 6.7. Switches police what
-/// goes to all, views too, which change each 1.5 s; two hosts of the core are given up for not having confirmed one.
-const OPEN: [u64; 1] = [1232];
-
 #[test]
 fn every_schedule_keeps_every_promise() {
     let seeds = (0..LARGE).map(Seed::large).chain((0..SMALL).map(Seed::small));
@@ -26,9 +19,7 @@ fn every_schedule_keeps_every_promise() {
         writeln!(out, "not asked for: {code}: {why}").expect("standard output can be written");
     }
     drop(out);
-    let mut violated: Vec<Seed> = tally.violations().iter().map(|violation| violation.seed).collect();
-    violated.sort_unstable_by_key(|seed| seed.number());
-    assert_eq!(violated, OPEN.map(Seed::large), "{tally}");
+    assert!(tally.violations().is_empty(), "{tally}");
     let missing = tally.missing(TIMES);
     assert!(missing.is_empty(), "reached less than {TIMES} times: {missing:#?}");
 }
@@ -63,14 +54,16 @@ fn crowds_behind_few_buffers_get_in() {
 /// that message with the next one, which was taken for wrong; the PROBEs of 13 met their ECHOs in a queue of one long
 /// frame alike each time, so that all were refused; and a host that no long frame reaches, but now and then a repeated
 /// one, cost more frames than was thought that it could. Of a crowd that one damaged frame had reached, those who asked
-/// for it last heard nothing until they gave up (large, and only since the PROBEs leave alone).
+/// for it last heard nothing until they gave up (large, and only since the PROBEs leave alone). And in a chain that a
+/// cast has become, over trunks with three quarters of a second of frames in their queues, hosts had waited for half a
+/// minute behind others: put aside with one of these, they were given up for that (large).
 #[test]
 fn schedules_that_found_something_keep_every_promise() {
     let found = [252, 3325, 4618, 20_932, 55_182, 140_975, 161_948, 222_500, 1_256_148];
     let of_the_long_run = [4_535_712, 5_018_361, 5_098_791, 5_822_531, 6_027_850];
     let later = [7_160_659, 7_610_425, 7_693_658];
     let small = found.into_iter().chain([1_562_955, 1_417_658, 1_587_391]).chain(of_the_long_run).chain(later);
-    for seed in small.map(Seed::small).chain([Seed::large(518)]) {
+    for seed in small.map(Seed::small).chain([518, 1232].map(Seed::large)) {
         let (report, _) = tell(seed, Told::Nothing);
         assert_eq!(report.violation, None, "{report}");
     }

@@ -5,6 +5,7 @@
 use ethbcast_collectives::session::{OnSlow, Outcome, Timing, kind};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Absence, Case, Played, play, star};
+use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, Random, RandomFaults};
 use ethbcast_transport::wire::{Kind, parse};
 use std::collections::BTreeSet;
@@ -43,7 +44,7 @@ fn others_delivered(played: &Played, within: Duration, replay: &str) {
 fn one_way(kinds: &'static [Kind], from_n4: bool, after: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
     move |delivery: &Delivery<'_>| {
         let concerned = if from_n4 { delivery.from == Some(N4) } else { delivery.to == N4 };
-        let late = delivery.at.since(ethbcast_transport::Instant::START) >= after;
+        let late = delivery.at.since(Instant::START) >= after;
         let lost = concerned && late && parse(delivery.frame).is_ok_and(|frame| kinds.contains(&frame.header.kind));
         if lost { Fate::Drop } else { Fate::Deliver }
     }
@@ -135,6 +136,25 @@ fn where_the_root_waits_for_nobody_those_who_do_say_who_steps_aside() {
         // n3 has everything.
         assert_eq!(played.aside(), [N4], "{replay}");
     }
+}
+
+/// As in `large:1232:v6`: what a host waits for behind others' troubles is no trouble of its own. The last of the chain
+/// gets nothing behind n2 for a second, and then for a time shorter than the patience nothing of its own.
+#[test]
+fn whoever_has_waited_behind_others_is_waited_for_as_long_as_anybody() {
+    let (stall, patience) = (Duration::from_secs(1), Duration::from_secs(4));
+    let case = Case { timing: Timing { stall, patience, ..Timing::default() }, ..case(Via::Chain) };
+    let out_from = Duration::from_millis(1100);
+    let out = out_from..out_from + patience - Duration::from_millis(200);
+    let faults = |delivery: &Delivery<'_>| {
+        let behind = delivery.from == Some(1) && delivery.to == 2;
+        let own = delivery.to == RECEIVERS && out.contains(&delivery.at.since(Instant::START));
+        let lost = (behind || own) && parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA);
+        if lost { Fate::Drop } else { Fate::Deliver }
+    };
+    let played = played(&case, faults, "n7 is out behind a bad hop");
+    assert_eq!(played.fates, [Outcome::Delivered; RECEIVERS], "{:?}", played.words);
+    assert_eq!(BTreeSet::from_iter(played.aside()), BTreeSet::from([1, 2, RECEIVERS - 1, RECEIVERS]));
 }
 
 #[test]

@@ -309,13 +309,17 @@ impl Members {
         entry.map(|entry| entry.report = Some(report.clone())).is_some()
     }
 
-    /// A member stands elsewhere in the view; false if it stood there before, or has gone.
+    /// A member stands elsewhere in the view; false if it stood there before, or has gone. What it has waited for in
+    /// place until somebody else stood elsewhere was that one's trouble, and does not count against it.
     pub(super) fn set_standing(&mut self, rank: Rank, standing: Standing) -> bool {
         if standing == Standing::Gone {
             self.presence.remove(rank);
         }
         let entry = self.entry_mut(rank).filter(|entry| entry.standing != standing && entry.standing != Standing::Gone);
-        entry.map(|entry| entry.standing = standing).is_some()
+        let changed = |entry: &mut Entry| {
+            (entry.standing, entry.moved_at) = (standing, entry.moved_at.max(entry.tried_at));
+        };
+        entry.map(changed).is_some()
     }
 
     /// How many have not gone.
