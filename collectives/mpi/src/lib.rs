@@ -8,7 +8,7 @@
 //!
 //! **A communicator** is wired at its first collective (`group`): all ranks exchange `card`s by the MPI's own
 //! allgather, derive the same `seating` from them, join, and agree whether all have succeeded. What it came to is
-//! kept with the communicator as an attribute. When a length is called for, a `trial` says whether the MPI is faster at
+//! kept with the communicator as an attribute. When a length is called for, a `trial` (`timing`) says whether the MPI is faster at
 //! it, in `prices` that all ranks have; the `ledger` says which length is due. Apart from that a call's way depends on
 //! its number of bytes alone, which all ranks see the same (`calls`).
 //!
@@ -38,5 +38,6 @@ mod settings;
 mod statistics;
 mod stderr;
 mod table;
+mod timing;
 mod trial;
 mod wire;

@@ -1,10 +1,11 @@
-//! The trial: when a communicator's ranks first call for a length, they make some calls of it either way, and rank 0
-//! looks at the clock. What it saw all ranks have then.
+//! The trial: when a communicator's ranks first call for a length, they make some calls of it either way, and look
+//! at the clock. What the one saw that it took longest on all ranks have then.
 
 use crate::library::say;
 use crate::prices::{self, Length, Prices, Way};
 use crate::settings::Operation;
 use crate::table::{Table, Word, done};
+use crate::timing::{Calls, Times};
 use crate::wire::{Trouble, Wire};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -12,8 +13,7 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 /// What is timed of a length, behind a pair of calls that is not: so many pairs as fit into this time, but no fewer
-/// than these and no more. The median counts: a call in which no frame was lost, or no rank had to wait for a
-/// processor, says nothing of the others. The ways take turns, so that both have the same neighbours.
+/// than these and no more.
 const TIMED: Duration = Duration::from_millis(12);
 const LEAST_PAIRS: u64 = 3;
 const MOST_PAIRS: u64 = 15;
@@ -23,6 +23,8 @@ const FIRST_BYTES: usize = 16 << 10;
 const LONGEST_CALL: Duration = Duration::from_millis(100);
 /// After so long a process tries nothing more: the nearest length that was tried decides.
 const LONGEST_TRIALS: Duration = Duration::from_secs(1);
+/// What ranks tell each other of times in: fits what a call takes into an `int`.
+const TICK: Duration = Duration::from_nanos(100);
 /// What ranks compare before they try anything: the operation and the length.
 const QUESTION_BYTES: usize = 2 * 8;
 
@@ -126,15 +128,11 @@ impl Trial<'_> {
         heard == question
     }
 
-    /// The barrier, which ends the calls that are timed, and then from short to long.
+    /// From short to long.
     fn run(&mut self, operation: Operation, length: Length) {
-        let nothing = Length::of(0);
-        if !self.prices.is_settled(Operation::Barrier, nothing) {
-            self.try_length(Operation::Barrier, nothing);
-        }
         let shorter = |length: &Length| length.quarter().filter(|quarter| quarter.bytes() >= FIRST_BYTES);
         let mut steps: Vec<Length> = std::iter::successors(Some(length), shorter).collect();
-        steps.retain(|&step| operation != Operation::Barrier && !self.prices.is_settled(operation, step));
+        steps.retain(|&step| !self.prices.is_settled(operation, step));
         while let Some(step) = steps.pop() {
             let expected = self.prices.expected(operation, step).map(Duration::from_nanos);
             let is_short = expected.is_none_or(|expected| expected <= LONGEST_CALL) && *SPENT.lock() < LONGEST_TRIALS;
@@ -147,14 +145,12 @@ impl Trial<'_> {
     }
 
     fn try_length(&mut self, operation: Operation, length: Length) {
-        let first = self.pair(operation, length);
-        let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..self.agreed_pairs(first) {
-            let pair = self.pair(operation, length);
-            times.iter_mut().zip(pair).for_each(|(times, took)| times.push(took));
-        }
-        // At once: they say which barrier ends the calls that follow, the same on all ranks.
-        let prices = self.shared(if times[0].is_empty() { first } else { times.map(median) });
+        let (began, mut first, mut times) = (Instant::now(), Times::default(), Times::default());
+        let mut tried = Tried { trial: self, operation, length, began };
+        first.take_pair(&mut tried);
+        let pairs = tried.trial.agreed_pairs(began.elapsed());
+        (0..pairs).for_each(|_| times.take_pair(&mut tried));
+        let prices = self.longest(if pairs == 0 { first } else { times }.medians());
         self.prices.note(operation, length, prices);
         if self.ranks.is_verbose && self.ranks.rank == 0 {
             let (name, bytes) = (operation.name(), length.bytes());
@@ -164,28 +160,11 @@ impl Trial<'_> {
     }
 
     /// How many pairs are timed, by what the first took on rank 0; none if that was far too long.
-    fn agreed_pairs(&mut self, first: [u64; 2]) -> u64 {
-        let took = Duration::from_nanos(first[0].saturating_add(first[1]));
+    fn agreed_pairs(&mut self, took: Duration) -> u64 {
         let fit = (TIMED.as_nanos() / took.as_nanos().max(1)) as u64;
         let mut pairs = [if took > LONGEST_CALL * 4 { 0 } else { fit.clamp(LEAST_PAIRS, MOST_PAIRS) as u8 }];
         self.by_mpi((self.ranks.table.broadcast)(self.ranks.comm, pairs.as_mut_ptr(), 1, 0));
         u64::from(pairs[0]).min(MOST_PAIRS)
-    }
-
-    /// A call by the wire and one by the MPI, in nanoseconds. Behind each is the same barrier, the faster one: then all
-    /// have what was sent.
-    fn pair(&mut self, operation: Operation, length: Length) -> [u64; 2] {
-        let is_mpi = self.prices.is_mpi_faster(Operation::Barrier, 0);
-        [Way::Wire, Way::Mpi].map(|way| {
-            let began = Instant::now();
-            if operation == Operation::Barrier {
-                self.barrier(way);
-            } else {
-                self.call(operation, way, length.bytes());
-                self.barrier(if is_mpi { Way::Mpi } else { Way::Wire });
-            }
-            began.elapsed().as_nanos() as u64
-        })
     }
 
     fn barrier(&mut self, way: Way) {
@@ -241,16 +220,38 @@ impl Trial<'_> {
         least == 1
     }
 
-    /// Rank 0's numbers, on all ranks.
-    fn shared(&mut self, own: [u64; 2]) -> [u64; 2] {
-        let mut bytes = own.map(u64::to_be_bytes);
-        let (at, length) = (bytes.as_flattened_mut().as_mut_ptr(), size_of_val(&bytes) as c_int);
-        self.by_mpi((self.ranks.table.broadcast)(self.ranks.comm, at, length, 0));
-        bytes.map(u64::from_be_bytes)
+    /// What the rank saw that it took longest on, by way: the same on all ranks.
+    fn longest(&mut self, own: [u64; 2]) -> [u64; 2] {
+        let tick = TICK.as_nanos() as u64;
+        own.map(|nanoseconds| {
+            let (ticks, mut least) = (c_int::try_from(nanoseconds / tick).unwrap_or(c_int::MAX), 0);
+            self.by_mpi((self.ranks.table.least)(self.ranks.comm, -ticks, &mut least));
+            u64::from(least.unsigned_abs()) * tick
+        })
     }
 }
 
-fn median(mut times: Vec<u64>) -> u64 {
-    times.sort_unstable();
-    times[times.len() / 2]
+/// A length that is tried.
+struct Tried<'t, 'a> {
+    trial: &'t mut Trial<'a>,
+    operation: Operation,
+    length: Length,
+    began: Instant,
+}
+
+impl Calls for Tried<'_, '_> {
+    fn barrier(&mut self, way: Way) {
+        self.trial.barrier(way);
+    }
+
+    fn call(&mut self, way: Way) {
+        match self.operation {
+            Operation::Barrier => self.trial.barrier(way),
+            operation => self.trial.call(operation, way, self.length.bytes()),
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
 }

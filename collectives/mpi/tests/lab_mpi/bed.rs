@@ -2,9 +2,10 @@
 
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{Ended, Mpi, MpiCluster, Run, Site};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long a program may take; whatever hangs is killed then.
@@ -44,10 +45,16 @@ pub fn here() -> &'static [Mpi] {
     })
 }
 
+/// A program, compiled unless the last one of this name was compiled the same way.
 pub fn compiled(mpi: Mpi, compiler: &str, source: &str, more: &[&str]) -> PathBuf {
+    static MADE: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let name = Path::new(source).file_name().expect("a file").to_string_lossy().replace('.', "-");
     let program = directory().join(format!("{name}-{}", mpi.name()));
-    mpi.compile(compiler, &own(source), &program, more).unwrap_or_else(|error| panic!("{error}"));
+    let (mut made, way) = (MADE.lock().unwrap_or_else(PoisonError::into_inner), format!("{compiler} {more:?}"));
+    if made.get(&program) != Some(&way) {
+        mpi.compile(compiler, &own(source), &program, more).unwrap_or_else(|error| panic!("{error}"));
+        made.insert(program.clone(), way);
+    }
     program
 }
 

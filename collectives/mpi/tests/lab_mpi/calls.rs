@@ -20,7 +20,7 @@ fn lab_every_call_gives_what_the_mpi_would() {
         "large",
     ];
     for &mpi in here() {
-        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-Wall", "-lpthread"]);
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
         // `CORRECT_COMMUNICATORS=200` is the long form; some of those that are there at a time have no place.
         let turns = std::env::var("CORRECT_COMMUNICATORS").unwrap_or_else(|_| "8".into());
         let more = [("CORRECT_COMMUNICATORS", turns.as_str()), ("ETHBCAST_MPI_COMMUNICATORS", "4")];
