@@ -393,5 +393,7 @@ fn tuning(draw: &mut Draw) -> Tuning {
         1 => Tuning::push_pull(),
         _ => Tuning::default(),
     };
-    preset.with_feed_frames(feed)
+    let mut tuning = preset.with_feed_frames(feed);
+    tuning.cast.parity_block_frames = 128;
+    tuning
 }

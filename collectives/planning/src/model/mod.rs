@@ -12,7 +12,6 @@ mod cables;
 mod calibration;
 mod choose;
 mod collective;
-mod parity;
 mod predict;
 mod segment;
 mod shape;
