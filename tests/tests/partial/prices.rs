@@ -25,7 +25,7 @@ fn older(content: &Arc<[u8]>, chunks: impl IntoIterator<Item = usize>) -> Have {
 
 /// What is sent to all beside chunks: ledgers, heads, what fills a frame, the trailer.
 fn overhead(content: usize) -> u64 {
-    Form::Ledgered.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40 + 24 + 1468
+    Form::LEDGERED.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40 + 24 + 1468
 }
 
 fn all_have_it(played: &Played, receivers: usize) {

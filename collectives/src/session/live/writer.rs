@@ -157,7 +157,7 @@ pub struct Writer<S> {
     holdings: Option<Arc<dyn Holdings>>,
     completer: Option<Completer>,
     /// Chunks of the span that is being checked that stand where they belong.
-    in_place: u16,
+    in_place: u64,
     orders: Receiver<Order>,
     /// Orders behind a span that is damaged.
     waiting: VecDeque<Order>,
@@ -250,6 +250,7 @@ impl<S: Storage> Writer<S> {
     fn obey(&mut self, order: Order) -> Result<bool, StorageError> {
         match order {
             Order::Begin(offered) => {
+                self.decoder = Decoder::new(offered.chunk);
                 self.storage.begin(&offered)?;
                 self.storage.kept().map(|kept| self.kept.try_send(kept));
             }
