@@ -174,6 +174,39 @@ fn what_came_damaged_is_wanted_again_and_nothing_of_it_is_written() {
 }
 
 #[test]
+fn what_is_on_its_way_again_is_not_wanted_once_more_whatever_comes_before_it() {
+    let bytes: Vec<u8> = (0..7_000_000_u32).map(|at| (at >> 9) as u8).collect();
+    let (truth, trailer) = encoded(&bytes);
+    let mut stream = truth.clone();
+    stream[WHOLE_BYTES - 5] ^= 1;
+    let waker = Arc::new(Waker::new().expect("a descriptor"));
+    thread::scope(|scope| {
+        let (writer, mut sink) = write_behind(Output(io::sink()), &waker);
+        scope.spawn(move || writer.run());
+        sink.write(Instant::START, &stream[..WHOLE_BYTES], false);
+        let wanted = loop {
+            match sink.wanted() {
+                Some(wanted) => break wanted,
+                None => thread::yield_now(),
+            }
+        };
+        // The writer finds these before what it wants, and wants it all the while.
+        sink.write(Instant::START, &stream[WHOLE_BYTES..], false);
+        sink.supply(Instant::START, wanted.start, &truth[wanted.start as usize..wanted.end as usize]);
+        sink.finish(Instant::START, trailer);
+        let settled = loop {
+            assert_eq!(sink.wanted(), None, "it has been given");
+            match sink.verdict(Instant::START) {
+                Some(verdict) => break verdict,
+                None => thread::yield_now(),
+            }
+        };
+        assert_eq!((settled.outcome, sink.damages()), (Outcome::Verified, 1));
+        assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
+    });
+}
+
+#[test]
 fn what_has_come_in_whole_chunks_is_written_when_nothing_more_comes_and_all_of_it_once() {
     let bytes: Vec<u8> = (0..5_000_000_u32).map(|at| (at >> 7) as u8).collect();
     let (truth, trailer) = encoded(&bytes);
