@@ -155,6 +155,8 @@ pub struct Price {
     /// Content and ledgers in pieces.
     pub pieces: u64,
     pub words: u64,
+    /// Bytes of these frames on the wire, with their Ethernet headers.
+    pub word_bytes: u64,
 }
 
 struct Meter {
@@ -178,7 +180,10 @@ impl Faults for Meter {
             }
             Kind::DATA => price.again += bytes,
             kind::PIECE if !frame.payload.is_empty() => price.pieces += bytes - 16,
-            kind::NEEDS => price.words += 1,
+            kind::NEEDS => {
+                price.words += 1;
+                price.word_bytes += delivery.frame.len().max(60) as u64;
+            }
             _ => {}
         }
         drop(price);
