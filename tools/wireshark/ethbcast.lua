@@ -66,7 +66,7 @@ end
 -- What frames carry: numbers, and texts (words, names, digests in hexadecimal digits).
 local NUMBERS = {
     "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "below", "blamed",
-    "bytes", "came_bytes", "child", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
+    "bytes", "came_bytes", "child", "chunk_bytes", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
     "frames", "free_bytes", "from", "held_us", "joined", "last_ns", "late_ns", "limit", "megabits", "members", "message", "message_bytes",
     "moved", "mtu", "number", "of_stream", "offset", "over", "parity", "part", "parts", "payload", "preset", "pushed_bytes",
     "ranks", "rate", "repaired", "repeats", "room_bytes", "room_messages", "seconds_ago",
@@ -287,12 +287,16 @@ end
 -- What the bytes of a session are (§5).
 local function content(from)
     local kind, mode, seconds, nanos = from:take(1), from:take(2), from:take(8), from:take(4)
-    fail(CONTENTS[kind:uint()] and mode:uint() < 4096 and nanos:uint() < 1000000000)
-    from:say("content", kind, CONTENTS[kind:uint()])
-    if kind:uint() ~= 0 and kind:uint() ~= 2 then
+    -- Its upper half: how often 64 KiB are doubled.
+    local number, doublings = kind:uint() % 16, (math.floor(kind:uint() / 16) + 8) % 16 - 8
+    fail(CONTENTS[number] and mode:uint() < 4096 and nanos:uint() < 1000000000)
+    fail(doublings >= -2 and doublings <= 1)
+    from:say("content", kind, CONTENTS[number])
+    if number ~= 0 and number ~= 2 then
         from:say("mode", mode, string.format("%04o", mode:uint()))
         from:say("modified", seconds, tostring(seconds:int64()))
     end
+    from:say("chunk_bytes", kind, UInt64(65536 * 2 ^ doublings))
 end
 
 -- A number of 8 bytes; of all ones it is not known.

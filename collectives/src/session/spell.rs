@@ -1,5 +1,6 @@
 //! What frames of a session say, for those who look at frames.
 
+use super::ledger::ChunkSize;
 use super::message::{
     Challenge, ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Taken,
     Trailer, Verdict, ViewPart,
@@ -132,9 +133,9 @@ fn data(frame: &Frame<'_>) -> Fields {
 fn invitation(message: &Message) -> Fields {
     let fields = Fields::default();
     match message {
-        Message::Announce { group, host, source, size, content, mtu_bytes, stage, age_millis } => {
+        Message::Announce { group, host, source, size, content, chunk, mtu_bytes, stage, age_millis } => {
             let fields = fields.perhaps("size", *size).number("mtu", *mtu_bytes).text("stage", self::stage(*stage));
-            let fields = fields.number("age_ms", *age_millis).and(self::content(*content));
+            let fields = fields.number("age_ms", *age_millis).and(self::content(*content, *chunk));
             fields.text("group", group).text("host", host).text("source", source)
         }
         Message::Join { nonce, group, host, mtu_bytes, free_bytes, features } => {
@@ -145,7 +146,7 @@ fn invitation(message: &Message) -> Fields {
     }
 }
 
-fn content(content: ContentKind) -> Fields {
+fn content(content: ContentKind, chunk: ChunkSize) -> Fields {
     let (word, attributes) = match content {
         ContentKind::Stream => ("stream", None),
         ContentKind::File(attributes) => ("file", Some(attributes)),
@@ -154,12 +155,13 @@ fn content(content: ContentKind) -> Fields {
         ContentKind::Packed(packing, attributes) => (packing.word(), Some(attributes)),
     };
     let fields = Fields::default().text("content", word);
-    match attributes {
+    let fields = match attributes {
         Some(FileAttributes { mode, modified_seconds, .. }) => {
             fields.text("mode", format!("{mode:04o}")).text("modified", modified_seconds)
         }
         None => fields,
-    }
+    };
+    fields.number("chunk_bytes", chunk.bytes() as u64)
 }
 
 /// What a view says, and who is served by whom in it.
@@ -176,7 +178,7 @@ fn whole(view: &View) -> Fields {
     let members: Vec<String> = view.members.iter().enumerate().map(member).collect();
     let fields = Fields::default().text("via", view.via).number("segment", view.segment_frames);
     let fields = fields.number("payload", view.payload_bytes).perhaps("size", view.size);
-    let fields = fields.and(content(view.content)).number("selective", view.selective);
+    let fields = fields.and(content(view.content, view.chunk)).number("selective", view.selective);
     let fields = fields.number("members", view.members.len() as u64).text("tree", members.join(", "));
     let fields = fields.perhaps("rate", view.rate.and_then(Rate::limit));
     fields.perhaps("yields", view.rate.filter(|rate| rate.is_yielding()).map(|_| 1_u8))

@@ -95,7 +95,7 @@ impl Arrival {
     /// What comes is unpacked on its way.
     fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
         let mut disk = self.disk.take().expect("nothing unpacks into it");
-        disk.begin(&Offered { size: None, content: ContentKind::File(attributes), source: offered.source.clone() })?;
+        disk.begin(&Offered { size: None, content: ContentKind::File(attributes), ..offered.clone() })?;
         let unpacking = Unpacking::start(packing, disk).map_err(|error| crate::trouble("unpack it", error))?;
         self.unpacking = Some(unpacking);
         Ok(())

@@ -1,7 +1,7 @@
 //! Where the fragments of the bases are, by their names.
 
 use super::basis::Basis;
-use ethbcast_collectives::session::ledger::{Cut, Cutter, Fragment};
+use ethbcast_collectives::session::ledger::{ChunkSize, Cut, Cutter, Fragment};
 
 /// So many fragments are known: 16 MiB. Of more, every second is, every fourth, and so on; those between are tried
 /// where their neighbours were found.
@@ -31,15 +31,15 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Of all bases, which are read once.
-    pub(super) fn of(bases: &[Basis], cut: Cut) -> Index {
-        Index::with_room(bases, cut, MOST_FRAGMENTS)
+    /// Of all bases, which are read once, for a content whose chunks are so long.
+    pub(super) fn of(bases: &[Basis], cut: Cut, chunk: ChunkSize) -> Index {
+        Index::with_room(bases, (cut, chunk), MOST_FRAGMENTS)
     }
 
-    pub(super) fn with_room(bases: &[Basis], cut: Cut, most_fragments: usize) -> Index {
+    pub(super) fn with_room(bases: &[Basis], (cut, chunk): (Cut, ChunkSize), most_fragments: usize) -> Index {
         let mut index = Index { cut, places: Vec::with_capacity(most_fragments + 1), left_out: 0 };
         for (number, basis) in bases.iter().enumerate() {
-            let mut cutter = Cutter::new(cut);
+            let mut cutter = Cutter::new(cut, chunk);
             let mut found = |fragment: Fragment, _: &[u8]| index.add(number, &fragment, most_fragments);
             basis.read_through(READ_BYTES, |bytes| cutter.feed(bytes, &mut found));
             cutter.finish(&mut found);

@@ -15,9 +15,7 @@ pub use basis::BasisError;
 
 use basis::{Basis, read_exactly};
 use ethbcast_collectives::session::ContentKind;
-use ethbcast_collectives::session::ledger::{
-    CHUNK_BYTES, ChunkSet, Cut, Fragment, HeldOffer, Holdings, Origin, STRETCH_BYTES, StretchLedger,
-};
+use ethbcast_collectives::session::ledger::{ChunkSet, Cut, HeldOffer, Holdings, Origin, StretchLedger, StretchPlace};
 use ethbcast_collectives::session::live::ReadAt;
 use found::{Found, Located, Part};
 use index::{Index, Place};
@@ -37,7 +35,7 @@ pub struct Held {
     /// The fragments of the bases, once somebody looks for some.
     index: Mutex<Option<Index>>,
     /// Of the stretches that are not written yet.
-    found: Mutex<BTreeMap<u64, Vec<Found>>>,
+    found: Mutex<BTreeMap<u64, (StretchPlace, Vec<Found>)>>,
 }
 
 /// What an earlier run left where the content will be.
@@ -111,9 +109,9 @@ impl Held {
             return;
         }
         let mut index = self.index.lock();
-        let cut = cut_of(ledger.fragments());
+        let cut = cut_of(ledger);
         if index.as_ref().is_none_or(|index| cut == Cut::ContentDefined && index.cut() != cut) {
-            *index = Some(Index::of(&bases, cut));
+            *index = Some(Index::of(&bases, cut, ledger.place().chunk_size()));
         }
         let located = Located::find(ledger, index.as_ref().expect("it was just made"), &bases);
         for (chunk, found) in found.iter_mut().enumerate().filter(|(_, found)| **found == Found::Nowhere) {
@@ -128,10 +126,14 @@ impl Held {
     }
 }
 
-/// How these fragments were cut.
-fn cut_of(fragments: &[Fragment]) -> Cut {
-    let is_chunk = |fragment: &Fragment| fragment.offset.is_multiple_of(CHUNK_BYTES as u64);
-    if fragments.iter().all(is_chunk) { Cut::Fixed } else { Cut::ContentDefined }
+/// How the fragments of a stretch were cut.
+fn cut_of(ledger: &StretchLedger) -> Cut {
+    let chunk_bytes = ledger.place().chunk_size().bytes() as u64;
+    if ledger.fragments().iter().all(|fragment| fragment.offset.is_multiple_of(chunk_bytes)) {
+        Cut::Fixed
+    } else {
+        Cut::ContentDefined
+    }
 }
 
 impl Holdings for Held {
@@ -147,21 +149,24 @@ impl Holdings for Held {
     }
 
     fn have(&self, ledger: &StretchLedger) -> ChunkSet {
-        let mut buffer = Vec::with_capacity(CHUNK_BYTES);
+        let mut buffer = Vec::with_capacity(ledger.place().chunk_size().bytes());
         let mut found: Vec<Found> =
             (0..ledger.chunks()).map(|chunk| self.at_its_offset(ledger, chunk, &mut buffer)).collect();
         self.look_elsewhere(ledger, &mut found, &mut buffer);
         let here = (0..found.len()).filter(|chunk| found[*chunk] != Found::Nowhere).collect();
-        self.found.lock().insert(ledger.number(), found);
+        self.found.lock().insert(ledger.number(), (*ledger.place(), found));
         here
     }
 
     fn read(&self, stretch: u64, chunk: usize, to: &mut [u8]) -> Option<Origin> {
-        let found = self.found.lock().get(&stretch)?.get(chunk)?.clone();
+        let (offset, found) = {
+            let found = self.found.lock();
+            let (place, found) = found.get(&stretch)?;
+            (place.chunk_offset(chunk), found.get(chunk)?.clone())
+        };
         match found {
             Found::Nowhere => None,
             Found::InPlace => {
-                let offset = stretch * STRETCH_BYTES + (chunk * CHUNK_BYTES) as u64;
                 let place = self.place.lock();
                 let there = place.0.as_ref()?;
                 read_exactly(&**there, offset, to).then_some(Origin::InPlace)

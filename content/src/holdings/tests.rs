@@ -1,7 +1,7 @@
 //! What is found, what it costs to be wrong, and how much is remembered.
 
 use super::*;
-use ethbcast_collectives::session::ledger::{Cutter, STRETCH_CHUNKS, StretchPlace};
+use ethbcast_collectives::session::ledger::{CHUNK_BYTES, ChunkSize, Cutter, Fragment, STRETCH_CHUNKS, StretchPlace};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -14,10 +14,15 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 
 /// The ledgers of a content, stretch by stretch.
 fn ledgers(content: &[u8], cut: Cut) -> Vec<StretchLedger> {
-    let (mut cutter, mut fragments) = (Cutter::new(cut), Vec::new());
+    chunked(ChunkSize::DEFAULT, content, cut)
+}
+
+/// The same with chunks that are so long.
+fn chunked(chunk: ChunkSize, content: &[u8], cut: Cut) -> Vec<StretchLedger> {
+    let (mut cutter, mut fragments) = (Cutter::new(cut, chunk), Vec::new());
     cutter.feed(content, |fragment, _| fragments.push(fragment));
     cutter.finish(|fragment, _| fragments.push(fragment));
-    let places = (0..).map_while(|number| StretchPlace::of(number, content.len() as u64));
+    let places = (0..).map_while(|number| StretchPlace::of(chunk, number, content.len() as u64));
     let ledger = |place: StretchPlace| {
         let (begin, end) = (place.begin(), place.begin() + place.bytes());
         let ends_in = |fragment: &&Fragment| (begin + 1..=end).contains(&(fragment.offset + u64::from(fragment.bytes)));
@@ -117,7 +122,7 @@ fn what_was_moved_by_any_number_of_bytes_is_found_by_pieces_that_the_content_def
 #[test]
 fn a_piece_that_reaches_into_the_next_stretch_is_found_there() {
     let directory = tempfile::tempdir().expect("a directory");
-    let stretch = STRETCH_BYTES as usize;
+    let stretch = ChunkSize::DEFAULT.stretch_bytes() as usize;
     let content = noise(5, stretch + MEBIBYTE);
     let basis = with(&directory, "old", &[b"moved", &content[..]].concat());
     let found = here(&held(&[basis], None), &content, Cut::ContentDefined).0;
@@ -165,7 +170,7 @@ fn of_more_pieces_than_are_remembered_the_others_are_found_beside_their_neighbou
     let content = noise(8, 8 * MEBIBYTE);
     let basis = with(&directory, "old", &[b"moved", &content[..]].concat());
     let bases = [Basis::open(&basis).expect("a file")];
-    let index = Index::with_room(&bases, Cut::ContentDefined, 100);
+    let index = Index::with_room(&bases, (Cut::ContentDefined, ChunkSize::DEFAULT), 100);
     assert!(index.is_partial());
     let ledger = ledgers(&content, Cut::ContentDefined).remove(0);
     let known = ledger.fragments().iter().filter(|fragment| index.find(fragment.name).is_some()).count();

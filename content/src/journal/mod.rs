@@ -19,7 +19,6 @@ mod tests;
 
 use crate::disk::DiskFile;
 use crate::runs::Runs;
-use ethbcast_collectives::session::ledger::CHUNK_BYTES;
 use ethbcast_collectives::session::live::Offered;
 use record::{HEAD_BYTES, RECORD_BYTES, Record, Seal, read_head, write_head};
 use std::io;
@@ -44,10 +43,19 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Whether both are of one content, whatever chunks it was sent in: those that come are looked for.
+    pub(crate) fn is_of_same(&self, other: &Identity) -> bool {
+        (self.bytes, self.content) == (other.bytes, other.content)
+    }
+
     /// Of what is offered, which has so many bytes.
     pub(crate) fn of(offered: &Offered, bytes: u64) -> Identity {
         let text = format!("{:?} {:?} {bytes}", offered.source, offered.content);
-        Identity { bytes, chunk_bytes: CHUNK_BYTES as u32, content: *blake3::hash(text.as_bytes()).as_bytes() }
+        Identity {
+            bytes,
+            chunk_bytes: offered.chunk.bytes() as u32,
+            content: *blake3::hash(text.as_bytes()).as_bytes(),
+        }
     }
 }
 

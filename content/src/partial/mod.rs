@@ -245,7 +245,7 @@ fn open_journal<D: Directory>(
         Err(JournalError::Newer(version)) => return Err(crate::journal::newer(version)),
         Err(JournalError::System(error)) => return Err(error),
         Err(JournalError::None) => {}
-        Ok((journal, recovered)) if recovered.identity == *identity && !is_new => {
+        Ok((journal, recovered)) if recovered.identity.is_of_same(identity) && !is_new => {
             log::info!("an earlier run left {} bytes of it here: they are checked", recovered.durable.bytes());
             return Ok((journal, recovered));
         }

@@ -55,7 +55,7 @@ impl<D: Directory> Leftover<D> {
                 return Err(error);
             }
         };
-        let manifest = Leftover::<D>::manifest(&recovered.prologue).filter(|_| recovered.identity == *identity);
+        let manifest = Leftover::<D>::manifest(&recovered.prologue).filter(|_| recovered.identity.is_of_same(identity));
         let Some(manifest) = manifest else { return Ok(None) };
         hidden.keep();
         // What memory has of it may be what the disk does not.

@@ -10,7 +10,12 @@ use std::fs;
 use std::path::Path;
 
 fn offered(stream: &[u8]) -> Offered {
-    Offered { source: "source".to_owned(), size: Some(stream.len() as u64), content: ContentKind::Tree }
+    Offered {
+        source: "source".to_owned(),
+        size: Some(stream.len() as u64),
+        content: ContentKind::Tree,
+        ..Offered::default()
+    }
 }
 
 fn begin(dest: &Path, stream: &[u8]) -> TreeStorage {

@@ -115,6 +115,7 @@ pub fn check_contention(view: &View, topology: &Topology, host_of: impl Fn(usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ethbcast_collectives::session::ledger::ChunkSize;
     use ethbcast_collectives::session::{ContentKind, Standing, ViewMember};
     use ethbcast_transport::Policy;
     use ethbcast_transport::sim::host_mac;
@@ -180,6 +181,7 @@ mod tests {
                 payload_bytes: 268,
                 size: None,
                 content: ContentKind::default(),
+                chunk: ChunkSize::default(),
                 selective: false,
                 members: members.collect(),
                 rate: None,

@@ -3,7 +3,7 @@
 use super::application::{Disk, Origin};
 use super::holding::Holding;
 use ethbcast_collectives::session::application::{Again, Next, Sink, Source};
-use ethbcast_collectives::session::ledger::{Checked, ChunkSet, Cut, Form, Ledgered};
+use ethbcast_collectives::session::ledger::{Checked, ChunkSet, ChunkSize, Cut, Form, Ledgered};
 use ethbcast_collectives::session::{Done, Needs, ReceiverEvent, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::{ControlFlow, Range};
@@ -32,14 +32,14 @@ impl Given {
     pub fn new(form: Form, origin: Origin) -> Given {
         match form {
             Form::Plain => Given::Plain(origin),
-            Form::Ledgered => Given::Ledgered(Box::new(Ledgered::new(origin))),
+            Form::Ledgered(chunk) => Given::Ledgered(Box::new(Ledgered::new(origin).chunked(chunk))),
         }
     }
 
     /// What `origin` has with ledgers, or of it what somebody lacks.
-    pub fn selecting(origin: Origin) -> Given {
+    pub fn selecting(chunk: ChunkSize, origin: Origin) -> Given {
         let bytes = origin.content_bytes();
-        Given::Ledgered(Box::new(Ledgered::new(origin.whole()).selecting(bytes, Cut::None)))
+        Given::Ledgered(Box::new(Ledgered::new(origin.whole()).chunked(chunk).selecting(bytes, Cut::None)))
     }
 
     /// Where the content comes from.
@@ -112,7 +112,7 @@ impl Taken {
     pub fn new(form: Form, disk: Disk) -> Taken {
         match form {
             Form::Plain => Taken::Plain(Box::new(disk)),
-            Form::Ledgered => Taken::Checked(Box::new(Checked::new(disk))),
+            Form::Ledgered(_) => Taken::Checked(Box::new(Checked::new(disk))),
         }
     }
 

@@ -5,7 +5,7 @@ use super::application::Shelf;
 use super::draw::Draw;
 use super::schedule::Schedule;
 use ethbcast_collectives::session::ledger::{
-    CHUNK_BYTES, ChunkSet, Form, Holdings, Origin, StretchLedger, StretchPlace,
+    CHUNK_BYTES, ChunkSet, ChunkSize, Form, Holdings, Origin, StretchLedger, StretchPlace,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl HoldingTerms {
         HoldingTerms { trouble: Some(draw.pick(&troubles)), ..self }
     }
 
-    /// Whether a chunk of the content is there, and right.
+    /// Whether 64 KiB of the content are there, and right.
     fn has(self, chunk: usize) -> bool {
         match self.held {
             Held::Beginning(chunks) => chunk < chunks,
@@ -89,7 +89,7 @@ impl Schedule {
         if self.selects {
             return;
         }
-        (self.selects, self.form, self.pipe, self.sized, self.mtu_bytes) = (true, Form::Ledgered, false, true, 1500);
+        (self.selects, self.form, self.pipe, self.sized, self.mtu_bytes) = (true, Form::LEDGERED, false, true, 1500);
         let most = self.cluster.slowest() as usize / 8 / self.hosts().min(8);
         self.set_bytes((draw.log(1, 6 * CHUNK_BYTES as u64) as usize).min(most));
         let share = draw.pick(&[0.3, 0.7, 1.0]);
@@ -103,6 +103,7 @@ impl Schedule {
 #[derive(Debug)]
 pub struct Holding {
     terms: HoldingTerms,
+    chunk: ChunkSize,
     bytes: Vec<u8>,
     content_bytes: u64,
     reads: AtomicU64,
@@ -111,10 +112,12 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// What a host has of `content`; its shelf is told of reads that give something else than was said.
-    pub fn new(terms: HoldingTerms, content: &[u8], shelf: &Rc<Shelf>) -> Holding {
+    /// What a host has of `content`, whose chunks are so long; its shelf is told of reads that give something else than
+    /// was said.
+    pub fn new((terms, chunk): (HoldingTerms, ChunkSize), content: &[u8], shelf: &Rc<Shelf>) -> Holding {
         Holding {
             terms,
+            chunk,
             bytes: terms.bytes(content),
             content_bytes: content.len() as u64,
             reads: AtomicU64::new(0),
@@ -140,8 +143,10 @@ impl Holdings for Holding {
         let reads = self.reads.fetch_add(1, Ordering::Relaxed);
         let changed = matches!(self.terms.trouble, Some(HoldingTrouble::Changes(after)) if reads >= after);
         let gone = matches!(self.terms.trouble, Some(HoldingTrouble::Vanishes(after)) if reads >= after);
-        let offset = StretchPlace::of(stretch, self.content_bytes)?.chunk_offset(chunk);
-        let lies = !self.terms.has(offset as usize / CHUNK_BYTES);
+        let offset = StretchPlace::of(self.chunk, stretch, self.content_bytes)?.chunk_offset(chunk);
+        // The first byte of what is not as it should be says so, unless it is not there at all.
+        let mut told = (offset as usize).div_ceil(CHUNK_BYTES)..(offset as usize + to.len()).div_ceil(CHUNK_BYTES);
+        let lies = told.any(|unit| !self.terms.has(unit)) || self.at(offset, to.len()).is_none();
         self.untrue.fetch_add(u64::from(changed || gone || lies), Ordering::Relaxed);
         to.copy_from_slice(self.at(offset, to.len()).filter(|_| !gone)?);
         to[0] ^= u8::from(changed);

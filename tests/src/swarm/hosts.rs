@@ -96,7 +96,11 @@ impl<'a> Hosts<'a> {
             ..RootConfig::new(self.station(host), self.session(host), &format!("file{host}"))
         };
         let origin = Origin::new(Rc::clone(&self.contents[host]), schedule.pipe, schedule.gives);
-        let given = if schedule.selects { Given::selecting(origin) } else { Given::new(schedule.form, origin) };
+        let given = if schedule.selects {
+            Given::selecting(schedule.form.chunk(), origin)
+        } else {
+            Given::new(schedule.form, origin)
+        };
         Participant::root(Root::new(now, config), given)
     }
 
@@ -119,7 +123,9 @@ impl<'a> Hosts<'a> {
         let may_differ = schedule.is_forged() && schedule.form == Form::Plain;
         let disk = Disk::new(schedule.disks[host], Rc::clone(&shelf), Rc::clone(&self.contents), may_differ);
         let taken = match holds {
-            Some(terms) => Taken::holding(disk, Holding::new(terms, &self.contents[0], &shelf)),
+            Some(terms) => {
+                Taken::holding(disk, Holding::new((terms, schedule.form.chunk()), &self.contents[0], &shelf))
+            }
             None => Taken::new(schedule.form, disk),
         };
         Participant::receiver(Receiver::new(now, config), taken)

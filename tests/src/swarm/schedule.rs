@@ -147,7 +147,7 @@ impl Schedule {
     pub fn of(seed: Seed) -> Schedule {
         let mut draw = Draw::new(seed.number(), 1);
         let mut schedule = Schedule::calm(&mut draw, seed);
-        if schedule.form == Form::Ledgered && draw.chance(0.2) {
+        if schedule.form == Form::LEDGERED && draw.chance(0.2) {
             schedule.hold(&mut draw);
         }
         schedule.classes = classes(&mut draw);
@@ -195,7 +195,7 @@ impl Schedule {
     /// Whether all that is forged is content, in a form in which damage is found and mended.
     pub fn is_repaired(&self) -> bool {
         let content = |rule: &Rule| rule.class != Class::Damage || rule.filter.kinds == [Kind::DATA];
-        self.form == Form::Ledgered && !self.has(Class::Hostile) && self.rules.iter().all(content)
+        self.form != Form::Plain && !self.has(Class::Hostile) && self.rules.iter().all(content)
     }
 
     /// A session of `receivers` hosts on one switch, by chain, without any fault.
@@ -275,7 +275,7 @@ impl Schedule {
             late: draw.chance(0.3),
             on_slow: draw.pick(&[OnSlow::Demote, OnSlow::Demote, OnSlow::Wait, OnSlow::Evict]),
             once: draw.chance(0.1),
-            form: draw.pick(&[Form::Plain, Form::Ledgered]),
+            form: draw.pick(&[Form::Plain, Form::LEDGERED]),
             told: draw.chance(0.5),
             cluster,
             heals,

@@ -56,7 +56,7 @@ fn case(via: Via, receivers: usize, bytes: usize, pipe: bool) -> Case {
 
 /// Ten frames of the stream.
 fn ten(random: &mut Random, case: &Case) -> Vec<u64> {
-    let frames = Form::Ledgered.stream_bytes(case.bytes as u64).div_ceil(1468);
+    let frames = Form::LEDGERED.stream_bytes(case.bytes as u64).div_ceil(1468);
     (0..10).map(|_| random.below(frames)).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use crate::scene::{Host, Scene, announce, at, forged, switched_on};
 use ethbcast_collectives::measure::kind;
+use ethbcast_collectives::session::ledger::ChunkSize;
 use ethbcast_collectives::session::{
     ContentKind, End, Message, ReceiverConfig, ReceiverEvent, Refusal, RootEvent, Stage, Standing, Station, Timing,
     View, ViewMember, ViewPart, Wanted,
@@ -146,6 +147,7 @@ fn who_was_told_of_a_view_that_there_is_not_waits_for_the_root_that_gathers() {
             payload_bytes: 1468,
             size: Some(1000),
             content: ContentKind::Stream,
+            chunk: ChunkSize::default(),
             selective: false,
             rate: None,
             members: (0..2).map(member).collect(),
@@ -184,11 +186,12 @@ fn who_has_no_room_and_then_comes_too_late_ends_for_want_of_room() {
     let scene = scene.receivers_with(1, |config| ReceiverConfig { free_bytes: 10, ..config });
     let played = scene.play(NoFaults, |simulation| {
         // Another root says that its session runs.
-        let Message::Announce { group, host, source, size, content, mtu_bytes, age_millis, .. } = announce("n0") else {
+        let Message::Announce { group, host, source, size, content, chunk, mtu_bytes, age_millis, .. } = announce("n0")
+        else {
             unreachable!("an invitation")
         };
         let stage = Stage::Started;
-        let runs = Message::Announce { group, host, source, size, content, mtu_bytes, age_millis, stage };
+        let runs = Message::Announce { group, host, source, size, content, chunk, mtu_bytes, age_millis, stage };
         simulation.inject(at(3500), 2, &forged(host_mac(7), group_mac("group"), 0x7000, &runs));
     });
     assert_eq!((played.has(1), played.has(2)), (Some(0), None), "{}", played.failure(0));

@@ -1,6 +1,7 @@
 //! Roots and receivers on one switch, all that happens to them, and when.
 
 use ethbcast_collectives::session::application::{Collected, Content, Participant};
+use ethbcast_collectives::session::ledger::ChunkSize;
 use ethbcast_collectives::session::{
     ContentKind, Message, Receiver, ReceiverConfig, ReceiverEvent, Root, RootConfig, RootEvent, RootFailure, Stage,
     Station, Wanted,
@@ -172,6 +173,6 @@ pub fn join(host: &str, nonce: u64) -> Message {
 
 pub fn announce(host: &str) -> Message {
     let (group, host, source) = ("group".to_owned(), host.to_owned(), "old file".to_owned());
-    let (content, stage) = (ContentKind::Stream, Stage::Gathering);
-    Message::Announce { group, host, source, size: None, content, mtu_bytes: 1500, stage, age_millis: 99_999 }
+    let (content, chunk, stage) = (ContentKind::Stream, ChunkSize::DEFAULT, Stage::Gathering);
+    Message::Announce { group, host, source, size: None, content, chunk, mtu_bytes: 1500, stage, age_millis: 99_999 }
 }

@@ -1,6 +1,7 @@
 //! One kind of control frame by the ten thousand: the session goes on, and what it queues has limits.
 
 use crate::scene::{MEMBERS, Name, Phase, Scene};
+use ethbcast_collectives::session::ledger::ChunkSize;
 use ethbcast_collectives::session::{ContentKind, Fetch, Message, Piece, Refusal, Stage};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::GROUP;
@@ -33,6 +34,7 @@ fn announce(number: u64) -> Message {
         source: "another".to_owned(),
         size: Some(number),
         content: ContentKind::Stream,
+        chunk: ChunkSize::default(),
         mtu_bytes: 1500,
         stage: Stage::Gathering,
         age_millis: number as u32,

@@ -4,6 +4,7 @@ use crate::fetches;
 use crate::scene::{BYTES, MEMBERS, Phase, Scene};
 use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
+use ethbcast_collectives::session::ledger::ChunkSize;
 use ethbcast_collectives::session::{
     ContentKind, Done, MemberState, Message, Outcome, Refusal, Stage, Standing, Status, Taken, Trailer, Verdict, View,
     ViewMember, ViewPart,
@@ -81,6 +82,7 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     views.extend([0, u32::MAX].map(|segment_frames| View { segment_frames, ..later(1) }));
     views.extend([None, Some(0), Some(u64::MAX - 1)].map(|size| View { size, ..later(1) }));
     views.push(View { content: ContentKind::Tree, ..later(1) });
+    views.push(View { chunk: ChunkSize::SHORTEST, ..later(1) });
     views.push(View { selective: !view.selective, segment_frames: 1, ..later(1) });
     let mut views: Vec<_> = views.into_iter().map(|view| (Nothing, view)).collect();
     views.push((OneMember, standing(to, Standing::Gone)));
@@ -123,6 +125,7 @@ fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
         payload_bytes: 1468,
         size: Some(BYTES as u64),
         content: ContentKind::Stream,
+        chunk: ChunkSize::default(),
         selective: false,
         members: (0..=MEMBERS).map(member).collect(),
         rate: None,
@@ -199,6 +202,7 @@ fn announcements() -> Vec<Forged> {
         source: "another".to_owned(),
         size: Some(3),
         content: ContentKind::Tree,
+        chunk: ChunkSize::default(),
         mtu_bytes: 1500,
         stage,
         age_millis: u32::MAX,

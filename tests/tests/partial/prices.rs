@@ -25,7 +25,7 @@ fn older(content: &Arc<[u8]>, chunks: impl IntoIterator<Item = usize>) -> Have {
 
 /// What is sent to all beside chunks: ledgers, heads, what fills a frame, the trailer.
 fn overhead(content: usize) -> u64 {
-    Form::Ledgered.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40 + 24 + 1468
+    Form::LEDGERED.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40 + 24 + 1468
 }
 
 fn all_have_it(played: &Played, receivers: usize) {
@@ -164,6 +164,23 @@ fn ledgers_do_not_wait_until_they_fill_a_segment() {
         assert!(data + again <= 3 * (CHUNK as u64 + overhead(length)), "{via}: {data} and {again}, to three at most");
         assert_eq!(pieces, 2 * CHUNK as u64, "{via}");
         assert!(played.took < Duration::from_secs(1), "{via}: {:?}", played.took);
+    }
+}
+
+/// What docs/design.md says of words that nobody gathers: each receiver says once of each stretch what it lacks, and
+/// again only while it waits. A stretch of 64 MiB costs the same as this short one, but for longer words.
+#[test]
+fn words_of_hundreds_of_receivers_are_one_frame_each_that_comes_while_the_root_sends() {
+    for receivers in [31, 130, 520] {
+        let content = content(48 * CHUNK);
+        let have = (0..receivers).map(|_| Some(older(&content, [3, 20, 40]))).collect();
+        let played = Scene::new(case(Via::Cast, receivers, content.len()), content, have).play(9, "words");
+        all_have_it(&played, receivers);
+        let Price { data, words, word_bytes, .. } = played.price;
+        println!("{receivers} receivers: {words} words, {word_bytes} bytes; {data} bytes of data in {:?}", played.took);
+        assert!((receivers as u64..=2 * receivers as u64).contains(&words), "{words} words of {receivers}");
+        // The longest, of a stretch in which every second chunk has changed, is less than twice as long.
+        assert!(word_bytes <= words * 110, "{word_bytes} in {words}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::ledger::{
-    Checked, ChunkSet, Cut, Cutter, Form, Holdings, Ledgered, Origin, StretchLedger,
+    Checked, ChunkSet, ChunkSize, Cut, Cutter, Form, Holdings, Ledgered, Origin, StretchLedger,
 };
 use ethbcast_collectives::session::{Damage, Done, End, Message, Needs, Outcome, Trailer, kind};
 use ethbcast_tests::session::{Case, Sent, hosts_of, run, session, star, strike};
@@ -54,7 +54,7 @@ impl Have {
 
     /// Finds fragments wherever they are.
     pub fn anywhere(mut self, cut: Cut) -> Have {
-        let (mut cutter, bytes) = (Cutter::new(cut), Arc::clone(&self.bytes));
+        let (mut cutter, bytes) = (Cutter::new(cut, ChunkSize::DEFAULT), Arc::clone(&self.bytes));
         let mut found = |fragment: ethbcast_collectives::session::ledger::Fragment, _: &[u8]| {
             let at = fragment.offset as usize;
             self.fragments.insert(fragment.name, at..at + fragment.bytes as usize);
@@ -64,9 +64,10 @@ impl Have {
         self
     }
 
-    fn at(&self, chunk: usize, length: usize) -> Option<&[u8]> {
-        let missing = self.without.iter().any(|without| without.contains(&chunk));
-        self.bytes.get(chunk * CHUNK..chunk * CHUNK + length).filter(|_| !missing)
+    fn at(&self, offset: u64, length: usize) -> Option<&[u8]> {
+        let (begin, end) = (offset as usize, offset as usize + length);
+        let missing = |part: &Range<usize>| part.start * CHUNK < end && begin < part.end * CHUNK;
+        self.bytes.get(begin..end).filter(|_| !self.without.iter().any(missing))
     }
 
     /// A chunk put together of fragments that are somewhere.
@@ -90,14 +91,14 @@ impl Have {
 #[derive(Debug)]
 struct Found {
     have: Have,
+    chunk: ChunkSize,
     moved: std::sync::Mutex<BTreeMap<(u64, usize), Vec<u8>>>,
 }
 
 impl Holdings for Found {
     fn have(&self, ledger: &StretchLedger) -> ChunkSet {
-        let first = (ledger.chunk_offset(0) / CHUNK as u64) as usize;
         let here = |chunk: &usize| {
-            let at = self.have.at(first + chunk, ledger.chunk_bytes(*chunk));
+            let at = self.have.at(ledger.chunk_offset(*chunk), ledger.chunk_bytes(*chunk));
             self.have.lies || at.is_some_and(|bytes| ledger.matches(*chunk, bytes)) || {
                 let moved = self.have.of_fragments(ledger, *chunk);
                 let mut all = self.moved.lock().expect("no panic");
@@ -113,7 +114,8 @@ impl Holdings for Found {
             to.copy_from_slice(&moved);
             return Some(Origin::Elsewhere);
         }
-        let bytes = self.have.at(stretch as usize * 1024 + chunk, to.len())?;
+        let bytes =
+            self.have.at(stretch * self.chunk.stretch_bytes() + (chunk * self.chunk.bytes()) as u64, to.len())?;
         to.copy_from_slice(bytes);
         if self.have.changes_after.is_some_and(|after| reads >= after) {
             to[0] ^= 1;
@@ -153,6 +155,8 @@ pub struct Price {
     /// Content and ledgers in pieces.
     pub pieces: u64,
     pub words: u64,
+    /// Bytes of these frames on the wire, with their Ethernet headers.
+    pub word_bytes: u64,
 }
 
 struct Meter {
@@ -176,7 +180,10 @@ impl Faults for Meter {
             }
             Kind::DATA => price.again += bytes,
             kind::PIECE if !frame.payload.is_empty() => price.pieces += bytes - 16,
-            kind::NEEDS => price.words += 1,
+            kind::NEEDS => {
+                price.words += 1;
+                price.word_bytes += delivery.frame.len().max(60) as u64;
+            }
             _ => {}
         }
         drop(price);
@@ -202,6 +209,8 @@ pub struct Scene {
     /// What receiver *i* + 1 has.
     pub have: Vec<Option<Have>>,
     pub cut: Cut,
+    /// How long chunks are.
+    pub chunk: ChunkSize,
     pub loss: f64,
     /// Of every cable.
     pub bits_per_second: u64,
@@ -226,11 +235,21 @@ impl Scene {
     pub fn new(case: Case, content: Arc<[u8]>, have: Vec<Option<Have>>) -> Scene {
         assert_eq!((case.receivers + case.late.0, case.bytes), (have.len(), content.len()));
         let (cut, loss, bits_per_second, selects) = (Cut::None, 0.0, 1_000_000_000, true);
-        Scene { case, content, have, cut, loss, bits_per_second, selects, strays: Vec::new() }
+        Scene {
+            case,
+            content,
+            have,
+            cut,
+            chunk: ChunkSize::DEFAULT,
+            loss,
+            bits_per_second,
+            selects,
+            strays: Vec::new(),
+        }
     }
 
     pub fn play(self, seed: u64, replay: &str) -> Played {
-        let Scene { case, content, have, cut, loss, bits_per_second, selects, strays } = self;
+        let Scene { case, content, have, cut, chunk, loss, bits_per_second, selects, strays } = self;
         let price = Rc::new(RefCell::new(Price::default()));
         let faults = Meter {
             price: Rc::clone(&price),
@@ -238,13 +257,13 @@ impl Scene {
             next: 0,
             others: RandomFaults::new(seed).loss(loss),
         };
-        let source = Ledgered::new(Sent::new(Arc::clone(&content), false));
+        let source = Ledgered::new(Sent::new(Arc::clone(&content), false)).chunked(chunk);
         let source = if selects { source.selecting(content.len() as u64, cut) } else { source };
         let have = RefCell::new(have);
         let sink = |host: usize| {
             let sink = Checked::new(Counted::default());
             match have.borrow_mut()[host - 1].take() {
-                Some(have) => sink.holding(Arc::new(Found { have, moved: std::sync::Mutex::default() })),
+                Some(have) => sink.holding(Arc::new(Found { have, chunk, moved: std::sync::Mutex::default() })),
                 None => sink,
             }
         };
@@ -260,7 +279,7 @@ impl Scene {
         let hosts = simulation.machines();
         let Participant::Root(root, _) = &hosts[0] else { unreachable!("host 0 is the root") };
         let digest = *blake3::hash(&content).as_bytes();
-        let whole = Form::Ledgered.stream_bytes(content.len() as u64);
+        let whole = Form::Ledgered(chunk).stream_bytes(content.len() as u64);
         for receiving in hosts.iter().filter_map(Participant::receiving) {
             if let Some(verdict) = receiving.verdict().filter(|verdict| verdict.outcome == Outcome::Delivered) {
                 assert_eq!((verdict.bytes, verdict.digest), (whole, digest), "{replay}: another content");

@@ -1,6 +1,7 @@
 //! Loss, deaths, latecomers, and holdings that are not what they say.
 
 use super::scene::{CHUNK, Have, Scene};
+use ethbcast_collectives::session::ledger::ChunkSize;
 use ethbcast_collectives::session::{Needs, Outcome};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Absence, Case, data};
@@ -45,6 +46,11 @@ fn whoever_claims_more_than_it_has_costs_itself_only_those_chunks() {
     assert!(played.damages.is_empty() && played.price.data < CHUNK as u64, "{played:?}");
 }
 
+/// One of the lengths that a chunk can have.
+fn chunk(seed: u64) -> ChunkSize {
+    ChunkSize::of_bytes(1 << (14 + seed % 4)).expect("from 16 to 128 KiB")
+}
+
 #[test]
 fn any_loss_delays_and_changes_nothing() {
     for seed in 0..20 {
@@ -56,7 +62,7 @@ fn any_loss_delays_and_changes_nothing() {
         let loss = random.unit() * 0.1;
         let replay = format!("seed {seed}");
         let scene = Scene::new(case(via, receivers, content.len()), content, have);
-        let played = Scene { loss, ..scene }.play(seed, &replay);
+        let played = Scene { loss, chunk: chunk(seed), ..scene }.play(seed, &replay);
         assert_eq!(played.fates, vec![Outcome::Delivered; receivers], "{replay}");
         assert!(played.damages.is_empty(), "{replay}");
     }
@@ -77,7 +83,8 @@ fn the_others_get_theirs_when_some_die_and_who_steps_aside_gets_its_own() {
             absences: vec![absence],
             ..case(via, receivers, 3_000_000)
         };
-        let played = Scene::new(case, content, have).play(seed, &format!("seed {seed}"));
+        let scene = Scene { chunk: chunk(seed), ..Scene::new(case, content, have) };
+        let played = scene.play(seed, &format!("seed {seed}"));
         let here = played.fates.iter().filter(|fate| **fate == Outcome::Delivered).count();
         assert!(here >= 4, "seed {seed}: {:?}", played.fates);
     }

@@ -67,7 +67,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
         last.check_source(options.size)?;
     }
-    let (reader, source) = content.read_ahead(options.size, session.waker());
+    let (reader, source) = content.chunked(args.resume.chunk).read_ahead(options.size, session.waker());
     let source = source.naming(args.resume.cut(options.content)).only_asking(args.dry_run);
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;

@@ -1,7 +1,7 @@
 //! A sink that is given a content of which every chunk has been checked.
 
 use super::decoder::{Damage, Decoder};
-use super::layout::{Form, overlap};
+use super::layout::{ChunkSize, Form, overlap};
 use super::ledgered::{fill, read_again};
 use super::selection::{Completer, Completion, HeldOffer, Holdings};
 use super::spans::Spans;
@@ -20,6 +20,7 @@ const SPANS_WAITING: usize = 2;
 #[derive(Clone, Debug)]
 pub struct Checked<K> {
     content: K,
+    chunk: ChunkSize,
     decoder: Decoder,
     spans: Spans,
     /// Spans behind the one that is damaged.
@@ -47,6 +48,7 @@ impl<K: Sink> Checked<K> {
     pub fn new(content: K) -> Checked<K> {
         Checked {
             content,
+            chunk: ChunkSize::DEFAULT,
             decoder: Decoder::default(),
             spans: Spans::default(),
             waiting: VecDeque::new(),
@@ -137,7 +139,7 @@ impl<K: Sink> Checked<K> {
 
 impl<K: Sink> Sink for Checked<K> {
     fn form(&self) -> Form {
-        Form::Ledgered
+        Form::Ledgered(self.chunk)
     }
 
     fn holds(&self) -> bool {
@@ -187,7 +189,7 @@ impl<K: Sink> Sink for Checked<K> {
 
     fn verdict(&mut self, now: Instant) -> Option<Done> {
         let verdict = self.content.verdict(now);
-        let content = verdict.map(|done| Done { bytes: Form::Ledgered.stream_bytes(done.bytes), ..done });
+        let content = verdict.map(|done| Done { bytes: Form::Ledgered(self.chunk).stream_bytes(done.bytes), ..done });
         self.failed.take().or(content)
     }
 
@@ -229,15 +231,16 @@ impl<K: Sink> Sink for Checked<K> {
         } else if part.end > self.decoder.stream_bytes() {
             return Again::Pending;
         }
-        read_again(&mut self.again, content_bytes, part, |begin, most, span| {
+        read_again(&mut self.again, (self.chunk, content_bytes), part, |begin, most, span| {
             fill(span, self.content.read_again(now, begin, most))
         })
     }
 
     fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
         match event {
-            ReceiverEvent::Invited { source, content, .. } => {
-                self.offer = HeldOffer { source: source.clone(), size: 0, content: *content };
+            ReceiverEvent::Invited { source, content, chunk, .. } => {
+                self.offer = HeldOffer { source: source.clone(), size: 0, content: *content, chunk: *chunk };
+                (self.chunk, self.decoder, self.spans) = (*chunk, Decoder::new(*chunk), Spans::new(*chunk));
             }
             ReceiverEvent::Started { size: Some(size), selective: true, .. } => {
                 let offer = HeldOffer { size: *size, ..self.offer.clone() };

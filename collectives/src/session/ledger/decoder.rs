@@ -3,16 +3,16 @@
 use super::Form;
 use super::early::Early;
 use super::hash::{ChunkHash, Merged, is_ledger, value_in};
-use super::layout::{CHUNK_BYTES, SpanPlace, amount};
+use super::layout::{ChunkSize, SpanPlace, amount};
 use crate::session::Trailer;
 use std::ops::Range;
 
 /// How often the same bytes are asked for again before the content is given up.
 pub const MOST_ATTEMPTS: u8 = 3;
-/// So many chunks in a row are wanted at a time: as many bytes as may be asked for.
-const MOST_CHUNKS_WANTED: usize = (128 << 10) / CHUNK_BYTES;
+/// Chunks in a row are wanted at a time up to so many bytes: as many as may be asked for.
+const MOST_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
 /// Every chunk of a span.
-const ALL: u16 = u16::MAX;
+const ALL: u64 = u64::MAX;
 
 /// Bytes that came damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,21 +44,22 @@ impl std::fmt::Display for Damage {
 #[derive(Clone, Debug)]
 pub struct Content {
     span: Vec<u8>,
-    ledger_bytes: usize,
+    place: SpanPlace,
     /// Chunks of it that were given [early](Decoder::take_early).
     given: usize,
-    own: u16,
+    own: u64,
 }
 
 impl Content {
     /// The next bytes of the content.
     pub fn bytes(&self) -> &[u8] {
-        &self.span[self.span.len().min(self.ledger_bytes + self.given * CHUNK_BYTES)..]
+        let given = self.given * self.place.chunk_size().bytes();
+        &self.span[self.span.len().min(self.place.ledger_bytes() + given)..]
     }
 
     /// Its chunks, and whether each was this receiver's own.
     pub fn chunks(&self) -> impl Iterator<Item = (&[u8], bool)> {
-        let numbered = self.bytes().chunks(CHUNK_BYTES).zip(self.given..);
+        let numbered = self.bytes().chunks(self.place.chunk_size().bytes()).zip(self.given..);
         numbered.map(|(chunk, number)| (chunk, self.own >> number & 1 == 1))
     }
 
@@ -81,14 +82,15 @@ struct Held {
     /// How often the part that is wanted has come damaged.
     times: u8,
     /// Chunks that have come, or are the receiver's own: a bit for each. The others are to be fetched.
-    here: u16,
+    here: u64,
     /// Those that are the receiver's own.
-    own: u16,
+    own: u64,
 }
 
 /// Checks spans one after the other. One that is damaged is held until what is wanted of it has come again.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
+    chunk: ChunkSize,
     spans: u64,
     content_bytes: u64,
     merged: Merged,
@@ -101,6 +103,11 @@ pub struct Decoder {
 }
 
 impl Decoder {
+    /// Of a content whose chunks are so long.
+    pub fn new(chunk: ChunkSize) -> Decoder {
+        Decoder { chunk, ..Decoder::default() }
+    }
+
     /// Takes the next span: a whole one, or the last. Its content comes from [`poll`](Decoder::poll), unless something
     /// of it is [wanted](Decoder::wanted).
     ///
@@ -113,7 +120,7 @@ impl Decoder {
     /// Takes the next whole chunks of a span before its rest has come, the first behind its ledger. Those that are
     /// right are given at once, and not again when [all of it](Decoder::take) has been taken.
     pub fn take_early<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        self.early.take(self.spans, bytes)
+        self.early.take(self.chunk, self.spans, bytes)
     }
 
     /// The same as [`take`](Decoder::take) of a span of which only some chunks are `here`, a bit for each; of these
@@ -121,9 +128,9 @@ impl Decoder {
     ///
     /// # Panics
     /// If a span is held already.
-    pub fn take_partly(&mut self, span: Vec<u8>, here: u16, own: u16) {
+    pub fn take_partly(&mut self, span: Vec<u8>, here: u64, own: u64) {
         assert!(self.held.is_none(), "one span is checked at a time");
-        let place = SpanPlace::of_stream(self.spans, span.len());
+        let place = SpanPlace::of_stream(self.chunk, self.spans, span.len());
         let Some((place, right)) = place.and_then(|place| Some((place, self.early.end(&place)?))) else {
             let at = self.content_bytes;
             self.failed = Some(format!("what came behind byte {at} is not what a sender of files sends: send again"));
@@ -140,7 +147,7 @@ impl Decoder {
         right.iter().for_each(|chunk| self.merged.push(chunk));
         self.spans += 1;
         self.content_bytes += place.content_bytes() as u64;
-        Some(Content { span, ledger_bytes: place.ledger_bytes(), given, own })
+        Some(Content { span, place, given, own })
     }
 
     /// The bytes of the stream that have to come again.
@@ -164,7 +171,7 @@ impl Decoder {
         let part = held.part();
         held.span[part].copy_from_slice(bytes);
         if held.ledger_is_right {
-            let chunks = bytes.len().div_ceil(CHUNK_BYTES);
+            let chunks = bytes.len().div_ceil(self.chunk.bytes());
             (0..chunks).for_each(|chunk| held.here |= 1 << (held.right.len() + chunk));
         }
         self.check();
@@ -212,7 +219,7 @@ impl Decoder {
 
     /// Bytes of the stream that carry these.
     pub fn stream_bytes(&self) -> u64 {
-        Form::Ledgered.stream_bytes(self.content_bytes)
+        Form::Ledgered(self.chunk).stream_bytes(self.content_bytes)
     }
 
     /// What they add up to as a content.
@@ -246,9 +253,9 @@ impl Held {
         if !self.ledger_is_right {
             return 0..self.place.ledger_bytes();
         }
-        let first = self.right.len();
+        let (first, most) = (self.right.len(), MOST_BYTES_WANTED / self.place.chunk_size().bytes());
         let more = (first + 1..self.place.chunks()).take_while(|&chunk| self.lacks() && !self.is_here(chunk));
-        self.place.chunk(first).start..self.place.chunk(first + more.take(MOST_CHUNKS_WANTED - 1).count()).end
+        self.place.chunk(first).start..self.place.chunk(first + more.take(most - 1).count()).end
     }
 
     /// Whether all is right from the present part on; if not, the present part is the first that is damaged.

@@ -2,13 +2,14 @@
 
 use super::Form;
 use super::hash::{ChunkHash, Merged, write_ledger};
-use super::layout::{MOST_LEDGER_BYTES, SPAN_BYTES, SpanPlace, WHOLE_BYTES};
+use super::layout::{ChunkSize, SPAN_BYTES, SpanPlace};
 use crate::session::Trailer;
 use std::ops::Range;
 
 /// A span that is filled with content where it will be sent from: room for its ledger is kept before it.
 #[derive(Clone, Debug, Default)]
 pub struct SpanBuffer {
+    chunk: ChunkSize,
     bytes: Vec<u8>,
     /// Where the ledger begins, once there is one.
     begin: Option<usize>,
@@ -16,16 +17,17 @@ pub struct SpanBuffer {
 }
 
 impl SpanBuffer {
-    /// An empty one in the memory of one that was used, if there is one.
-    pub fn empty(used: SpanBuffer) -> SpanBuffer {
+    /// An empty one, whose chunks are so long, in the memory of one that was used, if there is one.
+    pub fn empty(chunk: ChunkSize, used: SpanBuffer) -> SpanBuffer {
         // Of new memory only what is filled is touched.
-        let bytes = if used.bytes.is_empty() { vec![0; WHOLE_BYTES] } else { used.bytes };
-        SpanBuffer { bytes, begin: None, content_bytes: 0 }
+        let fits = used.bytes.len() == chunk.whole_bytes();
+        let bytes = if fits { used.bytes } else { vec![0; chunk.whole_bytes()] };
+        SpanBuffer { chunk, bytes, begin: None, content_bytes: 0 }
     }
 
     /// Where the next content goes.
     pub fn room(&mut self) -> &mut [u8] {
-        &mut self.bytes[MOST_LEDGER_BYTES + self.content_bytes..]
+        &mut self.bytes[self.chunk.most_ledger_bytes() + self.content_bytes..]
     }
 
     /// So many bytes of the room were filled.
@@ -53,8 +55,8 @@ impl SpanBuffer {
         if self.content_bytes == 0 {
             return;
         }
-        let place = SpanPlace::new(index, self.content_bytes);
-        let begin = MOST_LEDGER_BYTES - place.ledger_bytes();
+        let place = SpanPlace::new(self.chunk, index, self.content_bytes);
+        let begin = self.chunk.most_ledger_bytes() - place.ledger_bytes();
         let span = &mut self.bytes[begin..];
         let hash = |number| ChunkHash::of(place.chunk_offset(number), &span[place.chunk(number)]);
         let chunks: Vec<ChunkHash> = (0..place.chunks()).map(hash).collect();
@@ -65,38 +67,46 @@ impl SpanBuffer {
 
     /// Appends what span `index`, which this is, has of a part of the stream.
     pub fn copy_part(&self, index: u64, part: &Range<u64>, to: &mut Vec<u8>) {
-        let (begin, bytes) = (index * WHOLE_BYTES as u64, self.as_bytes());
+        let (begin, bytes) = (index * self.chunk.whole_bytes() as u64, self.as_bytes());
         let within = |at: u64| usize::try_from(at.saturating_sub(begin)).unwrap_or(usize::MAX).min(bytes.len());
         to.extend_from_slice(&bytes[within(part.start)..within(part.end)]);
     }
 
     /// The content that is in it.
     pub(super) fn content(&self) -> &[u8] {
-        &self.bytes[MOST_LEDGER_BYTES..MOST_LEDGER_BYTES + self.content_bytes]
+        &self.bytes[self.chunk.most_ledger_bytes()..][..self.content_bytes]
     }
 
     /// The ledger, once it is sealed; empty before.
     pub(super) fn ledger(&self) -> &[u8] {
-        self.begin.map_or(&[], |begin| &self.bytes[begin..MOST_LEDGER_BYTES])
+        self.begin.map_or(&[], |begin| &self.bytes[begin..self.chunk.most_ledger_bytes()])
     }
 
     /// Ledger and content, once it is sealed; empty before.
     pub fn as_bytes(&self) -> &[u8] {
-        self.begin.map_or(&[], |begin| &self.bytes[begin..MOST_LEDGER_BYTES + self.content_bytes])
+        let end = self.chunk.most_ledger_bytes() + self.content_bytes;
+        self.begin.map_or(&[], |begin| &self.bytes[begin..end])
     }
 }
 
 /// Seals the spans of a content one after the other, and says at last what they add up to.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
+    chunk: ChunkSize,
     spans: u64,
     content_bytes: u64,
     merged: Merged,
 }
 
 impl Encoder {
+    /// Of a content whose chunks are so long: those of its spans are.
+    pub fn new(chunk: ChunkSize) -> Encoder {
+        Encoder { chunk, ..Encoder::default() }
+    }
+
     /// Seals the next span: a full one, unless it is the last.
     pub fn seal(&mut self, span: &mut SpanBuffer) {
+        debug_assert_eq!(span.chunk, self.chunk, "all chunks of a content are of one size");
         span.seal_with(self.spans, |chunk| self.merged.push(chunk));
         self.spans += 1;
         self.content_bytes += span.content_bytes as u64;
@@ -109,6 +119,6 @@ impl Encoder {
 
     /// What the end of the stream says: the bytes of the stream, the digest of the content.
     pub fn trailer(&self) -> Trailer {
-        Trailer { bytes: Form::Ledgered.stream_bytes(self.content_bytes), digest: self.merged.digest() }
+        Trailer { bytes: Form::Ledgered(self.chunk).stream_bytes(self.content_bytes), digest: self.merged.digest() }
     }
 }

@@ -1,7 +1,7 @@
 //! A source whose content is sent in its ledgered form.
 
 use super::encoder::{Encoder, SpanBuffer};
-use super::layout::{Form, SpanPlace};
+use super::layout::{ChunkSize, Form, SpanPlace};
 use super::recent::Recent;
 use super::selection::{ChunkSet, Cut, Due, SectionPart, Selector};
 use crate::session::RootEvent;
@@ -15,6 +15,7 @@ use std::ops::{ControlFlow, Range};
 #[derive(Clone, Debug)]
 pub struct Ledgered<S> {
     content: S,
+    chunk: ChunkSize,
     encoder: Encoder,
     span: SpanBuffer,
     /// How much of the span has been taken.
@@ -47,10 +48,17 @@ struct Selecting {
 impl<S: Source> Ledgered<S> {
     /// What `content` has, with its ledgers.
     pub fn new(content: S) -> Ledgered<S> {
-        let span = SpanBuffer::empty(SpanBuffer::default());
+        let chunk = ChunkSize::DEFAULT;
+        let span = SpanBuffer::empty(chunk, SpanBuffer::default());
         let (encoder, recent) = (Encoder::default(), Some(Recent::default()));
         let (again, selects, selecting) = (Vec::new(), None, None);
-        Ledgered { content, encoder, span, taken: 0, ended: false, recent, again, selects, selecting }
+        Ledgered { content, chunk, encoder, span, taken: 0, ended: false, recent, again, selects, selecting }
+    }
+
+    /// The same with chunks that are so long.
+    pub fn chunked(self, chunk: ChunkSize) -> Ledgered<S> {
+        let (encoder, span) = (Encoder::new(chunk), SpanBuffer::empty(chunk, SpanBuffer::default()));
+        Ledgered { chunk, encoder, span, ..self }
     }
 
     /// The same, of which nothing is kept that has been sent.
@@ -112,7 +120,7 @@ impl<S: Source> Ledgered<S> {
                         let content_bytes = selecting.selector.sections().lock().content_bytes();
                         let read =
                             |begin, most, span: &mut SpanBuffer| fill(span, self.content.read_again(now, begin, most));
-                        match read_again(&mut self.again, content_bytes, range, read) {
+                        match read_again(&mut self.again, (self.chunk, content_bytes), range, read) {
                             Again::Bytes(bytes) => bytes.to_vec(),
                             other => return Next::Failed(format!("a content that is all there: {other:?}")),
                         }
@@ -123,9 +131,9 @@ impl<S: Source> Ledgered<S> {
             selecting.part = Vec::new();
             match selecting.selector.due() {
                 Due::Ledgers(place) => {
-                    let (content, encoder) = (&mut self.content, &mut self.encoder);
+                    let (content, chunk, encoder) = (&mut self.content, self.chunk, &mut self.encoder);
                     let section = selecting.selector.ledgers(&place, |place, used| {
-                        let mut span = SpanBuffer::empty(used);
+                        let mut span = SpanBuffer::empty(chunk, used);
                         fill(&mut span, content.read_again(now, place.content_begin(), place.content_bytes()))?;
                         encoder.seal(&mut span);
                         Ok::<_, Again<'static>>(span)
@@ -184,16 +192,17 @@ pub(super) fn fill(span: &mut SpanBuffer, again: Again<'_>) -> Result<(), Again<
     }
 }
 
-/// Makes a part of the stream again, into `memory`, from a content of so many bytes of which `read` has any.
+/// Makes a part of the stream again, into `memory`, from a content with chunks that are so long, of so many bytes, of
+/// which `read` has any.
 pub(super) fn read_again<'a>(
     memory: &'a mut Vec<u8>,
-    content_bytes: u64,
+    (chunk, content_bytes): (ChunkSize, u64),
     part: Range<u64>,
     mut read: impl FnMut(u64, usize, &mut SpanBuffer) -> Result<(), Again<'static>>,
 ) -> Again<'a> {
     memory.clear();
-    for place in SpanPlace::all_of(&part, content_bytes) {
-        let mut span = SpanBuffer::empty(SpanBuffer::default());
+    for place in SpanPlace::all_of(chunk, &part, content_bytes) {
+        let mut span = SpanBuffer::empty(chunk, SpanBuffer::default());
         if let Err(none) = read(place.content_begin(), place.content_bytes(), &mut span) {
             return none;
         }
@@ -208,7 +217,7 @@ pub(super) fn read_again<'a>(
 
 impl<S: Source> Source for Ledgered<S> {
     fn form(&self) -> Form {
-        Form::Ledgered
+        Form::Ledgered(self.chunk)
     }
 
     fn selects(&self) -> bool {
@@ -217,7 +226,7 @@ impl<S: Source> Source for Ledgered<S> {
 
     fn select(&mut self, frame_bytes: usize) {
         let Some((content_bytes, cut)) = self.selects else { return };
-        let selector = Selector::new(content_bytes, cut, frame_bytes);
+        let selector = Selector::new(self.chunk, content_bytes, cut, frame_bytes);
         let (chosen, section) = (VecDeque::new(), VecDeque::new());
         let part = Vec::new();
         self.selecting = Some(Box::new(Selecting { selector, chosen, choices: 0, section, part, taken: 0 }));
@@ -238,7 +247,7 @@ impl<S: Source> Source for Ledgered<S> {
     fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         let Some(selecting) = &self.selecting else { return self.read_again(now, offset, bytes) };
         let content_bytes = selecting.selector.sections().lock().content_bytes();
-        read_again(&mut self.again, content_bytes, offset..offset + bytes as u64, |begin, most, span| {
+        read_again(&mut self.again, (self.chunk, content_bytes), offset..offset + bytes as u64, |begin, most, span| {
             fill(span, self.content.read_again(now, begin, most))
         })
     }
@@ -251,7 +260,7 @@ impl<S: Source> Source for Ledgered<S> {
             if self.taken > 0 {
                 let sent = std::mem::take(&mut self.span);
                 let used = if let Some(recent) = &mut self.recent { recent.keep(sent) } else { Some(sent) };
-                self.span = SpanBuffer::empty(used.unwrap_or_default());
+                self.span = SpanBuffer::empty(self.chunk, used.unwrap_or_default());
                 self.taken = 0;
             }
             if let Err(none) = self.fill(now, consumed) {
@@ -282,7 +291,7 @@ impl<S: Source> Source for Ledgered<S> {
         if self.recent.as_ref().is_some_and(|recent| recent.copy_part(&self.span, &part, &mut self.again)) {
             return Again::Bytes(&self.again);
         }
-        read_again(&mut self.again, content_bytes, part, |begin, most, span| {
+        read_again(&mut self.again, (self.chunk, content_bytes), part, |begin, most, span| {
             fill(span, self.content.read_again(now, begin, most))
         })
     }

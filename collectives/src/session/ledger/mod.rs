@@ -8,6 +8,9 @@
 //! ledger    │ u32 content bytes of the span │ u32 0 │ 32 bytes for each of its chunks │ 16 bytes: seal   │
 //! ```
 //!
+//! A chunk has 64 KiB, unless the sender chose another [`ChunkSize`], which it announces: 16 KiB are a finer net for
+//! what has changed, at four times the ledgers.
+//!
 //! A chunk's 32 bytes are its BLAKE3 chaining value at its offset in the content (the BLAKE3 paper §2.1;
 //! [`blake3::hazmat`]). The seal is the first 16 bytes of BLAKE3 over the ledger before it and the span's offset in the
 //! content (u64): a damaged ledger is noticed before anything is judged by it. All spans but the last are whole, so
@@ -36,14 +39,14 @@ pub(crate) use tests::encoded;
 pub use checked::Checked;
 pub use decoder::{Content, Damage, Decoder, MOST_ATTEMPTS};
 pub use encoder::{Encoder, SpanBuffer};
-pub use layout::{CHUNK_BYTES, Form, SPAN_BYTES, SpanPlace};
+pub use layout::{CHUNK_BYTES, ChunkSize, Form, SPAN_BYTES, SpanPlace};
 pub(in crate::session) use layout::{amount, overlap};
 pub use ledgered::Ledgered;
 pub use recent::Recent;
 pub(in crate::session) use selection::MOST_AHEAD;
 pub use selection::{
     ChunkSet, Completed, Completer, Completion, Composed, Composer, Cut, Cutter, Due, Fragment, HeldOffer, Holdings,
-    Origin, PartialSpan, STRETCH_BYTES, STRETCH_CHUNKS, SectionPart, Sections, Selector, StretchLedger, StretchPlace,
-    fragment_name, stretches,
+    MOST_STRETCH_BYTES, Origin, PartialSpan, STRETCH_CHUNKS, SectionPart, Sections, Selector, StretchLedger,
+    StretchPlace, fragment_name, stretches,
 };
 pub use spans::Spans;

@@ -37,15 +37,17 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::super::encoder::Encoder;
-    use super::super::layout::{SPAN_BYTES, WHOLE_BYTES};
+    use super::super::layout::{ChunkSize, SPAN_BYTES};
     use super::*;
+
+    const WHOLE_BYTES: usize = ChunkSize::DEFAULT.whole_bytes();
 
     #[test]
     fn the_last_spans_are_there_and_those_before_are_not() {
         let (mut encoder, mut recent, mut stream) = (Encoder::default(), Recent::default(), Vec::new());
         let mut present = SpanBuffer::default();
         for number in 0..6_u8 {
-            let mut span = SpanBuffer::empty(SpanBuffer::default());
+            let mut span = SpanBuffer::empty(ChunkSize::DEFAULT, SpanBuffer::default());
             span.room().fill(number);
             span.filled(SPAN_BYTES);
             encoder.seal(&mut span);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::session::application::{Again, Collected, Content as InMemory, Next, Sink, Source};
-use crate::session::{Outcome, Trailer};
+use crate::session::{ContentKind, Outcome, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use proptest::prelude::*;
 
@@ -22,15 +22,25 @@ fn content(bytes: usize) -> Vec<u8> {
 
 /// The ledgered form and its trailer.
 pub(crate) fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
-    let (mut encoder, mut stream) = (Encoder::default(), Vec::new());
+    encoded_in(ChunkSize::DEFAULT, content)
+}
+
+/// The same with chunks that are so long.
+pub(super) fn encoded_in(chunk: ChunkSize, content: &[u8]) -> (Vec<u8>, Trailer) {
+    let (mut encoder, mut stream) = (Encoder::new(chunk), Vec::new());
     for part in content.chunks(SPAN_BYTES) {
-        let mut span = SpanBuffer::empty(SpanBuffer::default());
+        let mut span = SpanBuffer::empty(chunk, SpanBuffer::default());
         span.room()[..part.len()].copy_from_slice(part);
         span.filled(part.len());
         encoder.seal(&mut span);
         stream.extend_from_slice(span.as_bytes());
     }
     (stream, encoder.trailer())
+}
+
+/// All lengths that a chunk can have.
+pub(super) fn sizes() -> impl Strategy<Value = ChunkSize> {
+    (-2_i8..=1).prop_map(|doublings| ChunkSize::of_doublings(doublings).expect("there are four"))
 }
 
 /// Content lengths around every border, and between.
@@ -40,9 +50,21 @@ fn lengths() -> impl Strategy<Value = usize> {
     prop_oneof![around, 0..2 * SPAN_BYTES + CHUNK_BYTES, 0..3 * CHUNK_BYTES]
 }
 
-/// Feeds a stream in pieces of these lengths, in turn, to a sink that collects; what is wanted is taken from `truth`.
-fn received(stream: &[u8], pieces: &[usize], truth: &[u8], trailer: Trailer) -> Checked<Collected> {
+/// A sink that was told of a content whose chunks are so long.
+fn invited(chunk: ChunkSize) -> Checked<Collected> {
     let mut sink = Checked::new(Collected::default());
+    let (host, source, content) = ("n0".to_owned(), "a file".to_owned(), ContentKind::Stream);
+    sink.on_event(NOW, &ReceiverEvent::Invited { host, source, size: None, content, chunk });
+    sink
+}
+
+/// Feeds a stream in pieces of these lengths, in turn, to a sink that collects; what is wanted is taken from `truth`.
+fn received(
+    mut sink: Checked<Collected>,
+    stream: &[u8],
+    pieces: &[usize],
+    (truth, trailer): (&[u8], Trailer),
+) -> Checked<Collected> {
     let (mut at, mut turn) = (0, 0);
     while at < stream.len() {
         mend(&mut sink, truth);
@@ -70,14 +92,15 @@ proptest! {
 
     #[test]
     fn any_content_comes_back_from_any_pieces_with_the_digest_of_the_whole(
+        chunk in sizes(),
         length in lengths(),
         pieces in prop::collection::vec(1_usize..200_000, 1..4),
     ) {
         let content = content(length);
-        let (stream, trailer) = encoded(&content);
+        let (stream, trailer) = encoded_in(chunk, &content);
         prop_assert_eq!(trailer.bytes, stream.len() as u64);
         prop_assert_eq!(trailer.digest, *blake3::hash(&content).as_bytes());
-        let mut sink = received(&stream, &pieces, &stream, trailer);
+        let mut sink = received(invited(chunk), &stream, &pieces, (&stream, trailer));
         let verdict = sink.verdict(NOW).expect("all has come");
         prop_assert_eq!(verdict.outcome, Outcome::Verified);
         prop_assert_eq!((verdict.bytes, verdict.digest), (trailer.bytes, trailer.digest));
@@ -86,16 +109,17 @@ proptest! {
 
     #[test]
     fn any_damage_is_found_asked_for_and_mended(
+        chunk in sizes(),
         length in lengths().prop_filter("nothing to damage", |length| *length > 0),
         places in prop::collection::vec((any::<prop::sample::Index>(), 1_u8..), 1..4),
         pieces in prop::collection::vec(1000_usize..100_000, 1..3),
     ) {
         let content = content(length);
-        let (truth, trailer) = encoded(&content);
+        let (truth, trailer) = encoded_in(chunk, &content);
         let mut stream = truth.clone();
         places.iter().for_each(|(place, bits)| stream[place.index(truth.len())] ^= bits);
         let damaged = stream != truth;
-        let mut sink = received(&stream, &pieces, &truth, trailer);
+        let mut sink = received(invited(chunk), &stream, &pieces, (&truth, trailer));
         prop_assert!(sink.content().bytes() == content);
         prop_assert_eq!(sink.verdict(NOW).expect("all is mended").outcome, Outcome::Verified);
         prop_assert_eq!(!sink.damages().is_empty(), damaged);
@@ -104,14 +128,15 @@ proptest! {
 
     #[test]
     fn any_part_of_the_stream_is_made_again_from_the_content(
+        chunk in sizes(),
         length in lengths(),
         part in any::<(prop::sample::Index, prop::sample::Index)>(),
     ) {
         let content = content(length);
-        let (stream, _) = encoded(&content);
+        let (stream, _) = encoded_in(chunk, &content);
         let (one, other) = (part.0.index(stream.len() + 1), part.1.index(stream.len() + 1));
         let (from, to) = (one.min(other), one.max(other));
-        let mut source = Ledgered::new(InMemory::new(&content[..]));
+        let mut source = Ledgered::new(InMemory::new(&content[..])).chunked(chunk);
         let mut pushed = Vec::new();
         while let Next::Bytes(bytes) = source.next(NOW, false) {
             let count = bytes.len().min(300_001);
@@ -127,13 +152,14 @@ proptest! {
     }
 
     #[test]
-    fn places_are_arithmetic(length in 0_u64..1 << 40, off in 0_u64..1 << 30) {
-        let form = Form::Ledgered;
+    fn places_are_arithmetic(chunk in sizes(), length in 0_u64..1 << 40, off in 0_u64..1 << 30) {
+        let form = Form::Ledgered(chunk);
         let stream = form.stream_bytes(length);
         prop_assert_eq!(form.content_bytes(stream), length);
-        prop_assert!(stream - length <= length / 1900 + 56 + 32, "at most a little more than 1/2000");
+        let (ledger, share) = (24 + 32 * chunk.in_span() as u64, chunk.bytes() as u64 / 35);
+        prop_assert!(stream - length <= length / share + 56 + 32, "at 64 KiB a little more than 1/2000");
         let part = form.content_bytes(stream.saturating_sub(off));
-        prop_assert!(part <= length && part + off + 536 >= length);
+        prop_assert!(part <= length && part + off + ledger >= length);
         prop_assert!(form.content_bytes(stream + off) >= length);
     }
 }
@@ -141,7 +167,7 @@ proptest! {
 #[test]
 fn what_stays_damaged_is_given_up_after_three_times_and_named() {
     let (truth, trailer) = encoded(&content(3 * SPAN_BYTES));
-    let place = SpanPlace::at(truth.len() as u64 / 2, truth.len() as u64).expect("a span");
+    let place = SpanPlace::at(ChunkSize::DEFAULT, truth.len() as u64 / 2, truth.len() as u64).expect("a span");
     let mut stream = truth.clone();
     stream[place.begin() as usize + place.chunk(3).start] ^= 1;
     let mut sink = Checked::new(Collected::default());

@@ -4,6 +4,7 @@ use super::read_again::{ReadAt, RestOfFile};
 use super::read_ahead::{ReadAhead, read_ahead};
 use super::reader::Reader;
 use crate::session::ContentKind;
+use crate::session::ledger::ChunkSize;
 use crate::session::live::Options;
 use ethbcast_transport::packet::Waker;
 use std::fmt;
@@ -23,6 +24,7 @@ pub struct Content<'a> {
     name: String,
     size: Option<u64>,
     kind: ContentKind,
+    chunk: ChunkSize,
 }
 
 impl<'a> Content<'a> {
@@ -35,6 +37,7 @@ impl<'a> Content<'a> {
             name: String::new(),
             size: None,
             kind: ContentKind::Stream,
+            chunk: ChunkSize::DEFAULT,
         }
     }
 
@@ -62,6 +65,11 @@ impl<'a> Content<'a> {
     /// What receivers make of its bytes.
     pub fn kind(self, kind: ContentKind) -> Content<'a> {
         Content { kind, ..self }
+    }
+
+    /// Its chunks are so long: what is checked, sent again and looked for at receivers. 64 KiB where nothing is said.
+    pub fn chunked(self, chunk: ChunkSize) -> Content<'a> {
+        Content { chunk, ..self }
     }
 
     /// Its name.
@@ -92,7 +100,7 @@ impl<'a> Content<'a> {
             ("", name) => name,
             (what, _) => what,
         };
-        let (reader, source) = read_ahead(self.reader, what, size, waker);
+        let (reader, source) = read_ahead((self.reader, what, size), self.chunk, waker);
         // A reader that says nothing of it is no pipe.
         let is_unsaid = self.again.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unsupported);
         (reader, if is_unsaid { source } else { source.reading_again_from(self.again) })

@@ -302,7 +302,7 @@ impl Session {
             }
             ushered.turn(receiver, now);
             receiving.turn(receiver, now);
-            teller.receiver_moved(receiver, now);
+            teller.receiver_moved(receiver, receiving.sink().form(), now);
             if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         watcher.tell(|| None);

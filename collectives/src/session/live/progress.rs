@@ -132,14 +132,14 @@ impl<'a> Teller<'a> {
         });
     }
 
-    /// What has arrived in order.
-    pub(super) fn receiver_moved(&mut self, receiver: &Receiver, now: Instant) {
+    /// What has arrived in order, of a stream of this form.
+    pub(super) fn receiver_moved(&mut self, receiver: &Receiver, form: Form, now: Instant) {
         self.look_at_interface();
         let arrived = |streams: &Blocks| streams.frames() * streams.payload_bytes() as u64;
         let Some(arrived) = receiver.streams().map(arrived) else { return };
         if self.is_due(now) {
             let size = receiver.view().and_then(|view| view.size);
-            let bytes = self.form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
+            let bytes = form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
             let resent_frames = receiver.stream_stats().data_resent;
             self.options.tell(Progress::Moved { bytes, slowest: None, members: &[], resent_frames });
         }

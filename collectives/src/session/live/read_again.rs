@@ -2,7 +2,7 @@
 //! or came damaged, and a receiver lacks.
 
 use crate::session::application::Again;
-use crate::session::ledger::{Form, SPAN_BYTES, SpanBuffer, SpanPlace, overlap};
+use crate::session::ledger::{ChunkSize, Form, SPAN_BYTES, SpanBuffer, SpanPlace, overlap};
 use ethbcast_transport::packet::Waker;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -116,6 +116,7 @@ impl Span {
 /// Asks a thread for spans; the thread begins with the first and ends with this.
 #[derive(Debug)]
 pub(super) struct ReadAgain {
+    chunk: ChunkSize,
     requests: SyncSender<Request>,
     spans: Receiver<Span>,
     /// What the thread has been asked and not answered.
@@ -129,8 +130,8 @@ pub(super) struct ReadAgain {
 }
 
 impl ReadAgain {
-    /// Reads from `positions`, and tells `waker` when something has been read.
-    pub(super) fn new(positions: impl ReadAt, waker: &Arc<Waker>) -> ReadAgain {
+    /// Reads from `positions` a content whose chunks are so long, and tells `waker` when something has been read.
+    pub(super) fn new(positions: impl ReadAt, chunk: ChunkSize, waker: &Arc<Waker>) -> ReadAgain {
         let (requests, orders) = sync_channel::<Request>(REQUESTS);
         let (answers, spans) = sync_channel(REQUESTS);
         let waker = Arc::clone(waker);
@@ -143,7 +144,7 @@ impl ReadAgain {
             }
         }));
         let (asked, kept) = (Vec::new(), VecDeque::new());
-        ReadAgain { requests, spans, asked, kept, part: Vec::new(), work: Some(work) }
+        ReadAgain { chunk, requests, spans, asked, kept, part: Vec::new(), work: Some(work) }
     }
 
     /// A part of the ledgered form of a content of so many bytes (or all that can be read), once it is there.
@@ -154,7 +155,7 @@ impl ReadAgain {
             self.kept.push_front(span);
         }
         self.part.clear();
-        for request in SpanPlace::all_of(&part, content_bytes) {
+        for request in SpanPlace::all_of(self.chunk, &part, content_bytes) {
             let Some(at) = self.kept.iter().position(|span| span.request == request) else { return self.ask(request) };
             let span = self.kept.remove(at).expect("it was found there");
             span.buffer.copy_part(request.index(), &part, &mut self.part);
@@ -167,7 +168,8 @@ impl ReadAgain {
         if self.part.len() as u64 == part.end - part.start {
             return Again::Bytes(&self.part);
         }
-        let (content, _) = Form::Ledgered.content_of(&part, Form::Ledgered.stream_bytes(content_bytes));
+        let form = Form::Ledgered(self.chunk);
+        let (content, _) = form.content_of(&part, form.stream_bytes(content_bytes));
         let (bytes, at) = (content.end - content.start, content.start);
         Again::Impossible(format!("it has become shorter: there are no {bytes} bytes at {at}"))
     }
@@ -200,7 +202,7 @@ impl std::fmt::Debug for Work {
 /// As much as is asked for, or all that can be read, sealed. What cannot be read is found by smaller and smaller reads,
 /// and left out; without it the ledger cannot be made again either.
 fn read(positions: &impl ReadAt, request: Request) -> Span {
-    let mut buffer = SpanBuffer::empty(SpanBuffer::default());
+    let mut buffer = SpanBuffer::empty(request.chunk_size(), SpanBuffer::default());
     let (mut unread, mut error, mut failures, mut most) = (Vec::new(), None, 0, SPAN_BYTES);
     while buffer.content_bytes() < request.content_bytes() {
         let lacking = request.content_bytes() - buffer.content_bytes();
@@ -228,7 +230,7 @@ fn read(positions: &impl ReadAt, request: Request) -> Span {
         }
     }
     buffer.seal(request.index());
-    let place = SpanPlace::new(request.index(), buffer.content_bytes());
+    let place = SpanPlace::new(request.chunk_size(), request.index(), buffer.content_bytes());
     let ledger = (!unread.is_empty()).then(|| place.ledger());
     let bad = unread.iter().map(|unread| place.in_stream(unread)).chain(ledger).collect();
     Span { request, buffer, bad, error }
@@ -268,7 +270,11 @@ mod tests {
     }
 
     fn again(bytes: u64, bad: &[Range<u64>]) -> ReadAgain {
-        ReadAgain::new(Pattern { bytes, bad: bad.to_vec() }, &Arc::new(Waker::new().expect("a descriptor")))
+        ReadAgain::new(
+            Pattern { bytes, bad: bad.to_vec() },
+            ChunkSize::DEFAULT,
+            &Arc::new(Waker::new().expect("a descriptor")),
+        )
     }
 
     /// What comes of asking for a part of the stream until there is an answer.
@@ -286,7 +292,7 @@ mod tests {
     fn stream(bytes: u64) -> Vec<u8> {
         let (mut encoder, mut stream) = (Encoder::default(), Vec::new());
         for begin in (0..bytes).step_by(SPAN_BYTES) {
-            let mut span = SpanBuffer::empty(SpanBuffer::default());
+            let mut span = SpanBuffer::empty(ChunkSize::DEFAULT, SpanBuffer::default());
             let count = (bytes - begin).min(SPAN_BYTES as u64) as usize;
             span.room()[..count].iter_mut().zip(begin..).for_each(|(byte, at)| *byte = byte_at(at));
             span.filled(count);
@@ -318,7 +324,7 @@ mod tests {
         file.write_all(b"read already, and what is left").expect("room");
         file.seek(SeekFrom::Start(14)).expect("a file has positions");
         let waker = Arc::new(Waker::new().expect("a descriptor"));
-        let mut again = ReadAgain::new(RestOfFile::of(&file).expect("a file"), &waker);
+        let mut again = ReadAgain::new(RestOfFile::of(&file).expect("a file"), ChunkSize::DEFAULT, &waker);
         let left = wait(&mut again, 56 + 4..56 + 16);
         assert_eq!(left, Ok(b"what is left".to_vec()), "behind the ledger of one chunk");
         let mut rest = String::new();
@@ -347,7 +353,7 @@ mod tests {
         let truth = stream(3_000_000);
         let sectors = [1_228_800..1_232_896, 1_900_544..1_904_640, 1_904_640..1_908_736];
         let mut broken = again(3_000_000, &sectors);
-        let place = SpanPlace::new(1, SPAN_BYTES);
+        let place = SpanPlace::new(ChunkSize::DEFAULT, 1, SPAN_BYTES);
         for bad in &sectors {
             let Range { start, end } = place.in_stream(bad);
             for part in [start - 5000..start, end..end + 5000] {

@@ -5,7 +5,7 @@ use super::read_again::{Positions, ReadAgain, ReadAt};
 use super::reader::{Progress, Reader};
 use super::select_ahead::{Manner, SealedSpans, SelectAhead};
 use crate::session::application::{Again, Next, Source};
-use crate::session::ledger::{ChunkSet, Cut, Form, Recent, SpanBuffer};
+use crate::session::ledger::{ChunkSet, ChunkSize, Cut, Form, Recent, SpanBuffer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use std::io::{self, Read};
@@ -30,6 +30,7 @@ pub struct ReadAhead {
     part: Vec<u8>,
     what: String,
     size: Option<u64>,
+    chunk: ChunkSize,
     /// The same bytes at any position, how they are named, and what is selected of them.
     positions: Option<Positions>,
     cut: Cut,
@@ -41,8 +42,12 @@ pub struct ReadAhead {
 }
 
 /// A source and the reader that fills it from `input`, which errors call `what`; `waker` is told of every span. Other
-/// than `size` bytes, if that is given, are an error.
-pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<Waker>) -> (Reader<R>, ReadAhead) {
+/// than `size` bytes, if that is given, are an error. Chunks are so long.
+pub fn read_ahead<R: Read>(
+    (input, what, size): (R, &str, Option<u64>),
+    chunk: ChunkSize,
+    waker: &Arc<Waker>,
+) -> (Reader<R>, ReadAhead) {
     let (to_machine, progress) = sync_channel(SPANS_AHEAD);
     let (used, recycled) = sync_channel(SPANS_AHEAD);
     let (what, waker) = (what.to_owned(), Arc::clone(waker));
@@ -57,6 +62,7 @@ pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<
         part: Vec::new(),
         what: what.clone(),
         size,
+        chunk,
         positions: None,
         cut: Cut::None,
         only_asks: false,
@@ -64,7 +70,7 @@ pub fn read_ahead<R: Read>(input: R, what: &str, size: Option<u64>, waker: &Arc<
         unselected: None,
         waker: Arc::clone(&waker),
     };
-    (Reader::new((input, what, size), to_machine, recycled, waker), source)
+    (Reader::new((input, what, size), chunk, to_machine, recycled, waker), source)
 }
 
 impl ReadAhead {
@@ -75,7 +81,7 @@ impl ReadAhead {
             Ok(positions) => {
                 let positions = Positions::new(positions);
                 self.positions = Some(positions.clone());
-                Ok(ReadAgain::new(positions, &self.waker))
+                Ok(ReadAgain::new(positions, self.chunk, &self.waker))
             }
             Err(_) => Err(format!("{} is a pipe: what was read once cannot be read again", self.what)),
         };
@@ -112,7 +118,7 @@ impl ReadAhead {
 
 impl Source for ReadAhead {
     fn form(&self) -> Form {
-        Form::Ledgered
+        Form::Ledgered(self.chunk)
     }
 
     fn selects(&self) -> bool {
@@ -125,7 +131,7 @@ impl Source for ReadAhead {
         let ((_, progress), (used, _)) = (sync_channel(0), sync_channel(0));
         let used = std::mem::replace(&mut self.used, used);
         let spans = SealedSpans::new(std::mem::replace(&mut self.progress, progress), used);
-        let manner = Manner { cut: self.cut, frame_bytes, only_asks: self.only_asks };
+        let manner = Manner { chunk: self.chunk, cut: self.cut, frame_bytes, only_asks: self.only_asks };
         match SelectAhead::begin(spans, positions.clone(), (&self.what, size), manner, &self.waker) {
             Ok(selecting) => self.selecting = Some(selecting),
             Err(error) => self.unselected = Some(Error::Resources(error)),
@@ -173,7 +179,7 @@ impl Source for ReadAhead {
                 Ok(Progress::Span(span)) => self.span = span,
                 Ok(Progress::End(trailer)) => {
                     // What grows behind its end later is not read again.
-                    self.size = Some(Form::Ledgered.content_bytes(trailer.bytes));
+                    self.size = Some(Form::Ledgered(self.chunk).content_bytes(trailer.bytes));
                     return Next::End(trailer);
                 }
                 Ok(Progress::Failed(error)) => return self.fail(error),
@@ -208,7 +214,7 @@ impl Source for ReadAhead {
 mod tests {
     use super::*;
     use crate::session::Trailer;
-    use crate::session::ledger::{Decoder, Spans};
+    use crate::session::ledger::Decoder;
     use std::io::{Chain, Cursor, ErrorKind};
     use std::thread;
 
@@ -223,7 +229,7 @@ mod tests {
     /// All that a source has, taken in pieces, and what ended it.
     fn drain(reader: impl Read + Send, size: Option<u64>) -> (Vec<u8>, Result<Trailer, Error>) {
         let waker = Arc::new(Waker::new().expect("a descriptor"));
-        let (reader, mut source) = read_ahead(reader, "the tape", size, &waker);
+        let (reader, mut source) = read_ahead((reader, "the tape", size), ChunkSize::DEFAULT, &waker);
         thread::scope(|scope| {
             scope.spawn(move || reader.run());
             take_all(&mut source)
@@ -256,7 +262,7 @@ mod tests {
     fn of_a_pipe_the_last_bytes_can_be_had_again_and_those_before_cannot() {
         let bytes: Vec<u8> = (0..9_000_000_u32).map(|at| (at >> 8) as u8).collect();
         let waker = Arc::new(Waker::new().expect("a descriptor"));
-        let (reader, mut source) = read_ahead(&bytes[..], "the tape", None, &waker);
+        let (reader, mut source) = read_ahead((&bytes[..], "the tape", None), ChunkSize::DEFAULT, &waker);
         thread::scope(|scope| {
             scope.spawn(move || reader.run());
             let (taken, _) = take_all(&mut source);
@@ -272,7 +278,7 @@ mod tests {
     fn decoded(stream: Vec<u8>, trailer: Trailer) -> Vec<u8> {
         let mut decoder = Decoder::default();
         let mut content = Vec::new();
-        for span in stream.chunks(Spans::MOST_BYTES) {
+        for span in stream.chunks(ChunkSize::DEFAULT.whole_bytes()) {
             decoder.take(span.to_vec());
             content.extend_from_slice(decoder.poll().expect("nothing is damaged").bytes());
         }
@@ -295,7 +301,7 @@ mod tests {
         let half: Chain<Cursor<Vec<u8>>, Broken> = Cursor::new(vec![1; 1_300_000]).chain(Broken);
         let (taken, ended) = drain(half, None);
         let error = ended.expect_err("it is broken");
-        let whole = Form::Ledgered.stream_bytes(1 << 20);
+        let whole = Form::LEDGERED.stream_bytes(1 << 20);
         assert!(taken.len() as u64 == whole && matches!(error, Error::Read { bytes: 1_300_000, .. }), "{error:?}");
         let (taken, ended) = drain(io::repeat(1), Some(1 << 20));
         assert!(taken.len() as u64 <= whole && matches!(ended, Err(Error::SizeChanged { .. })), "it grows for ever");
@@ -309,7 +315,7 @@ mod tests {
     #[test]
     fn a_reader_ends_when_nobody_wants_its_bytes_any_more() {
         let waker = Arc::new(Waker::new().expect("a descriptor"));
-        let (reader, source) = read_ahead(io::repeat(1), "zeros", None, &waker);
+        let (reader, source) = read_ahead((io::repeat(1), "zeros", None), ChunkSize::DEFAULT, &waker);
         drop(source);
         reader.run();
     }

@@ -2,7 +2,7 @@
 
 use super::Error;
 use crate::session::Trailer;
-use crate::session::ledger::{Encoder, SpanBuffer};
+use crate::session::ledger::{ChunkSize, Encoder, SpanBuffer};
 use ethbcast_transport::packet::Waker;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
@@ -26,29 +26,32 @@ pub struct Reader<R> {
     input: R,
     what: String,
     size: Option<u64>,
+    chunk: ChunkSize,
     progress: SyncSender<Progress>,
     used: Receiver<SpanBuffer>,
     waker: Arc<Waker>,
 }
 
 impl<R: Read> Reader<R> {
-    /// Of `input`, which errors call by this name, and other than so many bytes of which are an error.
+    /// Of `input`, which errors call by this name, and other than so many bytes of which are an error; its chunks are
+    /// so long.
     pub(super) fn new(
         (input, what, size): (R, String, Option<u64>),
+        chunk: ChunkSize,
         progress: SyncSender<Progress>,
         used: Receiver<SpanBuffer>,
         waker: Arc<Waker>,
     ) -> Reader<R> {
-        Reader { input, what, size, progress, used, waker }
+        Reader { input, what, size, chunk, progress, used, waker }
     }
 
     /// Reads until the end, an error, or the end of the session.
     pub fn run(self) {
-        let Reader { mut input, what, size, progress, used, waker } = self;
+        let Reader { mut input, what, size, chunk, progress, used, waker } = self;
         let (to_hasher, filled) = sync_channel(SPANS_UNHASHED);
         let (failed, woken) = (progress.clone(), Arc::clone(&waker));
         thread::scope(|scope| {
-            let hasher = Hasher { what, size, progress, waker };
+            let hasher = Hasher { what, size, encoder: Encoder::new(chunk), progress, waker };
             let started = thread::Builder::new().name("hasher".to_owned());
             if let Err(error) = started.spawn_scoped(scope, move || hasher.run(&filled)) {
                 drop(failed.send(Progress::Failed(Error::Resources(error))));
@@ -57,7 +60,7 @@ impl<R: Read> Reader<R> {
             // Whoever waits for more learns it when this ends, also by a panic.
             drop(failed);
             loop {
-                let mut span = SpanBuffer::empty(used.try_recv().unwrap_or_default());
+                let mut span = SpanBuffer::empty(chunk, used.try_recv().unwrap_or_default());
                 let result = fill(&mut input, &mut span);
                 let more = result.is_ok() && span.content_bytes() > 0;
                 // The other end is gone once the session is over.
@@ -73,23 +76,23 @@ impl<R: Read> Reader<R> {
 struct Hasher {
     what: String,
     size: Option<u64>,
+    encoder: Encoder,
     progress: SyncSender<Progress>,
     waker: Arc<Waker>,
 }
 
 impl Hasher {
     /// Takes spans until the end, an error, or the end of the session.
-    fn run(self, spans: &Receiver<(SpanBuffer, io::Result<()>)>) {
-        let mut encoder = Encoder::default();
+    fn run(mut self, spans: &Receiver<(SpanBuffer, io::Result<()>)>) {
         for (mut span, filled) in spans {
-            let bytes = encoder.content_bytes() + span.content_bytes() as u64;
+            let bytes = self.encoder.content_bytes() + span.content_bytes() as u64;
             let progress = match filled {
                 Err(cause) => Progress::Failed(Error::Read { what: self.what.clone(), bytes, cause }),
                 // Receivers take nothing beyond the size they were told.
                 Ok(()) if self.size.is_some_and(|size| bytes > size) => Progress::Failed(self.changed(bytes)),
-                Ok(()) if span.content_bytes() == 0 => self.end(&encoder),
+                Ok(()) if span.content_bytes() == 0 => self.end(),
                 Ok(()) => {
-                    encoder.seal(&mut span);
+                    self.encoder.seal(&mut span);
                     Progress::Span(span)
                 }
             };
@@ -102,10 +105,10 @@ impl Hasher {
         }
     }
 
-    fn end(&self, encoder: &Encoder) -> Progress {
-        let read = encoder.content_bytes();
+    fn end(&self) -> Progress {
+        let read = self.encoder.content_bytes();
         let changed = self.size.is_some_and(|size| size != read);
-        if changed { Progress::Failed(self.changed(read)) } else { Progress::End(encoder.trailer()) }
+        if changed { Progress::Failed(self.changed(read)) } else { Progress::End(self.encoder.trailer()) }
     }
 
     fn changed(&self, read: u64) -> Error {

@@ -6,7 +6,7 @@ use super::read_again::{Positions, ReadAgain, ReadAt};
 use super::reader::Progress;
 use crate::session::Trailer;
 use crate::session::application::{Again, Next};
-use crate::session::ledger::{ChunkSet, Cut, Due, Form, SectionPart, Sections, Selector, SpanBuffer};
+use crate::session::ledger::{ChunkSet, ChunkSize, Cut, Due, Form, SectionPart, Sections, Selector, SpanBuffer};
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -36,6 +36,8 @@ enum Part {
 /// How a content is selected.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
+    /// How long its chunks are.
+    pub chunk: ChunkSize,
     /// How its fragments are named.
     pub cut: Cut,
     /// The bytes of a frame.
@@ -77,16 +79,26 @@ impl SelectAhead {
         spans: SealedSpans,
         positions: Positions,
         (what, content_bytes): (&str, u64),
-        Manner { cut, frame_bytes, only_asks }: Manner,
+        Manner { chunk, cut, frame_bytes, only_asks }: Manner,
         waker: &Arc<Waker>,
     ) -> io::Result<SelectAhead> {
         let (to_machine, parts) = sync_channel(PARTS_AHEAD);
         let (choices, chosen) = channel();
-        let selector = Selector::new(content_bytes, cut, frame_bytes);
+        let selector = Selector::new(chunk, content_bytes, cut, frame_bytes);
         let sections = Arc::clone(selector.sections());
         let (what, waker) = (what.to_owned(), Arc::clone(waker));
-        let work =
-            Work { spans, positions, what, content_bytes, selector, only_asks, chosen, parts: to_machine, waker };
+        let work = Work {
+            spans,
+            positions,
+            what,
+            form: Form::Ledgered(chunk),
+            content_bytes,
+            selector,
+            only_asks,
+            chosen,
+            parts: to_machine,
+            waker,
+        };
         thread::Builder::new().name("select".to_owned()).spawn(|| work.run())?;
         let (part, again) = (Vec::new(), Remade::default());
         Ok(SelectAhead { parts, choices, chosen: 0, sections, part, pushed: 0, again, has_asked: false })
@@ -190,6 +202,7 @@ struct Work {
     spans: SealedSpans,
     positions: Positions,
     what: String,
+    form: Form,
     content_bytes: u64,
     selector: Selector,
     only_asks: bool,
@@ -260,14 +273,14 @@ impl Work {
 
     /// Sends the chunks that were chosen of the next stretch; whether it is still wanted.
     fn send_chunks(&mut self, chunks: ChunkSet) -> Result<bool, Error> {
-        let whole_bytes = Form::Ledgered.stream_bytes(self.content_bytes);
+        let whole_bytes = self.form.stream_bytes(self.content_bytes);
         let mut bytes = Vec::new();
         for part in if self.only_asks { self.selector.pass() } else { self.selector.chunks(chunks) } {
             match part {
                 SectionPart::Bytes(part) => bytes.extend(part),
                 SectionPart::Names(count) => bytes.resize(bytes.len() + count as usize, 0),
                 SectionPart::Whole(range) => {
-                    let (content, _) = Form::Ledgered.content_of(&range, whole_bytes);
+                    let (content, _) = self.form.content_of(&range, whole_bytes);
                     let begin = bytes.len();
                     bytes.resize(begin + (content.end - content.start) as usize, 0);
                     self.read(&mut bytes[begin..], content.start)?;
@@ -338,14 +351,14 @@ mod tests {
         let (to_thread, progress) = sync_channel(40);
         let (used, _) = sync_channel(1);
         for index in 0..40 {
-            let mut span = SpanBuffer::empty(SpanBuffer::default());
+            let mut span = SpanBuffer::empty(ChunkSize::DEFAULT, SpanBuffer::default());
             Pattern.read_at(span.room(), index * SPAN_BYTES as u64).expect("it is made up");
             span.filled(SPAN_BYTES);
             span.seal(index);
             to_thread.send(Progress::Span(span)).expect("there is room");
         }
         let (spans, what) = (SealedSpans::new(progress, used), ("a pattern", CONTENT_BYTES));
-        let manner = Manner { cut: Cut::None, frame_bytes: 1468, only_asks: false };
+        let manner = Manner { chunk: ChunkSize::DEFAULT, cut: Cut::None, frame_bytes: 1468, only_asks: false };
         let selecting = SelectAhead::begin(spans, Positions::new(Pattern), what, manner, &waker);
         let mut selecting = selecting.expect("a thread");
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -354,7 +367,7 @@ mod tests {
             thread::yield_now();
         }
         let sent = selecting.bytes().to_vec();
-        let mut whole = ReadAgain::new(Pattern, &waker);
+        let mut whole = ReadAgain::new(Pattern, ChunkSize::DEFAULT, &waker);
         loop {
             match selecting.read_again(&(0..sent.len() as u64), &mut whole) {
                 Again::Bytes(bytes) => return assert!(bytes == sent),

@@ -1,6 +1,7 @@
 //! Where received bytes are put.
 
 use super::read_again::ReadAt;
+use crate::session::ledger::ChunkSize;
 use crate::session::{ContentKind, Outcome, Trailer};
 use std::io::{self, ErrorKind, Write};
 
@@ -13,6 +14,8 @@ pub struct Offered {
     pub size: Option<u64>,
     /// What they are.
     pub content: ContentKind,
+    /// How long its chunks are.
+    pub chunk: ChunkSize,
 }
 
 /// Where a [`Writer`](super::Writer) puts the bytes. It is dropped, with whatever is half done, if they do not all

@@ -118,7 +118,7 @@ impl WriteBehind {
 
 impl Sink for WriteBehind {
     fn form(&self) -> Form {
-        Form::Ledgered
+        Form::Ledgered(self.offered.chunk)
     }
 
     /// Whether two more orders (a last span and the end) can be given without waiting.
@@ -216,14 +216,15 @@ impl Sink for WriteBehind {
         let part = offset..offset + bytes as u64;
         if self.again.is_none() {
             let Ok(kept) = self.kept.try_recv() else { return Again::Impossible("nothing is kept here".to_owned()) };
-            self.again = Some(ReadAgain::new(kept, self.shared.waker()));
+            self.again = Some(ReadAgain::new(kept, self.offered.chunk, self.shared.waker()));
         }
         if self.shared.wanted().is_some_and(|wanted| overlap(&wanted, &part)) {
             return Again::Impossible("they came damaged here, too".to_owned());
         }
         let content_bytes = self.shared.content_bytes();
+        let form = self.form();
         match &mut self.again {
-            Some(again) if part.end <= Form::Ledgered.stream_bytes(content_bytes) => again.read(part, content_bytes),
+            Some(again) if part.end <= form.stream_bytes(content_bytes) => again.read(part, content_bytes),
             // What is not there when the writer ends never comes.
             _ if self.ended.try_recv() == Err(TryRecvError::Disconnected) => {
                 Again::Impossible("they did not come here".to_owned())
@@ -245,15 +246,16 @@ impl Sink for WriteBehind {
 
     fn on_event(&mut self, _now: Instant, event: &ReceiverEvent) {
         match event {
-            ReceiverEvent::Invited { source, content, .. } => {
-                self.offered = Offered { source: source.clone(), size: None, content: *content };
+            ReceiverEvent::Invited { source, content, chunk, .. } => {
+                self.offered = Offered { source: source.clone(), size: None, content: *content, chunk: *chunk };
+                self.spans = Spans::new(*chunk);
             }
             ReceiverEvent::Started { size, selective, .. } => {
                 self.order(Order::Begin(Offered { size: *size, ..self.offered.clone() }));
                 if let Some(size) = size.filter(|_| *selective) {
-                    let Offered { source, content, .. } = self.offered.clone();
+                    let Offered { source, content, chunk, .. } = self.offered.clone();
                     self.is_selective = true;
-                    self.order(Order::Complete(HeldOffer { source, size, content }));
+                    self.order(Order::Complete(HeldOffer { source, size, content, chunk }));
                 }
             }
             _ => {}

@@ -156,8 +156,11 @@ pub struct Writer<S> {
     decoder: Decoder,
     holdings: Option<Arc<dyn Holdings>>,
     completer: Option<Completer>,
+    /// It was said what is wanted, and nothing has come of it since. Whatever else comes, that is not said once more:
+    /// what is on its way would be asked for again.
+    asked: bool,
     /// Chunks of the span that is being checked that stand where they belong.
-    in_place: u16,
+    in_place: u64,
     orders: Receiver<Order>,
     /// Orders behind a span that is damaged.
     waiting: VecDeque<Order>,
@@ -176,8 +179,8 @@ impl<S: Storage> Writer<S> {
         _alive: SyncSender<()>,
     ) -> Writer<S> {
         let (decoder, waiting) = (Decoder::default(), VecDeque::new());
-        let (holdings, completer, in_place) = (None, None, 0);
-        Writer { shared, storage, decoder, holdings, completer, in_place, orders, waiting, used, kept, _alive }
+        let (holdings, completer, asked, in_place) = (None, None, false, 0);
+        Writer { shared, storage, decoder, holdings, completer, asked, in_place, orders, waiting, used, kept, _alive }
     }
 
     /// What may be here of a content that is about to come.
@@ -210,6 +213,7 @@ impl<S: Storage> Writer<S> {
             match self.orders.recv().ok()? {
                 Order::Supply(at, bytes) => {
                     self.shared.obeyed(1);
+                    self.asked = false;
                     self.decoder.supply(at, &bytes);
                 }
                 Order::Deny(why) => {
@@ -231,8 +235,10 @@ impl<S: Storage> Writer<S> {
         loop {
             self.write_checked()?;
             if let Some(wanted) = self.decoder.wanted() {
-                *self.shared.wanted.lock() = Some((wanted, self.decoder.is_lacking()));
-                self.shared.waker.wake();
+                if !std::mem::replace(&mut self.asked, true) {
+                    *self.shared.wanted.lock() = Some((wanted, self.decoder.is_lacking()));
+                    self.shared.waker.wake();
+                }
                 return Ok(false);
             }
             if self.complete() {
@@ -250,6 +256,7 @@ impl<S: Storage> Writer<S> {
     fn obey(&mut self, order: Order) -> Result<bool, StorageError> {
         match order {
             Order::Begin(offered) => {
+                self.decoder = Decoder::new(offered.chunk);
                 self.storage.begin(&offered)?;
                 self.storage.kept().map(|kept| self.kept.try_send(kept));
             }

@@ -1,6 +1,7 @@
 //! What the bytes of a session are.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
+use crate::session::ledger::ChunkSize;
 
 /// The bits of a mode: permissions, set-user-id, set-group-id and sticky.
 const MODE_BITS: u16 = 0o7777;
@@ -63,8 +64,8 @@ pub struct FileAttributes {
 }
 
 impl ContentKind {
-    /// Its number, and the attributes of a file or zeros.
-    pub(in crate::session) fn write(self, out: &mut BodyWriter) -> &mut BodyWriter {
+    /// Its number with the length of its chunks, and the attributes of a file or zeros.
+    pub(in crate::session) fn write(self, chunk: ChunkSize, out: &mut BodyWriter) -> &mut BodyWriter {
         let (number, attributes) = match self {
             ContentKind::Stream => (STREAM, None),
             ContentKind::File(attributes) => (FILE, Some(attributes)),
@@ -74,27 +75,25 @@ impl ContentKind {
         };
         let nothing = FileAttributes { mode: 0, modified_seconds: 0, modified_nanoseconds: 0 };
         let FileAttributes { mode, modified_seconds, modified_nanoseconds } = attributes.unwrap_or(nothing);
-        out.u8(number).u16(mode).u64(modified_seconds as u64).u32(modified_nanoseconds)
+        out.u8(number | (chunk.doublings() << 4) as u8).u16(mode).u64(modified_seconds as u64).u32(modified_nanoseconds)
     }
 
-    /// Reads it; none if the number is unknown or a file's attributes cannot be.
-    pub(in crate::session) fn read(from: &mut BodyReader<'_>) -> Option<ContentKind> {
-        let (number, mode, modified_seconds) = (from.u8()?, from.u16()?, from.u64()? as i64);
+    /// Reads it; none if the number is unknown, chunks cannot be so long, or a file's attributes cannot be.
+    pub(in crate::session) fn read(from: &mut BodyReader<'_>) -> Option<(ContentKind, ChunkSize)> {
+        let (first, mode, modified_seconds) = (from.u8()?, from.u16()?, from.u64()? as i64);
         let modified_nanoseconds = from.u32()?;
         if mode & !MODE_BITS != 0 || modified_nanoseconds >= 1_000_000_000 {
             return None;
         }
         let attributes = FileAttributes { mode, modified_seconds, modified_nanoseconds };
-        match number {
-            STREAM => Some(ContentKind::Stream),
-            FILE => Some(ContentKind::File(attributes)),
-            TREE => Some(ContentKind::Tree),
-            SPARSE => Some(ContentKind::Sparse(attributes)),
-            number => {
-                let packing = Packing::ALL.get(usize::from(number - PACKED))?;
-                Some(ContentKind::Packed(*packing, attributes))
-            }
-        }
+        let kind = match first & 0x0f {
+            STREAM => ContentKind::Stream,
+            FILE => ContentKind::File(attributes),
+            TREE => ContentKind::Tree,
+            SPARSE => ContentKind::Sparse(attributes),
+            number => ContentKind::Packed(*Packing::ALL.get(usize::from(number - PACKED))?, attributes),
+        };
+        Some((kind, ChunkSize::of_doublings(first as i8 >> 4)?))
     }
 }
 
@@ -107,12 +106,14 @@ mod tests {
         let file = FileAttributes { mode: 0o4600, modified_seconds: -7, modified_nanoseconds: 999_999_999 };
         let kinds = [ContentKind::Stream, ContentKind::File(file), ContentKind::Tree, ContentKind::Sparse(file)];
         let packed = Packing::ALL.map(|packing| ContentKind::Packed(packing, file));
-        for kind in kinds.into_iter().chain(packed) {
-            let mut out = BodyWriter::default();
-            kind.write(&mut out);
+        let sizes = [(14, 0xe0), (15, 0xf0), (16, 0), (17, 0x10)];
+        for (kind, (log2, first)) in kinds.into_iter().chain(packed).zip(sizes.into_iter().cycle()) {
+            let (mut out, chunk) = (BodyWriter::default(), ChunkSize::of_bytes(1 << log2).expect("one of them"));
+            kind.write(chunk, &mut out);
             let bytes = out.into_bytes();
-            assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), Some(kind));
-            for (at, wrong) in [(0, 7), (0, 255), (1, 0x10), (11, 0x3c)] {
+            assert_eq!((bytes.len(), bytes[0] & 0xf0), (15, first));
+            assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), Some((kind, chunk)));
+            for (at, wrong) in [(0, 7), (0, 255), (0, 0x21), (0, 0xd1), (0, 0x81), (1, 0x10), (11, 0x3c)] {
                 let mut bytes = bytes.clone();
                 bytes[at] = wrong;
                 assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), None, "byte {at} is {wrong}");

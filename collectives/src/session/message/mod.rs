@@ -12,6 +12,7 @@ pub(super) use fetch::{MOST_ATTEMPTS, MOST_FETCH_BYTES};
 pub use word::{Challenge, Digest, Done, Status, Taken, Trailer, Verdict};
 
 use super::kind;
+use super::ledger::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
@@ -54,6 +55,8 @@ pub enum Message {
         size: Option<u64>,
         /// What they are.
         content: ContentKind,
+        /// How long its chunks are, if its stream has ledgers.
+        chunk: ChunkSize,
         /// The MTU its frames are made for, in bytes.
         mtu_bytes: u16,
         /// How far it is.
@@ -140,9 +143,9 @@ impl Message {
         let mut body = BodyWriter::default();
         let out = &mut body;
         let (kind, _) = match self {
-            Message::Announce { group, host, source, size, content, mtu_bytes, stage, age_millis } => {
+            Message::Announce { group, host, source, size, content, chunk, mtu_bytes, stage, age_millis } => {
                 out.u64(size.unwrap_or(UNKNOWN_SIZE)).u16(*mtu_bytes).u8(*stage as u8).u32(*age_millis);
-                content.write(out);
+                content.write(*chunk, out);
                 (kind::ANNOUNCE, out.name(group).name(host).name(source))
             }
             Message::Join { nonce, group, host, mtu_bytes, free_bytes, features } => {
@@ -205,9 +208,9 @@ impl Message {
             kind::ANNOUNCE => {
                 let size = Some(from.u64()?).filter(|&size| size != UNKNOWN_SIZE);
                 let (mtu_bytes, stage, age_millis) = (from.u16()?, Stage::read(from)?, from.u32()?);
-                let content = ContentKind::read(from)?;
+                let (content, chunk) = ContentKind::read(from)?;
                 let (group, host, source) = (from.text()?, from.text()?, from.text()?);
-                Message::Announce { group, host, source, size, content, mtu_bytes, stage, age_millis }
+                Message::Announce { group, host, source, size, content, chunk, mtu_bytes, stage, age_millis }
             }
             kind::JOIN => {
                 let (nonce, free_bytes, mtu_bytes, features) = (from.u64()?, from.u64()?, from.u16()?, from.u32()?);
@@ -269,8 +272,8 @@ mod tests {
                 while host.len() > 255 {
                     host.pop();
                 }
-                let content = ContentKind::Tree;
-                Message::Announce { group, host, source, size, content, mtu_bytes, stage, age_millis }
+                let (content, chunk) = (ContentKind::Tree, ChunkSize::SHORTEST);
+                Message::Announce { group, host, source, size, content, chunk, mtu_bytes, stage, age_millis }
             },
         )
     }

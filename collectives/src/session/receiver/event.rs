@@ -1,6 +1,7 @@
 //! What the receiver's user learns.
 
 use crate::membership::OtherBuild;
+use crate::session::ledger::ChunkSize;
 use crate::session::message::{ContentKind, Refusal, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
@@ -19,6 +20,8 @@ pub enum ReceiverEvent {
         size: Option<u64>,
         /// What they are.
         content: ContentKind,
+        /// How long its chunks are, if its stream has ledgers.
+        chunk: ChunkSize,
     },
     /// A session has turned this host away, ended before it began, or goes on without it. Another is waited for.
     LeftOut {

@@ -1,5 +1,6 @@
 //! The roots that a receiver has heard, and which of them it asks next.
 
+use crate::session::ledger::ChunkSize;
 use crate::session::message::{ContentKind, Message, Stage};
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub(super) struct HeardRoot {
     pub source: String,
     pub size: Option<u64>,
     pub content: ContentKind,
+    /// How long its chunks are.
+    pub chunk: ChunkSize,
     stage: Stage,
     heard_at: Instant,
     /// When it was asked last.
@@ -61,7 +64,9 @@ impl Roots {
         invitation: &Message,
         bound: Option<MacAddr>,
     ) -> Heard {
-        let Message::Announce { host, source, size, content, stage, .. } = invitation else { return Heard::Closed };
+        let Message::Announce { host, source, size, content, chunk, stage, .. } = invitation else {
+            return Heard::Closed;
+        };
         let known = self.roots.iter_mut().find(|root| root.mac == mac && root.session == session);
         if let Some(root) = known {
             (root.heard_at, root.stage) = (now, *stage);
@@ -84,6 +89,7 @@ impl Roots {
             source,
             size: *size,
             content: *content,
+            chunk: *chunk,
             stage: *stage,
             heard_at: now,
             asked_at,
@@ -150,8 +156,8 @@ mod tests {
 
     fn invitation(stage: Stage) -> Message {
         let (group, host, source) = ("g".to_owned(), "n0".to_owned(), "file".to_owned());
-        let (content, mtu_bytes) = (ContentKind::Stream, 1500);
-        Message::Announce { group, host, source, size: None, content, mtu_bytes, stage, age_millis: 0 }
+        let (content, chunk, mtu_bytes) = (ContentKind::Stream, ChunkSize::DEFAULT, 1500);
+        Message::Announce { group, host, source, size: None, content, chunk, mtu_bytes, stage, age_millis: 0 }
     }
 
     fn mac(last: u8) -> MacAddr {

@@ -2,7 +2,7 @@
 
 use super::joining::Joining;
 use super::known_root::KnownRoot;
-use super::roots::{Heard, Roots};
+use super::roots::{Heard, HeardRoot, Roots};
 use super::{Admission, End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use crate::measure::kind::PROBE;
 use crate::membership::Timing;
@@ -124,9 +124,10 @@ impl Waiting {
     fn on_view_part(&mut self, part: ViewPart, endpoint: &mut ReceiverEndpoint) -> WaitingStep {
         let Some(joining) = &mut self.joining else { return WaitingStep::Wait };
         let Some(view) = joining.on_view_part(&part) else { return WaitingStep::Wait };
-        let (root, offered) = (joining.root().mac, (joining.root().size, joining.root().content));
+        let HeardRoot { mac: root, size, content, chunk, .. } = *joining.root();
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
-        if !view.fits(station.mtu_bytes) || !view.names(Rank::ROOT, root) || (view.size, view.content) != offered {
+        let is_offered = (view.size, view.content, view.chunk) == (size, content, chunk);
+        if !view.fits(station.mtu_bytes) || !view.names(Rank::ROOT, root) || !is_offered {
             endpoint.count_malformed();
             return WaitingStep::Wait;
         }
@@ -182,11 +183,13 @@ impl Waiting {
         };
         log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
         endpoint.enter(root.session);
+        let form = endpoint.config().form.with_chunk(root.chunk);
+        endpoint.config_mut().form = form;
         *known = Some(KnownRoot::new(now, root.mac, root.session, endpoint.config()));
         if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
             let (host, source) = (root.host.clone(), root.source.clone());
             let size = root.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
-            endpoint.tell(ReceiverEvent::Invited { host, source, size, content: root.content });
+            endpoint.tell(ReceiverEvent::Invited { host, source, size, content: root.content, chunk: root.chunk });
         }
         let of = (root.mac, root.session);
         let proof = self.proofs.iter().find(|(asked, _)| *asked == of).map_or(0, |(_, proof)| *proof);

@@ -208,6 +208,7 @@ impl RootConfig {
             source: self.source.clone(),
             size: self.stream_size(),
             content: self.content,
+            chunk: self.form.chunk(),
             mtu_bytes: *mtu_bytes,
             stage,
             age_millis: u32::try_from(age.as_millis()).unwrap_or(u32::MAX),

@@ -75,8 +75,9 @@ impl Fetches {
         (view, members): (&View, &mut Members),
         endpoint: &mut RootEndpoint,
     ) {
-        let bytes = view.size.filter(|_| view.selective).map(|size| endpoint.config().form.content_bytes(size));
-        let said = bytes.and_then(|bytes| self.needs.on_word(rank, word, bytes));
+        let form = endpoint.config().form;
+        let bytes = view.size.filter(|_| view.selective).map(|size| form.content_bytes(size));
+        let said = bytes.and_then(|bytes| self.needs.on_word(rank, word, (form.chunk(), bytes)));
         let Some(is_first) = said else { return endpoint.count_malformed() };
         // What is only said again is no progress: it is said for as long as nothing comes.
         if is_first {
@@ -93,7 +94,7 @@ impl Fetches {
         limit: Duration,
         form: Form,
     ) -> Option<ChunkSet> {
-        let place = StretchPlace::of(stretch, form.content_bytes(view.size.filter(|_| view.selective)?))?;
+        let place = StretchPlace::of(form.chunk(), stretch, form.content_bytes(view.size.filter(|_| view.selective)?))?;
         let open = |entry: &&Entry| entry.standing() != Standing::Gone && !entry.is_reported();
         let open: Vec<&Entry> = members.entries().iter().filter(open).collect();
         let in_place = open.iter().filter(|entry| entry.standing() == Standing::InPlace);

@@ -50,6 +50,7 @@ pub(super) fn first_view(
         payload_bytes,
         size: config.stream_size(),
         content: config.content,
+        chunk: config.form.chunk(),
         selective,
         members: members.collect(),
         rate: config.rate,

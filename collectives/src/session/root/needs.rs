@@ -1,7 +1,7 @@
 //! What members lack of a content of which some have a part already: gathered stretch by stretch, until it is known
 //! what is sent to all.
 
-use crate::session::ledger::{ChunkSet, MOST_AHEAD, StretchPlace};
+use crate::session::ledger::{ChunkSet, ChunkSize, MOST_AHEAD, StretchPlace};
 use crate::session::message::Needs as Word;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
@@ -34,9 +34,14 @@ pub(super) struct Needs {
 impl Needs {
     /// Takes a member's word, if it can be one: whether it is its first of a stretch that is to be decided. What it has
     /// said before holds, too: a word in its name costs bytes and nothing else.
-    pub(super) fn on_word(&mut self, rank: Rank, word: &Word, content_bytes: u64) -> Option<bool> {
+    pub(super) fn on_word(
+        &mut self,
+        rank: Rank,
+        word: &Word,
+        (chunk, content_bytes): (ChunkSize, u64),
+    ) -> Option<bool> {
         let Word { stretch, set } = word;
-        let place = StretchPlace::of(*stretch, content_bytes);
+        let place = StretchPlace::of(chunk, *stretch, content_bytes);
         let set = ChunkSet::read(place?.chunks(), set)?;
         if *stretch >= self.decided + MOST_AHEAD {
             return None;
@@ -110,10 +115,10 @@ mod tests {
     fn what_two_lack_is_sent_to_all_what_one_lacks_is_not_and_what_is_said_twice_counts_once() {
         let (mut needs, limit) = (Needs::default(), Duration::from_secs(10));
         let ranks = [1, 2, 3].map(Rank);
-        let place = |stretch| StretchPlace::of(stretch, CONTENT).expect("the content has so many");
+        let place = |stretch| StretchPlace::of(ChunkSize::DEFAULT, stretch, CONTENT).expect("the content has so many");
         let at = |seconds: u64| Instant::START + Duration::from_secs(seconds);
         let tell = |needs: &mut Needs, rank: u16, stretch, chunks: &[usize]| {
-            needs.on_word(Rank(rank), &word(stretch, chunks), CONTENT).expect("it can be a word")
+            needs.on_word(Rank(rank), &word(stretch, chunks), (ChunkSize::DEFAULT, CONTENT)).expect("it can be a word")
         };
         assert!(tell(&mut needs, 1, 0, &[1, 2]) && !tell(&mut needs, 1, 0, &[1, 2]) && tell(&mut needs, 2, 0, &[2, 3]));
         assert_eq!(needs.decide(at(0), &place(0), &ranks, 3, limit), None, "rank 3 has not spoken");
@@ -134,7 +139,8 @@ mod tests {
     #[test]
     fn words_of_stretches_that_are_not_asked_for_and_what_is_no_set_are_refused() {
         let mut needs = Needs::default();
-        let mut refused = |word: &Word, content_bytes| needs.on_word(Rank(1), word, content_bytes).is_none();
+        let mut refused =
+            |word: &Word, content_bytes| needs.on_word(Rank(1), word, (ChunkSize::DEFAULT, content_bytes)).is_none();
         assert!(refused(&word(MOST_AHEAD, &[]), CONTENT), "so far nobody is asked");
         assert!(refused(&word(10, &[]), CONTENT) && refused(&word(u64::MAX, &[]), CONTENT));
         assert!(refused(&Word { stretch: 0, set: vec![9, 9, 9] }, CONTENT));

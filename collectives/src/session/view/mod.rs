@@ -8,6 +8,7 @@ mod tree;
 pub(super) use assembler::Assembler;
 pub(super) use tree::Tree;
 
+use super::ledger::ChunkSize;
 use super::message::{ContentKind, Digest, ViewPart};
 use super::throttle::Rate;
 use crate::membership::codec::{BodyReader, BodyWriter};
@@ -83,6 +84,8 @@ pub struct View {
     pub size: Option<u64>,
     /// What the content is.
     pub content: ContentKind,
+    /// How long its chunks are, if its stream has ledgers.
+    pub chunk: ChunkSize,
     /// Some members have a part of it already: only what somebody lacks is sent, and nobody knows how much that is.
     pub selective: bool,
     /// The members, by rank.
@@ -114,7 +117,7 @@ impl View {
         let mut out = BodyWriter::default();
         let (via, children) = via_to_wire(self.via);
         out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(self.strictness()).u16(self.payload_bytes);
-        self.content.write(out.u64(self.size.unwrap_or(u64::MAX))).u8(self.selective.into());
+        self.content.write(self.chunk, out.u64(self.size.unwrap_or(u64::MAX))).u8(self.selective.into());
         out.u16(self.members.len() as u16);
         for member in &self.members {
             let parent = member.parent.unwrap_or(Rank::NONE);
@@ -131,7 +134,7 @@ impl View {
         let (epoch, via, segment_frames) = (from.u32()?, via_from_wire(from.u8()?, from.u8()?)?, from.u32()?);
         let (strict, payload_bytes) = (from.u8()?, from.u16()?);
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
-        let (content, selective, count) = (ContentKind::read(&mut from)?, from.u8()? != 0, from.u16()?);
+        let ((content, chunk), selective, count) = (ContentKind::read(&mut from)?, from.u8()? != 0, from.u16()?);
         let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<ViewMember>>>()?;
         let rate = if from.rest().is_empty() { None } else { Some(Rate::from_number(from.u64()?)?) };
         let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
@@ -145,6 +148,7 @@ impl View {
             payload_bytes,
             size,
             content,
+            chunk,
             selective,
             members,
             rate,
@@ -283,7 +287,7 @@ impl View {
 
     /// What never changes from one view to the next.
     fn terms(&self) -> impl PartialEq + use<> {
-        let offered = (self.size, self.content, self.selective);
+        let offered = (self.size, self.content, self.chunk, self.selective);
         (self.policy, self.push_frames, self.payload_bytes, offered)
     }
 

@@ -22,6 +22,7 @@ pub(in crate::session) fn chain(count: u16) -> View {
         payload_bytes: 1468,
         size: None,
         content: ContentKind::Tree,
+        chunk: ChunkSize::LONGEST,
         selective: false,
         members: (0..count).map(member).collect(),
         rate: None,
@@ -76,7 +77,8 @@ fn the_documented_example_is_what_is_sent() {
     };
     let members = vec![member("n0", mac(1), 0, None), member("n1", mac(2), 0x1122_3344_5566_7788, Some(Rank::ROOT))];
     let (content, size) = (ContentKind::Stream, Some(0));
-    let view = View { epoch: 1, via: Via::Chain, segment_frames: 1, size, content, members, ..chain(0) };
+    let chunk = ChunkSize::DEFAULT;
+    let view = View { epoch: 1, via: Via::Chain, segment_frames: 1, size, content, chunk, members, ..chain(0) };
     let hex: Vec<String> = view.encode().iter().map(|byte| format!("{byte:02x}")).collect();
     let documented = [
         "00 00 00 01 01 00 00 00 00 01 00 05 bc 00 00 00 00 00 00 00 00",

@@ -27,7 +27,7 @@ fn begin(directory: &TempDir, stream: &[u8]) -> Disk {
     disk.holding(true);
     let attributes = FileAttributes { mode: 0o600, modified_seconds: 1, modified_nanoseconds: 0 };
     let (size, content) = (Some(stream.len() as u64), ContentKind::Sparse(attributes));
-    disk.begin(&Offered { source: "image".to_owned(), size, content }).expect("room");
+    disk.begin(&Offered { source: "image".to_owned(), size, content, ..Offered::default() }).expect("room");
     disk
 }
 

@@ -1,6 +1,7 @@
 //! Frames of every kind, and captures of them.
 
 use ethbcast_collectives::census::{About, Answer, Busy, LastSession, Question, kind};
+use ethbcast_collectives::session::ledger::ChunkSize;
 use ethbcast_collectives::session::{
     ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Piece, Rate, Refusal, Stage,
     Standing, Status, Taken, Trailer, Verdict, View, ViewMember,
@@ -205,6 +206,7 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
         source: host("größe.iso"),
         size,
         content,
+        chunk: ChunkSize::SHORTEST,
         mtu_bytes: 1500,
         stage,
         age_millis: 250,
@@ -282,6 +284,7 @@ fn view(content: ContentKind) -> View {
         payload_bytes: 1468,
         size: Some(70_000),
         content,
+        chunk: ChunkSize::LONGEST,
         selective: false,
         members: vec![member(0, Standing::InPlace), member(1, Standing::InPlace), member(2, Standing::Gone)],
         rate: None,

@@ -66,5 +66,5 @@ pub fn namespaces(prefix: &str) -> Vec<String> {
 
 /// The frames that carry a content with its ledgers; the end is one more.
 pub fn full_frames(content_bytes: usize, payload_bytes: usize) -> u64 {
-    Form::Ledgered.stream_bytes(content_bytes as u64).div_ceil(payload_bytes as u64)
+    Form::LEDGERED.stream_bytes(content_bytes as u64).div_ceil(payload_bytes as u64)
 }

@@ -29,7 +29,9 @@ fn a_receiver_that_was_killed_goes_on_where_it_was_and_no_resume_begins_anew() {
     let bytes = content(1, 16 * MEBIBYTE);
     let (source, directory) = (site.file("source.bin", &bytes), site.directory("dest"));
     let dest = directory.join("file");
-    for (options, most) in [(&[][..], 10 << 20), (&["--no-resume"][..], 18 << 20)] {
+    // What was kept is kept for chunks of any length.
+    let then = [(&[][..], "64K", 10 << 20), (&[], "32K", 10 << 20), (&["--no-resume"], "64K", 18 << 20)];
+    for (options, chunk, most) in then {
         let arguments = [&RECV[..], options].concat();
         let receiver = site.start("n1", &RECV, &dest);
         let root = site.start("n0", &["send", "-i", "eth0", "-n", "1", "--via", "chain"], &source);
@@ -39,12 +41,12 @@ fn a_receiver_that_was_killed_goes_on_where_it_was_and_no_resume_begins_anew() {
         drop((receiver, root));
         assert_eq!((shown_in(&directory).len(), names_in(&directory).len()), (0, 2), "data and journal");
         let receiver = site.start("n1", &arguments, &dest);
-        let root = send(&site, &["-n", "1", "--via", "chain"], &source);
+        let root = send(&site, &["-n", "1", "--via", "chain", "--chunk", chunk], &source);
         receiver.end(LIMIT).assert_code(0);
         root.assert_code(0);
         assert!(fs::read(&dest).is_ok_and(|file| file == bytes));
         assert_eq!(names_in(&directory), ["file"]);
-        assert!(sent_bytes(&root) <= most, "{options:?}: {} bytes", sent_bytes(&root));
+        assert!(sent_bytes(&root) <= most, "{options:?}, {chunk}: {} bytes", sent_bytes(&root));
         fs::remove_file(&dest).expect("ours");
     }
 }
@@ -83,12 +85,15 @@ fn a_dry_run_says_what_an_update_would_send_and_the_receivers_wait_on() {
         (host, site.file(host, old))
     });
     let runs = dests.each_ref().map(|(host, dest)| site.start(host, &[&RECV[..], &["--force"]].concat(), dest));
-    let asked = send(&site, &["-n", "3", "--dry-run"], &source);
-    asked.assert_code(0);
-    let (report, chunk) = (asked.json(), 64 << 10);
-    assert_eq!(report["lacking_bytes"], 2 * chunk, "{report}");
-    assert_eq!(report["lacking_alone_bytes"], chunk, "{report}");
-    let root = send(&site, &["-n", "3"], &source);
+    let sizes = [(&[][..], 64 << 10), (&["--chunk", "16K"], 16 << 10), (&["--chunk", "128K"], 128 << 10)];
+    for (options, chunk) in sizes {
+        let asked = send(&site, &[&["-n", "3", "--dry-run"], options].concat(), &source);
+        asked.assert_code(0);
+        let report = asked.json();
+        assert_eq!(report["lacking_bytes"], 2 * chunk, "{report}");
+        assert_eq!(report["lacking_alone_bytes"], chunk, "{report}");
+    }
+    let root = send(&site, &["-n", "3", "--chunk", "16K"], &source);
     runs.into_iter().for_each(|run| run.end(LIMIT).assert_code(0));
     root.assert_code(0);
     for (host, dest) in &dests {

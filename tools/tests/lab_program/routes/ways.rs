@@ -63,7 +63,7 @@ fn nothing_one_byte_and_a_single_receiver_go_every_way_too() {
 fn four_hosts_double_what_they_have() {
     let row = Row::up("doubling", row());
     // Two blocks of 256 frames for each of the four, ledgers and all.
-    let bytes = Form::Ledgered.content_bytes(8 * 256 * PAYLOAD_BYTES as u64);
+    let bytes = Form::LEDGERED.content_bytes(8 * 256 * PAYLOAD_BYTES as u64);
     let content = Arc::new(content(10, bytes as usize));
     let outcome = row.calibrated("recursive-doubling", &content).receivers(&["n0", "n3", "n5"]).run();
     outcome.assert_verified();

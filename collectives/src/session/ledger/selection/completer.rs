@@ -1,6 +1,6 @@
 //! Puts together what has come and what a receiver has already.
 
-use super::{ChunkSet, Composed, Composer, HeldOffer, Holdings, Origin, PartialSpan, StretchPlace};
+use super::{ChunkSet, Composed, Composer, HeldOffer, Holdings, Origin, PartialSpan};
 use crate::session::Needs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ pub struct Completed {
     /// Its ledger and content.
     pub span: Vec<u8>,
     /// Chunks that are here: a bit for each.
-    pub here: u16,
+    pub here: u64,
     /// Those of them that are the receiver's own.
-    pub own: u16,
+    pub own: u64,
     /// Those of these that stand already where they belong.
-    pub in_place: u16,
+    pub in_place: u64,
 }
 
 /// What a [`Completer`] has next.
@@ -32,7 +32,6 @@ pub enum Completion {
 /// Makes spans of what a root sends and of what a receiver has already, and says what is lacking.
 #[derive(Clone, Debug)]
 pub struct Completer {
-    content_bytes: u64,
     composer: Composer,
     holdings: Option<Arc<dyn Holdings>>,
     /// What is here of the stretches whose ledgers have come.
@@ -43,8 +42,8 @@ impl Completer {
     /// For the content of this offer, of which `holdings` may have some.
     pub fn new(offer: &HeldOffer, holdings: Option<Arc<dyn Holdings>>) -> Completer {
         holdings.iter().for_each(|holdings| holdings.begin(offer));
-        let (content_bytes, composer) = (offer.size, Composer::new(offer.size));
-        Completer { content_bytes, composer, holdings, have: BTreeMap::new() }
+        let composer = Composer::new(offer.chunk, offer.size);
+        Completer { composer, holdings, have: BTreeMap::new() }
     }
 
     /// Takes the next bytes of the stream.
@@ -89,7 +88,7 @@ impl Completer {
 
     /// Reads what of a span has not come and is here.
     fn complete(&mut self, span: PartialSpan) -> Completed {
-        let PartialSpan { place, bytes, here, stretch: (stretch, first) } = span;
+        let PartialSpan { place, bytes, here, stretch: (stretch, first), is_last } = span;
         let mut completed = Completed { span: bytes, here, own: 0, in_place: 0 };
         let have = self.have.get(&stretch).copied().unwrap_or_default();
         for chunk in (0..place.chunks()).filter(|&chunk| here >> chunk & 1 == 0 && have.contains(first + chunk)) {
@@ -98,11 +97,9 @@ impl Completer {
                 continue;
             };
             completed.own |= 1 << chunk;
-            completed.in_place |= u16::from(origin == Origin::InPlace) << chunk;
+            completed.in_place |= u64::from(origin == Origin::InPlace) << chunk;
         }
         completed.here |= completed.own;
-        let is_last = StretchPlace::of(stretch, self.content_bytes)
-            .is_none_or(|place| first + super::stretch::SPAN_CHUNKS >= place.chunks());
         if is_last {
             self.forget(stretch);
         }

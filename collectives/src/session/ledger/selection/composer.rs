@@ -1,9 +1,8 @@
 //! From what a root sends of a content back to its spans, as far as they have come.
 
-use super::super::layout::SpanPlace;
+use super::super::layout::{ChunkSize, SpanPlace};
 use super::fragments::FRAGMENT_BYTES;
 use super::sections::{HEAD_BYTES, Head, MOST_AHEAD};
-use super::stretch::SPAN_CHUNKS;
 use super::{ChunkSet, StretchLedger, StretchPlace, stretches};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,9 +26,11 @@ pub struct PartialSpan {
     /// Its ledger, and its content; what has not come is zeros.
     pub bytes: Vec<u8>,
     /// Which of its chunks have come: a bit for each.
-    pub here: u16,
+    pub here: u64,
     /// The stretch that it is of, and its first chunk there.
     pub stretch: (u64, usize),
+    /// Whether it is the last of that stretch.
+    pub is_last: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +74,7 @@ struct Open {
 /// places, and all of them is fetched.
 #[derive(Clone, Debug)]
 pub struct Composer {
+    chunk: ChunkSize,
     content_bytes: u64,
     input: Vec<u8>,
     /// What of it has been read.
@@ -86,9 +88,10 @@ pub struct Composer {
 }
 
 impl Composer {
-    /// Begins with the first byte of the stream of a content of so many bytes.
-    pub fn new(content_bytes: u64) -> Composer {
+    /// Begins with the first byte of the stream of a content of so many bytes, whose chunks are so long.
+    pub fn new(chunk: ChunkSize, content_bytes: u64) -> Composer {
         Composer {
+            chunk,
             content_bytes,
             input: Vec::new(),
             at: 0,
@@ -184,7 +187,7 @@ impl Composer {
         let is_sealed = |stretch| head[8..] == Head::seal(head, &[], stretch);
         let state = match Head::read(head)? {
             Head::Ledgers { before, fragments } => {
-                let place = StretchPlace::of(self.next_ledger, self.content_bytes)?;
+                let place = self.place(self.next_ledger)?;
                 let sound = is_sealed(place.number()) && self.next_ledger < self.next_chunks + MOST_AHEAD;
                 let bytes = place.ledger_bytes() + fragments as usize * FRAGMENT_BYTES;
                 sound.then_some(State::Ledgers { place, before, bytes })
@@ -201,7 +204,7 @@ impl Composer {
 
     /// The next stretch, of which this comes; none if it cannot.
     fn open(&mut self, head: &[u8; HEAD_BYTES], set: &[u8]) -> Option<Open> {
-        let place = StretchPlace::of(self.next_chunks, self.content_bytes)?;
+        let place = self.place(self.next_chunks)?;
         let sound = head[8..] == Head::seal(head, set, place.number()) && !self.ledgers.is_empty();
         let set = ChunkSet::read(place.chunks(), set).filter(|_| sound)?;
         Some(Open::new(place, self.ledgers.pop_front(), set))
@@ -209,8 +212,12 @@ impl Composer {
 
     /// The next stretch, when nothing more comes of it.
     fn without_data(&mut self) -> Option<State> {
-        let place = StretchPlace::of(self.next_chunks, self.content_bytes)?;
+        let place = self.place(self.next_chunks)?;
         Some(State::Chunks(Box::new(Open::new(place, self.ledgers.pop_front(), ChunkSet::default()))))
+    }
+
+    fn place(&self, stretch: u64) -> Option<StretchPlace> {
+        StretchPlace::of(self.chunk, stretch, self.content_bytes)
     }
 
     fn give_up(&mut self) {
@@ -221,7 +228,7 @@ impl Composer {
 
     /// Whether all spans have been given.
     pub fn is_done(&self) -> bool {
-        self.next_chunks == stretches(self.content_bytes)
+        self.next_chunks == stretches(self.chunk, self.content_bytes)
     }
 }
 
@@ -231,13 +238,13 @@ impl Open {
     }
 
     fn is_done(&self) -> bool {
-        self.span * SPAN_CHUNKS >= self.place.chunks()
+        self.span * self.place.chunk_size().in_span() >= self.place.chunks()
     }
 
     /// Goes on with what has come, or without what has not if nothing more comes; the next span if it is whole, and how
     /// many bytes were taken.
     fn go_on(&mut self, input: Option<&[u8]>, memory: &mut impl FnMut() -> Vec<u8>) -> (Option<PartialSpan>, usize) {
-        let first = self.span * SPAN_CHUNKS;
+        let first = self.span * self.place.chunk_size().in_span();
         let (place, _) = self.place.span_of(first);
         if self.bytes.is_empty() {
             self.bytes = memory();
@@ -266,6 +273,6 @@ impl Open {
         let here = (0..place.chunks()).filter(|&chunk| self.set.contains(first + chunk)).map(|chunk| 1 << chunk).sum();
         let (bytes, stretch) = (std::mem::take(&mut self.bytes), (self.place.number(), first));
         (self.span, self.passed) = (self.span + 1, 0);
-        (Some(PartialSpan { place, bytes, here, stretch }), taken)
+        (Some(PartialSpan { place, bytes, here, stretch, is_last: self.is_done() }), taken)
     }
 }

@@ -1,12 +1,12 @@
 //! Names of fragments: what a receiver finds at another offset, where chaining values say nothing.
 
-use crate::session::ledger::CHUNK_BYTES;
+use crate::session::ledger::ChunkSize;
 use fastcdc::v2020::FastCDC;
 
 /// Bytes of a fragment in the stream.
 pub(super) const FRAGMENT_BYTES: usize = 12;
 /// The shortest, mean and longest fragment that is cut by what is in it.
-const CONTENT_DEFINED_BYTES: [u32; 3] = [4 << 10, 16 << 10, CHUNK_BYTES as u32];
+const CONTENT_DEFINED_BYTES: [u32; 3] = [4 << 10, 16 << 10, 64 << 10];
 
 /// A part of the content by the name of its bytes, wherever they are. A name is a hint: what is found by it is checked
 /// by its chunk's chaining value.
@@ -61,6 +61,7 @@ pub enum Cut {
 #[derive(Clone, Debug)]
 pub struct Cutter {
     cut: Cut,
+    chunk: ChunkSize,
     /// Where the next fragment begins.
     offset: u64,
     /// Its bytes, as far as they have come.
@@ -68,9 +69,9 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    /// Begins at the first byte of a content.
-    pub fn new(cut: Cut) -> Cutter {
-        Cutter { cut, offset: 0, open: Vec::new() }
+    /// Begins at the first byte of a content whose chunks are so long.
+    pub fn new(cut: Cut, chunk: ChunkSize) -> Cutter {
+        Cutter { cut, chunk, offset: 0, open: Vec::new() }
     }
 
     /// Takes the next bytes, and gives `found` each fragment that they complete, with its bytes.
@@ -78,7 +79,8 @@ impl Cutter {
         if self.cut != Cut::None {
             self.open.extend_from_slice(bytes);
             // What ends nearer than this to the last byte might end elsewhere with more behind it.
-            self.cut_while(CHUNK_BYTES, &mut found);
+            let longest = if self.cut == Cut::Fixed { self.chunk.bytes() } else { CONTENT_DEFINED_BYTES[2] as usize };
+            self.cut_while(longest, &mut found);
         }
     }
 
@@ -94,7 +96,7 @@ impl Cutter {
             let rest = &self.open[begin..];
             let end = match self.cut {
                 Cut::ContentDefined => FastCDC::new(rest, shortest, mean, longest).cut(0, rest.len()).1,
-                Cut::Fixed | Cut::None => rest.len().min(CHUNK_BYTES),
+                Cut::Fixed | Cut::None => rest.len().min(self.chunk.bytes()),
             };
             found(Fragment::of(self.offset, &rest[..end]), &rest[..end]);
             (begin, self.offset) = (begin + end, self.offset + end as u64);
@@ -115,7 +117,7 @@ mod tests {
     }
 
     fn fragments(cut: Cut, content: &[u8], part: usize) -> Vec<Fragment> {
-        let (mut cutter, mut fragments) = (Cutter::new(cut), Vec::new());
+        let (mut cutter, mut fragments) = (Cutter::new(cut, ChunkSize::DEFAULT), Vec::new());
         content.chunks(part).for_each(|part| cutter.feed(part, |fragment, _| fragments.push(fragment)));
         cutter.finish(|fragment, _| fragments.push(fragment));
         fragments

@@ -2,6 +2,7 @@
 
 use super::{ChunkSet, StretchLedger};
 use crate::session::ContentKind;
+use crate::session::ledger::ChunkSize;
 
 /// What is offered to somebody who may have some of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub struct HeldOffer {
     pub size: u64,
     /// What they are.
     pub content: ContentKind,
+    /// How long its chunks are.
+    pub chunk: ChunkSize,
 }
 
 /// Where a chunk was found.

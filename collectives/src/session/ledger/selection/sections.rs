@@ -1,7 +1,7 @@
 //! What a root sends of a content, in which order, and where it is in the stream.
 
-use super::super::Form;
 use super::super::layout::{SEAL_BYTES, overlap};
+use super::super::{ChunkSize, Form};
 use super::fragments::FRAGMENT_BYTES;
 use super::{ChunkSet, StretchPlace};
 use std::ops::Range;
@@ -76,7 +76,7 @@ impl Head {
 const MOST_PADDING_BYTES: u32 = 1 << 17;
 
 /// The most fragments of a stretch: the shortest has 4 KiB.
-const MOST_FRAGMENTS: usize = super::STRETCH_BYTES as usize / 4096 + 1;
+const MOST_FRAGMENTS: usize = super::MOST_STRETCH_BYTES as usize / 4096 + 1;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +175,7 @@ fn chunk_in_stream(place: &StretchPlace, chunk: usize) -> Range<u64> {
 /// The sections that a root has sent of a content, and which comes next.
 #[derive(Clone, Debug)]
 pub struct Sections {
+    chunk: ChunkSize,
     content_bytes: u64,
     list: Vec<Section>,
     /// Bytes of the stream up to here.
@@ -184,15 +185,16 @@ pub struct Sections {
 }
 
 impl Sections {
-    /// None yet, of a content of so many bytes.
-    pub fn new(content_bytes: u64) -> Sections {
-        Sections { content_bytes, list: Vec::new(), end: 0, ledgers: 0, chunks: 0 }
+    /// None yet, of a content of so many bytes, whose chunks are so long.
+    pub fn new(chunk: ChunkSize, content_bytes: u64) -> Sections {
+        Sections { chunk, content_bytes, list: Vec::new(), end: 0, ledgers: 0, chunks: 0 }
     }
 
     /// What comes next: ledgers, as far ahead as they go, then the chunks of the first stretch that lacks them.
     pub fn due(&self) -> Due {
-        let ledgers = StretchPlace::of(self.ledgers, self.content_bytes).filter(|_| self.ledgers < self.chunks + AHEAD);
-        let chunks = || StretchPlace::of(self.chunks, self.content_bytes);
+        let place = |number| StretchPlace::of(self.chunk, number, self.content_bytes);
+        let ledgers = place(self.ledgers).filter(|_| self.ledgers < self.chunks + AHEAD);
+        let chunks = || place(self.chunks);
         ledgers.map(Due::Ledgers).or_else(|| chunks().map(Due::Chunks)).unwrap_or(Due::End)
     }
 
@@ -265,7 +267,7 @@ impl Sections {
 
     /// Bytes of the ledgered form of the whole content.
     pub fn whole_bytes(&self) -> u64 {
-        Form::Ledgered.stream_bytes(self.content_bytes)
+        Form::Ledgered(self.chunk).stream_bytes(self.content_bytes)
     }
 
     /// What a part of the stream is made of; empty if not all of it is here.

@@ -1,7 +1,7 @@
 //! Makes sections of a content.
 
 use super::super::encoder::SpanBuffer;
-use super::super::layout::SpanPlace;
+use super::super::layout::{ChunkSize, SpanPlace};
 use super::sections::Due;
 use super::{ChunkSet, Cut, Cutter, Fragment, SectionPart, Sections, StretchPlace};
 use parking_lot::Mutex;
@@ -17,11 +17,11 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Of a content of so many bytes, whose fragments are named as `cut` says; what it makes goes in frames of so many
-    /// bytes, and only whole ones go at once.
-    pub fn new(content_bytes: u64, cut: Cut, frame_bytes: usize) -> Selector {
-        let sections = Arc::new(Mutex::new(Sections::new(content_bytes)));
-        Selector { sections, cutter: Cutter::new(cut), frame_bytes: frame_bytes.max(1) as u64 }
+    /// Of a content of so many bytes, whose chunks are so long, and whose fragments are named as `cut` says; what it
+    /// makes goes in frames of so many bytes, and only whole ones go at once.
+    pub fn new(chunk: ChunkSize, content_bytes: u64, cut: Cut, frame_bytes: usize) -> Selector {
+        let sections = Arc::new(Mutex::new(Sections::new(chunk, content_bytes)));
+        Selector { sections, cutter: Cutter::new(cut, chunk), frame_bytes: frame_bytes.max(1) as u64 }
     }
 
     /// What has been made.

@@ -2,30 +2,41 @@
 
 use super::super::encoder::SpanBuffer;
 use super::super::hash::{ChunkHash, is_ledger, value_in};
-use super::super::layout::{CHUNK_BYTES, MOST_LEDGER_BYTES, SPAN_BYTES, SpanPlace};
+use super::super::layout::{ChunkSize, SPAN_BYTES, SpanPlace};
 use super::ChunkSet;
 use super::fragments::{FRAGMENT_BYTES, Fragment};
 
-/// Spans of a stretch; the last one of a content may have fewer.
-pub(super) const STRETCH_SPANS: usize = 64;
-/// Content bytes of a stretch, of which is asked at a time what anybody lacks.
-pub const STRETCH_BYTES: u64 = (STRETCH_SPANS * SPAN_BYTES) as u64;
-/// Chunks of a stretch.
-pub const STRETCH_CHUNKS: usize = STRETCH_BYTES as usize / CHUNK_BYTES;
-/// Chunks of a span.
-pub(super) const SPAN_CHUNKS: usize = SPAN_BYTES / CHUNK_BYTES;
+/// Content bytes of the longest stretch.
+pub const MOST_STRETCH_BYTES: u64 = 64 << 20;
+/// The most chunks of a stretch.
+pub const STRETCH_CHUNKS: usize = 1024;
+
+impl ChunkSize {
+    /// Content bytes of a stretch, of which is asked at a time what anybody lacks: as many as its chunks can be
+    /// numbered, and no more than 64 MiB. The last one of a content may be shorter.
+    pub const fn stretch_bytes(self) -> u64 {
+        let bytes = (STRETCH_CHUNKS * self.bytes()) as u64;
+        if bytes < MOST_STRETCH_BYTES { bytes } else { MOST_STRETCH_BYTES }
+    }
+}
 
 /// A stretch's place in a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StretchPlace {
+    chunk: ChunkSize,
     number: u64,
     content_bytes: u64,
 }
 
 impl StretchPlace {
-    /// Stretch `number` of a content of so many bytes; none if there is no such.
-    pub fn of(number: u64, content_bytes: u64) -> Option<StretchPlace> {
-        (number < stretches(content_bytes)).then_some(StretchPlace { number, content_bytes })
+    /// Stretch `number` of a content of so many bytes, whose chunks are so long; none if there is no such.
+    pub fn of(chunk: ChunkSize, number: u64, content_bytes: u64) -> Option<StretchPlace> {
+        (number < stretches(chunk, content_bytes)).then_some(StretchPlace { chunk, number, content_bytes })
+    }
+
+    /// How long its chunks are.
+    pub fn chunk_size(&self) -> ChunkSize {
+        self.chunk
     }
 
     /// Its number, from 0.
@@ -35,42 +46,42 @@ impl StretchPlace {
 
     /// Where it begins in the content.
     pub fn begin(&self) -> u64 {
-        self.number * STRETCH_BYTES
+        self.number * self.chunk.stretch_bytes()
     }
 
     /// Bytes of content in it.
     pub fn bytes(&self) -> u64 {
-        (self.content_bytes - self.begin()).min(STRETCH_BYTES)
+        (self.content_bytes - self.begin()).min(self.chunk.stretch_bytes())
     }
 
     /// How many chunks it has.
     pub fn chunks(&self) -> usize {
-        self.bytes().div_ceil(CHUNK_BYTES as u64) as usize
+        self.bytes().div_ceil(self.chunk.bytes() as u64) as usize
     }
 
     /// Its spans, in order.
     pub fn spans(&self) -> impl Iterator<Item = SpanPlace> + use<> {
-        let (first, bytes) = (self.number * STRETCH_SPANS as u64, self.bytes());
+        let (chunk, first, bytes) = (self.chunk, self.begin() / SPAN_BYTES as u64, self.bytes());
         (0..bytes.div_ceil(SPAN_BYTES as u64)).map(move |at| {
             let rest = bytes - at * SPAN_BYTES as u64;
-            SpanPlace::new(first + at, rest.min(SPAN_BYTES as u64) as usize)
+            SpanPlace::new(chunk, first + at, rest.min(SPAN_BYTES as u64) as usize)
         })
     }
 
     /// The span that has this chunk of the stretch, and the chunk's number there.
     pub fn span_of(&self, chunk: usize) -> (SpanPlace, usize) {
-        let span = self.spans().nth(chunk / SPAN_CHUNKS).expect("the stretch has the chunk");
-        (span, chunk % SPAN_CHUNKS)
+        let span = self.spans().nth(chunk / self.chunk.in_span()).expect("the stretch has the chunk");
+        (span, chunk % self.chunk.in_span())
     }
 
     /// Where a chunk begins in the content.
     pub fn chunk_offset(&self, chunk: usize) -> u64 {
-        self.begin() + (chunk * CHUNK_BYTES) as u64
+        self.begin() + (chunk * self.chunk.bytes()) as u64
     }
 
     /// How long a chunk is.
     pub fn chunk_bytes(&self, chunk: usize) -> usize {
-        (self.content_bytes - self.chunk_offset(chunk)).min(CHUNK_BYTES as u64) as usize
+        (self.content_bytes - self.chunk_offset(chunk)).min(self.chunk.bytes() as u64) as usize
     }
 
     /// Bytes of all its ledgers.
@@ -79,9 +90,9 @@ impl StretchPlace {
     }
 }
 
-/// How many stretches a content of so many bytes has.
-pub fn stretches(content_bytes: u64) -> u64 {
-    content_bytes.div_ceil(STRETCH_BYTES)
+/// How many stretches a content of so many bytes has, whose chunks are so long.
+pub fn stretches(chunk: ChunkSize, content_bytes: u64) -> u64 {
+    content_bytes.div_ceil(chunk.stretch_bytes())
 }
 
 /// What the chunks of a stretch hash to, and perhaps the names of its fragments.
@@ -104,7 +115,7 @@ impl StretchLedger {
         assert_eq!(content.len() as u64, place.bytes(), "all of the stretch");
         let (mut bytes, mut rest) = (Vec::new(), content);
         for span in place.spans() {
-            let mut buffer = SpanBuffer::empty(SpanBuffer::default());
+            let mut buffer = SpanBuffer::empty(place.chunk, SpanBuffer::default());
             let part;
             (part, rest) = rest.split_at(span.content_bytes());
             buffer.room()[..part.len()].copy_from_slice(part);
@@ -125,9 +136,9 @@ impl StretchLedger {
     pub(super) fn read(place: StretchPlace, before: u64, bytes: &[u8]) -> StretchLedger {
         let (ledgers, fragments) = bytes.split_at(place.ledger_bytes());
         let mut sound = ChunkSet::default();
-        for (at, (span, ledger)) in place.spans().zip(ledgers.chunks(MOST_LEDGER_BYTES)).enumerate() {
+        for (at, (span, ledger)) in place.spans().zip(ledgers.chunks(place.chunk.most_ledger_bytes())).enumerate() {
             if is_ledger(&span, ledger) {
-                (0..span.chunks()).for_each(|chunk| sound.insert(at * SPAN_CHUNKS + chunk));
+                (0..span.chunks()).for_each(|chunk| sound.insert(at * place.chunk.in_span() + chunk));
             }
         }
         let fragments =
@@ -140,7 +151,7 @@ impl StretchLedger {
         &self.place
     }
 
-    /// Its number: its content begins at so many times 64 MiB.
+    /// Its number.
     pub fn number(&self) -> u64 {
         self.place.number
     }
@@ -162,7 +173,8 @@ impl StretchLedger {
 
     /// A chunk's chaining value at its offset; nothing hashes to it if its ledger came damaged.
     pub fn value(&self, chunk: usize) -> &[u8; 32] {
-        let value = value_in(self.ledger(chunk / SPAN_CHUNKS), chunk % SPAN_CHUNKS);
+        let in_span = self.place.chunk.in_span();
+        let value = value_in(self.ledger(chunk / in_span), chunk % in_span);
         value.try_into().expect("a value's length")
     }
 
@@ -181,7 +193,8 @@ impl StretchLedger {
 
     /// The ledger of a span of it.
     pub(super) fn ledger(&self, span: usize) -> &[u8] {
-        let begin = span * MOST_LEDGER_BYTES;
-        &self.ledgers[begin..self.ledgers.len().min(begin + MOST_LEDGER_BYTES)]
+        let most = self.place.chunk.most_ledger_bytes();
+        let begin = span * most;
+        &self.ledgers[begin..self.ledgers.len().min(begin + most)]
     }
 }

@@ -1,12 +1,13 @@
 //! Sections of a content, and the spans that are made of them.
 
+use super::super::ChunkSize;
 use super::super::encoder::{Encoder, SpanBuffer};
-use super::super::tests::encoded;
+use super::super::tests::{encoded_in, sizes};
 use super::*;
 use proptest::prelude::*;
 use std::convert::Infallible;
 
-const CHUNK: usize = 64 << 10;
+const STRETCH_BYTES: u64 = ChunkSize::DEFAULT.stretch_bytes();
 
 fn content(bytes: usize) -> Vec<u8> {
     let mut content = vec![0; bytes];
@@ -15,15 +16,15 @@ fn content(bytes: usize) -> Vec<u8> {
 }
 
 /// All sections of a content of which these chunks are sent, and who made them.
-fn selected(content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec<u8>, Selector) {
-    let (whole, trailer) = encoded(content);
-    let mut encoder = Encoder::default();
-    let (mut selector, mut stream) = (Selector::new(content.len() as u64, cut, 1468), Vec::new());
+fn selected(chunk: ChunkSize, content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec<u8>, Selector) {
+    let (whole, trailer) = encoded_in(chunk, content);
+    let mut encoder = Encoder::new(chunk);
+    let (mut selector, mut stream) = (Selector::new(chunk, content.len() as u64, cut, 1468), Vec::new());
     loop {
         match selector.due() {
             Due::Ledgers(place) => {
                 let read = |place: &super::super::SpanPlace, used| {
-                    let mut buffer = SpanBuffer::empty(used);
+                    let mut buffer = SpanBuffer::empty(chunk, used);
                     let (begin, count) = (place.content_begin() as usize, place.content_bytes());
                     buffer.room()[..count].copy_from_slice(&content[begin..][..count]);
                     buffer.filled(count);
@@ -56,8 +57,8 @@ fn selected(content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec<u8>, Selector) {
 }
 
 /// The spans that come of it, and the ledgers before them.
-fn composed(stream: &[u8], content_bytes: usize, pieces: usize) -> (Vec<PartialSpan>, usize) {
-    let mut composer = Composer::new(content_bytes as u64);
+fn composed(chunk: ChunkSize, stream: &[u8], content_bytes: usize, pieces: usize) -> (Vec<PartialSpan>, usize) {
+    let mut composer = Composer::new(chunk, content_bytes as u64);
     let (mut spans, mut ledgers) = (Vec::new(), 0);
     let mut drain = |composer: &mut Composer| {
         while let Some(step) = composer.poll(Vec::new) {
@@ -83,25 +84,26 @@ proptest! {
 
     #[test]
     fn what_is_sent_is_here_and_the_rest_is_known_to_be_lacking(
+        chunk in sizes(),
         bytes in 1..4_000_000_usize,
         runs in prop::collection::vec((0..64_usize, 1..9_usize), 0..6),
         pieces in 1..200_000_usize,
     ) {
         let content = content(bytes);
-        let chunks = bytes.div_ceil(CHUNK);
+        let chunks = bytes.div_ceil(chunk.bytes());
         let sent: ChunkSet = runs.iter().flat_map(|&(from, count)| from..(from + count).min(chunks)).collect();
-        let (stream, _) = selected(&content, &sent, Cut::Fixed);
-        let (spans, ledgers) = composed(&stream, bytes, pieces);
+        let (stream, _) = selected(chunk, &content, &sent, Cut::Fixed);
+        let (spans, ledgers) = composed(chunk, &stream, bytes, pieces);
         prop_assert_eq!(ledgers, 1);
-        let (whole, _) = encoded(&content);
+        let (whole, _) = encoded_in(chunk, &content);
         let mut at = 0;
         for (number, span) in spans.iter().enumerate() {
             let ledger = span.place.ledger_bytes();
             prop_assert_eq!(&span.bytes[..ledger], &whole[at..at + ledger]);
-            for chunk in 0..span.place.chunks() {
-                let here = span.here >> chunk & 1 == 1;
-                prop_assert_eq!(here, sent.contains(number * 16 + chunk));
-                let part = span.place.chunk(chunk);
+            for one in 0..span.place.chunks() {
+                let here = span.here >> one & 1 == 1;
+                prop_assert_eq!(here, sent.contains(number * chunk.in_span() + one));
+                let part = span.place.chunk(one);
                 let expected = &whole[at + part.start..at + part.end];
                 let bytes = &span.bytes[part];
                 let sound = if here { bytes == expected } else { bytes.iter().all(|byte| *byte == 0) };
@@ -114,15 +116,15 @@ proptest! {
 
     #[test]
     fn any_part_of_the_stream_is_made_again_but_names(
-        bytes in 1..3_000_000_usize, sent in prop::collection::vec(0..46_usize, 0..9),
+        chunk in sizes(), bytes in 1..3_000_000_usize, sent in prop::collection::vec(0..46_usize, 0..9),
         ends in any::<(prop::sample::Index, prop::sample::Index)>(),
     ) {
         let content = content(bytes);
-        let sent: ChunkSet = sent.into_iter().filter(|chunk| chunk * CHUNK < bytes).collect();
-        let (stream, selector) = selected(&content, &sent, Cut::None);
+        let sent: ChunkSet = sent.into_iter().filter(|at| at * chunk.bytes() < bytes).collect();
+        let (stream, selector) = selected(chunk, &content, &sent, Cut::None);
         let (one, other) = (ends.0.index(stream.len() + 1), ends.1.index(stream.len() + 1));
         let range = one.min(other) as u64..one.max(other) as u64;
-        let (whole, mut again) = (encoded(&content).0, Vec::new());
+        let (whole, mut again) = (encoded_in(chunk, &content).0, Vec::new());
         for part in selector.sections().lock().parts_of(&range) {
             match part {
                 SectionPart::Bytes(bytes) => again.extend(bytes),
@@ -135,21 +137,40 @@ proptest! {
 
     #[test]
     fn whatever_comes_all_spans_are_given_and_no_more_than_a_stretch_is_held(
+        chunk in sizes(),
         damages in prop::collection::vec((any::<prop::sample::Index>(), 1..=u8::MAX), 1..5),
         keep in any::<prop::sample::Index>(),
     ) {
         let content = content(1_500_000);
-        let (mut stream, _) = selected(&content, &ChunkSet::first(5), Cut::ContentDefined);
+        let (mut stream, _) = selected(chunk, &content, &ChunkSet::first(5), Cut::ContentDefined);
         damages.iter().for_each(|(at, bits)| stream[at.index(2000)] ^= bits);
         stream.truncate(keep.index(stream.len()));
-        let (spans, _) = composed(&stream, content.len(), 9000);
+        let (spans, _) = composed(chunk, &stream, content.len(), 9000);
         prop_assert_eq!(spans.len(), 2);
     }
 }
 
 #[test]
+fn a_stretch_of_any_chunks_has_no_more_of_them_than_can_be_numbered() {
+    for doublings in -2..=1 {
+        let chunk = ChunkSize::of_doublings(doublings).expect("there are four");
+        let place = StretchPlace::of(chunk, 1, 1 << 30).expect("the second");
+        assert_eq!((place.begin(), place.bytes()), (chunk.stretch_bytes(), chunk.stretch_bytes()));
+        assert!(place.chunks() <= STRETCH_CHUNKS && chunk.in_span() <= 64, "{chunk:?}");
+        let (span, within) = place.span_of(place.chunks() - 1);
+        assert_eq!((span.chunk_offset(within), within), (place.chunk_offset(place.chunks() - 1), chunk.in_span() - 1));
+        assert_eq!(span.content().end, place.begin() + place.bytes());
+    }
+    for bytes in [0, 1, 1 << 13, 3 << 13, 48 << 10, 1 << 18, u64::MAX, 1 << 63] {
+        assert_eq!(ChunkSize::of_bytes(bytes), None, "{bytes}");
+    }
+    assert_eq!(ChunkSize::of_bytes(1 << 16), Some(ChunkSize::DEFAULT));
+    assert!([-128, -17, -3, 2, 127 - 16].iter().all(|&doublings| ChunkSize::of_doublings(doublings).is_none()));
+}
+
+#[test]
 fn ledgers_go_four_stretches_ahead_and_never_further() {
-    let mut sections = Sections::new(10 * STRETCH_BYTES);
+    let mut sections = Sections::new(ChunkSize::DEFAULT, 10 * STRETCH_BYTES);
     let mut order = String::new();
     loop {
         match sections.due() {
@@ -173,7 +194,8 @@ fn ledgers_go_four_stretches_ahead_and_never_further() {
 #[test]
 fn where_it_is_only_asked_what_is_lacking_no_span_comes_and_every_stretch_is_asked_of() {
     let content_bytes = 10 * STRETCH_BYTES;
-    let (mut sections, mut composer) = (Sections::new(content_bytes), Composer::new(content_bytes));
+    let chunk = ChunkSize::DEFAULT;
+    let (mut sections, mut composer) = (Sections::new(chunk, content_bytes), Composer::new(chunk, content_bytes));
     let mut asked = Vec::new();
     loop {
         let parts = match sections.due() {

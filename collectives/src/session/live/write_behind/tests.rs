@@ -1,7 +1,7 @@
 //! A storage that is slow, full, or told twice.
 
 use super::*;
-use crate::session::ledger::{CHUNK_BYTES, encoded};
+use crate::session::ledger::{CHUNK_BYTES, ChunkSize, encoded};
 use crate::session::live::{Output, StorageError};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
@@ -10,6 +10,9 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+
+/// Bytes of a span and its ledger.
+const WHOLE_BYTES: usize = ChunkSize::DEFAULT.whole_bytes();
 
 /// Gives `sink` a stream and its end; what it wants again comes from `truth`. Its verdict.
 fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -> Done {
@@ -158,7 +161,7 @@ fn what_came_damaged_is_wanted_again_and_nothing_of_it_is_written() {
     let (stream, trailer) = encoded(&bytes);
     let mut damaged = stream.clone();
     // Two chunks of one span, a ledger, the last byte of all.
-    for at in [2_000_000, 2_000_000 + CHUNK_BYTES, 5 * Spans::MOST_BYTES + 100, stream.len() - 1] {
+    for at in [2_000_000, 2_000_000 + CHUNK_BYTES, 5 * WHOLE_BYTES + 100, stream.len() - 1] {
         damaged[at] ^= 0x10;
     }
     let mut written = Vec::new();
@@ -171,12 +174,45 @@ fn what_came_damaged_is_wanted_again_and_nothing_of_it_is_written() {
 }
 
 #[test]
+fn what_is_on_its_way_again_is_not_wanted_once_more_whatever_comes_before_it() {
+    let bytes: Vec<u8> = (0..7_000_000_u32).map(|at| (at >> 9) as u8).collect();
+    let (truth, trailer) = encoded(&bytes);
+    let mut stream = truth.clone();
+    stream[WHOLE_BYTES - 5] ^= 1;
+    let waker = Arc::new(Waker::new().expect("a descriptor"));
+    thread::scope(|scope| {
+        let (writer, mut sink) = write_behind(Output(io::sink()), &waker);
+        scope.spawn(move || writer.run());
+        sink.write(Instant::START, &stream[..WHOLE_BYTES], false);
+        let wanted = loop {
+            match sink.wanted() {
+                Some(wanted) => break wanted,
+                None => thread::yield_now(),
+            }
+        };
+        // The writer finds these before what it wants, and wants it all the while.
+        sink.write(Instant::START, &stream[WHOLE_BYTES..], false);
+        sink.supply(Instant::START, wanted.start, &truth[wanted.start as usize..wanted.end as usize]);
+        sink.finish(Instant::START, trailer);
+        let settled = loop {
+            assert_eq!(sink.wanted(), None, "it has been given");
+            match sink.verdict(Instant::START) {
+                Some(verdict) => break verdict,
+                None => thread::yield_now(),
+            }
+        };
+        assert_eq!((settled.outcome, sink.damages()), (Outcome::Verified, 1));
+        assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
+    });
+}
+
+#[test]
 fn what_has_come_in_whole_chunks_is_written_when_nothing_more_comes_and_all_of_it_once() {
     let bytes: Vec<u8> = (0..5_000_000_u32).map(|at| (at >> 7) as u8).collect();
     let (truth, trailer) = encoded(&bytes);
     let mut stream = truth.clone();
     // The third chunk of the third span.
-    stream[2 * Spans::MOST_BYTES + 1000 + 2 * CHUNK_BYTES] ^= 1;
+    stream[2 * WHOLE_BYTES + 1000 + 2 * CHUNK_BYTES] ^= 1;
     let (shown, waker) = (Shown::default(), Arc::new(Waker::new().expect("a descriptor")));
     thread::scope(|scope| {
         let (writer, mut sink) = write_behind(shown.clone(), &waker);
@@ -211,7 +247,7 @@ fn of_a_stream_that_is_cut_off_only_the_chunk_that_is_not_whole_is_lost() {
     thread::scope(|scope| {
         let (writer, mut sink) = write_behind(shown.clone(), &waker);
         scope.spawn(move || writer.run());
-        let came = Spans::MOST_BYTES + 5 * CHUNK_BYTES + 20_000;
+        let came = WHOLE_BYTES + 5 * CHUNK_BYTES + 20_000;
         sink.write(Instant::START, &stream[..came], false);
         sink.idle(Instant::START + EARLY_AFTER);
         assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
@@ -256,7 +292,7 @@ fn what_is_kept_can_be_had_by_another_and_what_is_damaged_cannot() {
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at >> 3) as u8).collect();
     let (truth, trailer) = encoded(&bytes);
     let mut stream = truth.clone();
-    stream[2 * Spans::MOST_BYTES] ^= 1;
+    stream[2 * WHOLE_BYTES] ^= 1;
     let waker = Arc::new(Waker::new().expect("a descriptor"));
     thread::scope(|scope| {
         let (writer, mut sink) = write_behind(Keeping(tempfile::tempfile().expect("a file")), &waker);
@@ -269,11 +305,11 @@ fn what_is_kept_can_be_had_by_another_and_what_is_damaged_cannot() {
         while sink.wanted().is_none() {
             thread::yield_now();
         }
-        let (at, count) = (Spans::MOST_BYTES - 1000, 100_000);
+        let (at, count) = (WHOLE_BYTES - 1000, 100_000);
         assert_eq!(again(&mut sink, at, count), Ok(truth[at..at + count].to_vec()));
-        let why = again(&mut sink, 2 * Spans::MOST_BYTES - 10, 20).expect_err("it is damaged");
+        let why = again(&mut sink, 2 * WHOLE_BYTES - 10, 20).expect_err("it is damaged");
         assert!(why.contains("damaged"), "{why}");
-        let behind = 2 * Spans::MOST_BYTES + 100_000;
+        let behind = 2 * WHOLE_BYTES + 100_000;
         let pending = matches!(sink.read_again(Instant::START, behind as u64, 1000), Again::Pending);
         assert!(pending, "what has come and waits behind the damage is had when that is mended");
         mend(&mut sink, &truth);
