@@ -48,6 +48,13 @@ static void roots(void)
             bytes_from(MPI_COMM_WORLD, root, counts[at], root + at);
 }
 
+/* Nothing short is called for before them. */
+static void long_ones(void)
+{
+    for (int root = 0; root < size; root++)
+        bytes_from(MPI_COMM_WORLD, root, 1000003, root);
+}
+
 #include "datatypes.h"
 
 /* The calls with blocks, in place and not, and empty ones. */
@@ -334,7 +341,7 @@ int main(int count, char **words)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     struct { const char *name; void (*run)(void); } parts[] = {
-        {"roots", roots}, {"named", named}, {"derived", derived}, {"constructors", constructors}, {"blocks", blocks}, {"communicators", communicators},
+        {"roots", roots}, {"long", long_ones}, {"named", named}, {"derived", derived}, {"constructors", constructors}, {"blocks", blocks}, {"communicators", communicators},
         {"in-flight", in_flight}, {"threads", threads}, {"arguments", arguments}, {"price", price}, {"large", large},
         {"lengths", lengths}, {"late", late}, {"decided", decided}, {"stuck-elsewhere", stuck_elsewhere},
         {"stuck-root", stuck_root}};
