@@ -51,6 +51,8 @@ pub(super) struct Cast {
     /// The end of the newest message sent: everybody is to say when it has been consumed.
     awaited: u64,
     cast_at: StampRing,
+    /// The newest stamp: whoever echoes it has heard the last that has left.
+    sent: Stamp,
     repairs: Repairs,
     blocks: Blocks,
     hold: Duration,
@@ -79,6 +81,7 @@ impl Cast {
             credit: 0,
             awaited: 0,
             cast_at: StampRing::new(feed.slots()),
+            sent: Stamp::NONE,
             repairs: Repairs::new(feed.slots()),
             blocks,
             hold: if shares_repairs && listeners.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO },
@@ -126,6 +129,7 @@ impl Cast {
         self.settle_blocks(at, ack);
         if let Some(since_last) = since_last {
             self.on_evidence(now, at, ack, since_last, feed, boundaries);
+            self.note_heard(now, at);
         }
         self.count_credit();
         if let Some(designation) = &mut self.designation {
@@ -222,6 +226,12 @@ impl Cast {
         self.policy == Policy::HolesAllowed && !self.retired
     }
 
+    /// The stamp of what is sent now.
+    fn draw(&mut self, now: Instant, stamps: &mut Stamps) -> Stamp {
+        self.sent = stamps.draw(now);
+        self.sent
+    }
+
     fn send_new(&mut self, now: Instant, stamp: Stamp, feed: &Feed, boundaries: &Boundaries) -> Outgoing {
         let sequence = self.next;
         let pushed = self.push_end(boundaries) == Some(sequence + 1);
@@ -270,7 +280,7 @@ impl Cast {
     fn send_repair(&mut self, now: Instant, bound: u64, stamps: &mut Stamps, feed: &Feed) -> Option<Departure> {
         self.judge_blocks(now, bound, feed);
         let Some((sequence, to)) = self.next_repair(now) else { return self.send_parity(now, stamps, feed) };
-        let stamp = stamps.draw(now);
+        let stamp = self.draw(now, stamps);
         self.allowance = self.allowance.saturating_sub(100);
         self.pace.on_sent(now, false);
         self.arm(now, feed);
@@ -356,7 +366,12 @@ impl Cast {
     fn timeout(&self, tries: u32, feed: &Feed) -> Duration {
         // The end is acknowledged at once.
         let ended = feed.is_complete() && self.next == feed.head();
-        let timeout = |listener: &Listener| listener.remote().timeout(ended, tries);
+        let strict = self.policy == Policy::InOrderOnly;
+        let left = self.remotes().any(|remote| remote.has_heard(self.sent));
+        let timeout = |listener: &Listener| match listener.remote() {
+            remote if strict => remote.timeout(ended, tries),
+            remote => remote.rtt().shared_timeout(ended, left, tries),
+        };
         let lagging = self.listeners.iter().filter(|listener| self.lags(listener, feed)).map(timeout).max();
         // Somebody who seemed to have everything may have been asked because of a word in doubt.
         lagging.or_else(|| self.listeners.iter().map(timeout).max()).unwrap_or_default()

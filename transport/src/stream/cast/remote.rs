@@ -114,6 +114,11 @@ impl Remote {
         if prompt { self.rtt().prompt_timeout(tries) } else { self.rtt().timeout(tries) }
     }
 
+    /// Whether it has heard what was sent under this stamp, or something later.
+    pub(super) fn has_heard(&self, stamp: Stamp) -> bool {
+        !stamp.is_after(self.echo.newest())
+    }
+
     /// The repairs it is owed.
     pub(super) fn outstanding(&self) -> &Outstanding {
         &self.outstanding
