@@ -8,9 +8,9 @@
 //!
 //! **A communicator** is wired at its first collective (`group`): all ranks exchange `card`s by the MPI's own
 //! allgather, derive the same `seating` from them, join, and agree whether all have succeeded. What it came to is
-//! kept with the communicator as an attribute. When a length is called for, a `trial` says by its `timing` whether the MPI is
-//! faster at it, in `prices` that all ranks have; the `ledger` says which length is due. Apart from that a call's way depends on
-//! its number of bytes alone, which all ranks see the same (`calls`).
+//! kept with the communicator as an attribute. When a length is called for, a `trial` says by its `timing` whether the
+//! MPI is faster at it, in `prices` that all ranks have; the `ledger` says which length is due. Apart from that a
+//! call's way depends on its number of bytes alone, which all ranks see the same (`calls`).
 //!
 //! Where they do not, as ranks differ about the number of bytes, a thread finds it out (`order`, `lookout`).
 //!

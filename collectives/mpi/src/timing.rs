@@ -1,7 +1,8 @@
 //! What a call takes either way, as one rank sees it.
 //!
 //! In front of each call that is timed is a barrier of the same way, which is not: so a call has the neighbours that it
-//! has in a program all of whose calls go that way, and what one way loses or waits for is no part of the other's price.
+//! has in a program all of whose calls go that way, and what one way loses or waits for is no part of the other's
+//! price.
 
 use crate::prices::Way;
 use std::time::Duration;
@@ -21,8 +22,8 @@ pub trait Calls {
 pub struct Times([Vec<u64>; 2]);
 
 impl Times {
-    /// Makes a pair of calls, by the wire and by the MPI: the ways take turns, so that both have the same of whatever else
-    /// the hosts do.
+    /// Makes a pair of calls, by the wire and by the MPI: the ways take turns, so that both have the same of whatever
+    /// else the hosts do.
     pub fn take_pair(&mut self, calls: &mut impl Calls) {
         for way in [Way::Wire, Way::Mpi] {
             calls.barrier(way);
@@ -32,8 +33,8 @@ impl Times {
         }
     }
 
-    /// The median of each way: a call in which no frame was lost, or no rank had to wait for a processor, says nothing of
-    /// the others. 0 if none was made.
+    /// The median of each way: a call in which no frame was lost, or no rank had to wait for a processor, says nothing
+    /// of the others. 0 if none was made.
     pub fn medians(mut self) -> [u64; 2] {
         self.0.each_mut().map(|times| {
             times.sort_unstable();

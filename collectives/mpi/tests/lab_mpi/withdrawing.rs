@@ -43,7 +43,8 @@ fn lab_one_rank_that_lacks_something_keeps_all_from_the_wire_and_nobody_waits() 
 #[test]
 fn lab_where_the_wire_is_slower_than_the_mpi_all_leave_it_to_the_mpi() {
     let bed = Bed::new("mpi_slower", one_switch(4), 1);
-    // Seven of eight of our long frames are lost, and nobody else's: so slow the MPI is on no machine that has other work.
+    // Seven of eight of our long frames are lost, and nobody else's: so slow the MPI is on no machine that has other
+    // work.
     let rules = "add table netdev lossy
         add chain netdev lossy in { type filter hook ingress device eth0 priority 0; }
         add rule netdev lossy in ether type 0x88b5 meta length > 1000 numgen random mod 8 != 0 drop";
