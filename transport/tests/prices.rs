@@ -19,6 +19,8 @@ mod gaps;
 mod hazards;
 #[path = "prices/host.rs"]
 mod host;
+#[path = "prices/parity.rs"]
+mod parity;
 #[path = "prices/scenario.rs"]
 mod scenario;
 #[path = "prices/scenarios.rs"]
@@ -81,6 +83,7 @@ fn every_broadcast_costs_what_was_accepted() {
         changes::deaths(),
         changes::moves(),
         changes::reroutes(),
+        parity::parity(),
     ];
     let accepted = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/prices.txt");
     let (mut text, mut changed) = (HEADING.to_string(), 0);

@@ -17,6 +17,17 @@ fn when(
     }
 }
 
+/// What `first` lets pass suffers what `second` says.
+pub fn both(
+    mut first: impl FnMut(&Delivery<'_>) -> Fate + 'static,
+    mut second: impl FnMut(&Delivery<'_>) -> Fate + 'static,
+) -> impl FnMut(&Delivery<'_>) -> Fate {
+    move |delivery: &Delivery<'_>| match first(delivery) {
+        Fate::Deliver => second(delivery),
+        fate => fate,
+    }
+}
+
 /// New data frames that `condition` says by host and number are lost.
 pub fn lose_new(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(&Delivery<'_>) -> Fate {
     let new = move |delivery: &Delivery<'_>, frame: &Frame<'_>| {
