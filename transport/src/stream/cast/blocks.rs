@@ -214,11 +214,12 @@ impl Blocks {
         }
     }
 
-    /// Frame `sequence` has been sent again to all.
-    pub(super) fn repeated(&mut self, sequence: u64) {
+    /// Frame `sequence` has been sent again to one, or to all.
+    pub(super) fn repeated(&mut self, sequence: u64, to: Option<Rank>) {
         if let Some(block) = self.blocks.iter_mut().find(|block| block.frames.contains(&sequence)) {
             let bit = 1 << (sequence - block.frames.start);
-            block.losses.iter_mut().for_each(|losses| losses.lost &= !bit);
+            let reached = |losses: &&mut Losses| to.is_none_or(|rank| losses.rank == rank);
+            block.losses.iter_mut().filter(reached).for_each(|losses| losses.lost &= !bit);
             block.losses.retain(|losses| losses.lost != 0);
             block.rest();
         }

@@ -276,7 +276,7 @@ impl Cast {
         self.arm(now, feed);
         let Some(loser) = to else {
             self.cast_at.set(sequence, stamp);
-            self.blocks.repeated(sequence);
+            self.blocks.repeated(sequence, None);
             self.listeners.iter_mut().for_each(|listener| listener.remote_mut().outstanding_mut().remove(sequence));
             return Some(Departure {
                 outgoing: Outgoing::Data { sequence, again: true, urgent: false },
@@ -289,6 +289,7 @@ impl Cast {
         let outstanding = remote.outstanding_mut();
         outstanding.sent(sequence, stamp);
         let urgent = (last && outstanding.queued().next().is_none()) || outstanding.is_used_up();
+        self.blocks.repeated(sequence, Some(remote.rank()));
         Some(Departure { outgoing: Outgoing::Data { sequence, again: true, urgent }, to: remote.peer().mac, stamp })
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The content goes in **stretches** of 1024 chunks, 64 MiB at most. Ahead of their data come the ledgers of all spans
 //! of a stretch; receivers compare them with their [`Holdings`] and say which chunks they lack; what two or more lack
-//! is sent to all, once, and what a single one lacks it fetches. [`Sections`] is the root's order of all that and where it is in the
-//! stream; [`Composer`] makes spans of it again.
+//! is sent to all, once, and what a single one lacks it fetches. [`Sections`] is the root's order of all that and where
+//! it is in the stream; [`Composer`] makes spans of it again.
 
 mod chunk_set;
 mod completer;
