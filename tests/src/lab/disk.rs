@@ -80,18 +80,57 @@ impl Drop for SmallDisk {
     }
 }
 
+/// A block device in a file; there no more when this has been dropped.
+#[derive(Debug)]
+pub struct LoopDevice {
+    path: String,
+}
+
+impl LoopDevice {
+    /// Makes one of a file or of another device.
+    ///
+    /// # Errors
+    /// What `losetup` says.
+    pub fn attach(image: &Path) -> anyhow::Result<Self> {
+        Ok(Self { path: run("losetup", &["--find", "--show", text(image)?])? })
+    }
+
+    /// `/dev/loop…`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Where the kernel tells of it.
+    pub fn told(&self) -> PathBuf {
+        Path::new("/sys/block").join(Path::new(&self.path).file_name().unwrap_or_default())
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let backing = || fs::read_to_string(self.told().join("loop/backing_file")).ok();
+        let before = backing();
+        undo("losetup", &["--detach", &self.path]);
+        // The kernel puts it off as long as anybody has it open, as whoever looks for a free device has for a moment.
+        let gone = super::within(UNDO_LIMIT, || (backing().is_none() || backing() != before).then_some(()));
+        assert!(thread::panicking() || gone.is_some(), "{} is still there", self.path);
+    }
+}
+
 /// ext4 on a loop device over a sparse file, in a file system that is too small for it until it is made larger: what
 /// is written is lost when the kernel writes it back, and a sync says so.
 #[derive(Debug)]
 pub struct ThinDisk {
     mount: PathBuf,
     is_mounted: bool,
-    device: String,
+    // Dropped in this order.
+    device: LoopDevice,
     store: SmallDisk,
 }
 
 impl ThinDisk {
-    /// Has room for about `room_mib` of the 96 MiB that it claims to have; both directories are empty.
+    /// Has room for about `room_mib` of the 96 MiB that it claims to have; both directories are empty, and in a
+    /// [`SharedDirectory`] if anybody else starts programs meanwhile.
     ///
     /// # Errors
     /// What `mount`, `losetup` or `mkfs.ext4` says.
@@ -99,13 +138,13 @@ impl ThinDisk {
         let image = store.join("image");
         let store = SmallDisk::mount(store, room_mib << 20)?;
         fs::File::create(&image).and_then(|file| file.set_len(96 << 20)).context("a sparse file")?;
-        let device = run("losetup", &["--find", "--show", text(&image)?])?;
+        let device = LoopDevice::attach(&image)?;
         let mut disk = Self { mount: mount.to_owned(), is_mounted: false, device, store };
         // Without a journal nothing but the lost blocks fails, as on a thin pool that queues writes of metadata; with
         // few inodes these take little of the room.
         let few = ["-q", "-O", "^has_journal", "-N", "64", "-E", "lazy_itable_init=0"];
-        run("mkfs.ext4", &[&few[..], &[&disk.device]].concat())?;
-        run("mount", &[&disk.device, text(&disk.mount)?])?;
+        run("mkfs.ext4", &[&few[..], &[disk.device.path()]].concat())?;
+        run("mount", &[disk.device.path(), text(&disk.mount)?])?;
         disk.is_mounted = true;
         Ok(disk)
     }
@@ -129,7 +168,7 @@ impl ThinDisk {
     /// What `umount` or `mount` says.
     pub fn reread(&self) -> anyhow::Result<()> {
         run("umount", &[text(&self.mount)?])?;
-        run("mount", &[&self.device, text(&self.mount)?]).map(drop)
+        run("mount", &[self.device.path(), text(&self.mount)?]).map(drop)
     }
 }
 
@@ -138,7 +177,6 @@ impl Drop for ThinDisk {
         if self.is_mounted {
             undo("umount", &[&self.mount.to_string_lossy()]);
         }
-        undo("losetup", &["--detach", &self.device]);
     }
 }
 

@@ -15,7 +15,7 @@ pub use ethbcast_bench::mpi::{Mpi, MpiCluster};
 pub use ethbcast_bench::{interrupt, program};
 
 pub use cable::{KIND_BYTE, Way, Which, faults};
-pub use disk::{SharedDirectory, SmallDisk, ThinDisk};
+pub use disk::{LoopDevice, SharedDirectory, SmallDisk, ThinDisk};
 pub use process::{Line, Process, Stdout, power_off, processes_on};
 pub use records::Records;
 pub use run::{Ended, Run};

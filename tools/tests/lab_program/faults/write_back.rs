@@ -2,7 +2,7 @@
 
 use crate::harness::Ethbcast;
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{LIMIT, Site, ThinDisk, content, one_switch, shown_in, within};
+use ethbcast_tests::lab::{LIMIT, SharedDirectory, Site, ThinDisk, content, one_switch, shown_in, within};
 use std::fs;
 
 #[test]
@@ -10,7 +10,8 @@ fn a_write_back_error_that_an_early_sync_was_told_of_fails_the_receiver_though_t
     const MEBIBYTE: usize = 1 << 20;
     // Slow enough for the early syncs to come in the middle: 48 MiB take 2.5 s.
     let site = Site::beside("writeback", LabConfig { rate_bits_per_second: Some(160_000_000), ..one_switch(3) });
-    let disk = ThinDisk::make(&site.directory("store"), &site.directory("thin"), 20).expect("a disk");
+    let _shared = SharedDirectory::make(&site.directory("disks")).expect("a bind mount");
+    let disk = ThinDisk::make(&site.directory("disks/store"), &site.directory("disks/thin"), 20).expect("a disk");
     let bytes = content(7, 48 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     let (broken, sound) = (disk.mount().join("file"), site.path("sound"));

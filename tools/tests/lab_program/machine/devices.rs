@@ -1,39 +1,23 @@
 //! Block devices as SOURCE and DEST.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch};
+use ethbcast_tests::lab::{LoopDevice, SharedDirectory};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const RECV: [&str; 6] = ["recv", "-i", "eth0", "--max-wait", "20", "--force"];
 const SEND: [&str; 7] = ["send", "-i", "eth0", "-n", "1", "--max-wait", "2"];
 
-/// A block device in a file.
-pub struct LoopDevice {
-    pub path: String,
+/// A block device of this file.
+fn device_of(image: &Path) -> LoopDevice {
+    LoopDevice::attach(image).expect("a loop device")
 }
 
-impl LoopDevice {
-    pub fn new(image: &Path) -> LoopDevice {
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(image).output().expect("losetup starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        LoopDevice { path: String::from_utf8_lossy(&output.stdout).trim().to_owned() }
-    }
-
-    /// Bytes that have been written to it.
-    fn written_bytes(&self) -> u64 {
-        let name = Path::new(&self.path).file_name().expect("/dev/loop…");
-        let stat = fs::read_to_string(Path::new("/sys/block").join(name).join("stat")).expect("a device");
-        stat.split_whitespace().nth(6).and_then(|sectors| sectors.parse::<u64>().ok()).expect("sectors") * 512
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let status = Command::new("losetup").args(["--detach", &self.path]).status();
-        assert!(std::thread::panicking() || status.is_ok_and(|status| status.success()), "losetup --detach");
-    }
+/// Bytes that have been written to it.
+fn written_bytes(device: &LoopDevice) -> u64 {
+    let stat = fs::read_to_string(device.told().join("stat")).expect("a device");
+    stat.split_whitespace().nth(6).and_then(|sectors| sectors.parse::<u64>().ok()).expect("sectors") * 512
 }
 
 /// Sends SOURCE to n1, which puts it at `dest` with these options; the JSON of the sender.
@@ -68,32 +52,32 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_it_is_large_enough() {
     let site = Site::beside("device", one_switch(2));
     let bytes = content(3, MEBIBYTE + 512);
     let source = site.file("source.bin", &bytes);
-    let device = LoopDevice::new(&site.file("image", vec![9; 2 * MEBIBYTE]));
-    site.run("n1", &RECV[..5], &device.path).assert_refusal(4, &["block device", "--force"]);
-    let receiver = site.start("n1", &RECV, &device.path);
+    let device = device_of(&site.file("image", vec![9; 2 * MEBIBYTE]));
+    site.run("n1", &RECV[..5], device.path()).assert_refusal(4, &["block device", "--force"]);
+    let receiver = site.start("n1", &RECV, device.path());
     site.run("n0", &SEND, &source).assert_code(0);
     let receiver = receiver.end(LIMIT);
     receiver.assert_code(0);
-    assert!(receiver.stdout_text().contains(&device.path), "{}", receiver.stdout_text());
-    let written = fs::read(&device.path).expect("readable");
+    assert!(receiver.stdout_text().contains(device.path()), "{}", receiver.stdout_text());
+    let written = fs::read(device.path()).expect("readable");
     assert!(written[..bytes.len()] == bytes && written[bytes.len()..].iter().all(|&byte| byte == 9));
     // Too small, and known to be before the first byte; or only when the last has come.
     let large = site.file("large.bin", content(4, 3 * MEBIBYTE));
-    let receiver = site.start("n1", &[&RECV[..], &["--once"]].concat(), &device.path);
+    let receiver = site.start("n1", &[&RECV[..], &["--once"]].concat(), device.path());
     site.run("n0", &SEND, &large).assert_code(3);
     receiver.end(LIMIT).assert_refusal(4, &["2097152 bytes free"]);
-    let receiver = site.start("n1", &RECV, &device.path);
+    let receiver = site.start("n1", &RECV, device.path());
     let command = format!("cat {}", large.display());
     Run::start("n0", site.ethbcast("n0", [&SEND[..], &["--pipe", &command]].concat())).end(LIMIT).assert_code(1);
     receiver.end(LIMIT).assert_refusal(4, &["the device holds 2097152 bytes, and more come"]);
     // A compressed image is none.
     run("gzip", &["-k", text(&large)]);
-    let receiver = site.start("n1", &RECV, &device.path);
+    let receiver = site.start("n1", &RECV, device.path());
     site.run("n0", &SEND, site.path("large.bin.gz")).assert_code(3);
     receiver.end(LIMIT).assert_code(4);
     let small = site.file("small.bin", content(5, MEBIBYTE));
     run("gzip", &["-k", text(&small)]);
-    let receiver = site.start("n1", &RECV, &device.path);
+    let receiver = site.start("n1", &RECV, device.path());
     site.run("n0", &SEND, site.path("small.bin.gz")).assert_code(1);
     receiver.end(LIMIT).assert_refusal(4, &["is a gzip file and not the image", "--decompress root", "dd of="]);
 }
@@ -101,25 +85,29 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_it_is_large_enough() {
 #[test]
 fn a_device_that_somebody_uses_is_refused_with_his_name() {
     let site = Site::beside("busy", one_switch(2));
-    let device = LoopDevice::new(&site.file("image", vec![0; 8 * MEBIBYTE]));
-    let refused = |parts: &[&str]| site.run("n1", &RECV, &device.path).assert_refusal(4, parts);
-    run("mkfs.ext4", &["-q", &device.path]);
-    let mount = site.directory("my mount");
-    run("mount", &[&device.path, text(&mount)]);
+    let device = device_of(&site.file("image", vec![0; 8 * MEBIBYTE]));
+    let refused = |parts: &[&str]| site.run("n1", &RECV, device.path()).assert_refusal(4, parts);
+    run("mkfs.ext4", &["-q", device.path()]);
+    // What is unmounted here is unmounted for those too that others start meanwhile.
+    let disks = site.directory("disks");
+    let _shared = SharedDirectory::make(&disks).expect("a bind mount");
+    let mount = disks.join("my mount");
+    fs::create_dir(&mount).expect("made");
+    run("mount", &[device.path(), text(&mount)]);
     refused(&["mounted at", "my mount", "umount"]);
     run("umount", &[text(&mount)]);
-    let behind = LoopDevice::new(Path::new(&device.path));
-    refused(&["behind", "losetup -d", &behind.path]);
+    let behind = device_of(Path::new(device.path()));
+    refused(&["behind", "losetup -d", behind.path()]);
     drop(behind);
-    run("mkswap", &["-q", &device.path]);
-    run("swapon", &[&device.path]);
-    let swap = site.run("n1", &RECV, &device.path);
-    run("swapoff", &[&device.path]);
+    run("mkswap", &["-q", device.path()]);
+    run("swapon", &[device.path()]);
+    let swap = site.run("n1", &RECV, device.path());
+    run("swapoff", &[device.path()]);
     swap.assert_refusal(4, &["swap", "swapoff"]);
     // As long as a receiver waits nobody else gets it.
-    let waiting = site.start("n1", &RECV, &device.path);
+    let waiting = site.start("n1", &RECV, device.path());
     waiting.wait_for_line("waiting for a sender");
-    let second = site.run("n1", &RECV, &device.path);
+    let second = site.run("n1", &RECV, device.path());
     second.assert_refusal(4, &["busy", "somebody uses it"]);
     waiting.signal(nix::sys::signal::Signal::SIGINT);
     waiting.end(LIMIT).assert_code(130);
@@ -129,22 +117,22 @@ fn a_device_that_somebody_uses_is_refused_with_his_name() {
 fn a_device_as_source_has_a_size_and_as_dest_gets_only_what_it_has_not() {
     let site = Site::beside("renewed", one_switch(2));
     let mut bytes = content(6, 32 * MEBIBYTE);
-    let source = LoopDevice::new(&site.file("source", &bytes));
-    let device = LoopDevice::new(&site.file("image", vec![9; 33 * MEBIBYTE]));
-    let first = transfer(&site, &source.path, &[], &device.path);
+    let source = device_of(&site.file("source", &bytes));
+    let device = device_of(&site.file("image", vec![9; 33 * MEBIBYTE]));
+    let first = transfer(&site, source.path(), &[], device.path());
     assert_eq!(first["bytes"], 32 * MEBIBYTE);
     assert_eq!(first["blake3"], blake3::hash(&bytes).to_hex().as_str());
-    let all = device.written_bytes();
+    let all = written_bytes(&device);
     assert!(all >= 32 * MEBIBYTE as u64, "{all}");
     // Two percent of its pieces are others now.
     for piece in (0..512).step_by(50) {
         bytes[piece * 65536 + 100] ^= 1;
     }
     let changed = site.file("changed", &bytes);
-    transfer(&site, &changed, &[], &device.path);
-    let more = device.written_bytes() - all;
+    transfer(&site, &changed, &[], device.path());
+    let more = written_bytes(&device) - all;
     assert!((11 * 4096..=11 * 65536).contains(&more), "{more} bytes were written again");
-    assert!(fs::read(&device.path).is_ok_and(|found| found[..bytes.len()] == bytes));
+    assert!(fs::read(device.path()).is_ok_and(|found| found[..bytes.len()] == bytes));
 }
 
 /// A file of so many MiB with data in two places.
@@ -177,11 +165,11 @@ fn of_a_sparse_file_only_its_data_is_sent_and_its_holes_are_holes_on_files_devic
     run("cmp", &["-i", &tail, text(&source), text(&dest)]);
     // What a device had where the holes are is forgotten.
     let small = sparse(&site, "small", 20);
-    let device = LoopDevice::new(&site.file("image", vec![9; 21 * MEBIBYTE]));
-    transfer(&site, &small, &[], &device.path);
-    run("cmp", &["-n", &(20 * MEBIBYTE).to_string(), text(&small), &device.path]);
+    let device = device_of(&site.file("image", vec![9; 21 * MEBIBYTE]));
+    transfer(&site, &small, &[], device.path());
+    run("cmp", &["-n", &(20 * MEBIBYTE).to_string(), text(&small), device.path()]);
     // A device that is too small for what its holes stand for.
-    let receiver = site.start("n1", &RECV, &device.path);
+    let receiver = site.start("n1", &RECV, device.path());
     site.run("n0", &SEND, sparse(&site, "large", 22)).assert_code(1);
     receiver.end(LIMIT).assert_refusal(4, &["the device holds 22020096 bytes, the image has 23068672"]);
     // A command sees zeros.
@@ -202,9 +190,9 @@ fn zeros_are_holes_if_the_receiver_wants_them_to_be() {
     transfer(&site, &source, &["--sparse", "--verify", "read"], &dest);
     assert!(fs::read(&dest).is_ok_and(|found| found == bytes));
     assert_eq!(taken_bytes(&dest), 2 * MEBIBYTE as u64);
-    let device = LoopDevice::new(&site.file("image", vec![9; 4 * MEBIBYTE]));
-    transfer(&site, &source, &["--sparse"], &device.path);
-    assert!(fs::read(&device.path).is_ok_and(|found| found == bytes));
+    let device = device_of(&site.file("image", vec![9; 4 * MEBIBYTE]));
+    transfer(&site, &source, &["--sparse"], device.path());
+    assert!(fs::read(device.path()).is_ok_and(|found| found == bytes));
 }
 
 #[test]

@@ -2,62 +2,40 @@
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch, shown_in};
 use ethbcast_lab::LabConfig;
+use ethbcast_tests::lab::SmallDisk;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-/// A file system of its own, of 1 MiB.
-struct SmallDisk {
-    path: PathBuf,
-}
-
-impl SmallDisk {
-    fn mount(path: PathBuf) -> SmallDisk {
-        let status = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=1m", "ethbcast-tests"])
-            .arg(&path)
-            .status()
-            .expect("mount starts");
-        assert!(status.success(), "cannot mount a tmpfs");
-        SmallDisk { path }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let status = Command::new("umount").arg(&self.path).status();
-        assert!(
-            std::thread::panicking() || status.is_ok_and(|status| status.success()),
-            "cannot unmount {}",
-            self.path.display()
-        );
-    }
+/// A file system of its own, of 1 MiB, and where it is mounted.
+fn small_disk(site: &Site) -> (SmallDisk, PathBuf) {
+    let path = site.directory("disk");
+    (SmallDisk::mount(&path, 1 << 20).expect("a tmpfs"), path)
 }
 
 #[test]
 fn a_file_larger_than_the_free_space_is_refused_before_its_first_byte() {
     let site = Site::beside("small", one_switch(2));
-    let disk = SmallDisk::mount(site.directory("disk"));
+    let (_disk, disk) = small_disk(&site);
     let source = site.file("source.bin", content(1, 4 * MEBIBYTE));
-    let receiver = site.start("n1", &["recv", "--once", "-i", "eth0", "--max-wait", "10"], disk.path.join("file"));
+    let receiver = site.start("n1", &["recv", "--once", "-i", "eth0", "--max-wait", "10"], disk.join("file"));
     let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "2"], &source);
     receiver.end(LIMIT).assert_refusal(4, &["n1", "bytes free", "4194304", "make room", "[E-SPACE]"]);
     root.assert_refusal(3, &["0 of 1 receivers", "n1", "[E-SPACE]"]);
-    assert_eq!(shown_in(&disk.path), [""; 0]);
+    assert_eq!(shown_in(&disk), [""; 0]);
 }
 
 #[test]
 fn a_stream_that_outgrows_the_free_space_fails_there_alone_and_leaves_nothing() {
     let site = Site::beside("outgrow", LabConfig { rate_bits_per_second: Some(400_000_000), ..one_switch(4) });
-    let disk = SmallDisk::mount(site.directory("disk"));
+    let (_disk, disk) = small_disk(&site);
     let bytes = content(2, 4 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     // The last frames of a relay that leaves race with the first of the host that takes over: several tries.
     for (number, via) in ["chain", "chain", "chain", "chain", "chain", "cast"].into_iter().enumerate() {
         // n2 relays in the chain: n3 has to be served past it.
         let hosts = ["n1", "n2", "n3"];
-        let paths = [site.path(&format!("n1-{number}")), disk.path.join("file"), site.path(&format!("n3-{number}"))];
+        let paths = [site.path(&format!("n1-{number}")), disk.join("file"), site.path(&format!("n3-{number}"))];
         let runs = [0, 1, 2].map(|at| site.start(hosts[at], &["recv", "-i", "eth0", "--max-wait", "10"], &paths[at]));
         let mut send = site.ethbcast("n0", ["send", "-i", "eth0", "-n", "3", "--via", via, "-"]);
         send.stdin(fs::File::open(&source).expect("readable"));
@@ -68,7 +46,7 @@ fn a_stream_that_outgrows_the_free_space_fails_there_alone_and_leaves_nothing() 
         last.assert_code(0);
         root.assert_code(1);
         assert!(root.stderr.contains("1 of 3 receivers failed: n2 (no-space)"), "{}", root.stderr);
-        assert_eq!(shown_in(&disk.path), [""; 0]);
+        assert_eq!(shown_in(&disk), [""; 0]);
         assert!([0, 2].into_iter().all(|at| fs::read(&paths[at]).is_ok_and(|file| file == bytes)), "{via}");
     }
 }
