@@ -44,8 +44,7 @@ impl Case {
         let identity = Identity { session: 9, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT };
         let others = host + 1..=self.receivers;
         if self.is_cast {
-            let mut tuning = Tuning::default().for_cast(self.receivers, host.saturating_sub(1));
-            tuning.cast.parity_block_frames = 128;
+            let tuning = Tuning::default().for_cast(self.receivers, host.saturating_sub(1));
             let outlet = Outlet::Cast { group: group_mac("loss"), listeners: others.map(peer).collect() };
             return match host {
                 0 => Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning),

@@ -393,7 +393,5 @@ fn tuning(draw: &mut Draw) -> Tuning {
         1 => Tuning::push_pull(),
         _ => Tuning::default(),
     };
-    let mut tuning = preset.with_feed_frames(feed);
-    tuning.cast.parity_block_frames = 128;
-    tuning
+    preset.with_feed_frames(feed)
 }

@@ -82,6 +82,11 @@ pub(super) trait Readers: Debug + Send + Sync {
         u64::MAX
     }
 
+    /// What has arrived at all of them, and at everybody behind them. The feed may keep more for them.
+    fn everywhere(&self, feed: &Feed) -> u64 {
+        feed.tail()
+    }
+
     /// The smallest credit that this host has to answer for, beside its own.
     fn limit(&self) -> u64 {
         u64::MAX

@@ -16,7 +16,12 @@ impl Stream {
 
     /// Whether nobody needs anything of what has been sent: everybody has got it, and whoever is behind them.
     pub fn is_level(&self) -> bool {
-        self.feed.tail() == self.readers.sending(&self.boundaries).1.min(self.feed.head())
+        self.everywhere() == self.readers.sending(&self.boundaries).1.min(self.feed.head())
+    }
+
+    /// One past the last frame that all readers have got, and everybody behind them. The feed may keep more of it.
+    pub fn everywhere(&self) -> u64 {
+        self.readers.everywhere(&self.feed)
     }
 
     /// How often a frame of a cast was lost on its way to each listener, as far as is known.

@@ -92,7 +92,7 @@ with_defaults! {
         /// power of two from 8 to 128, and a sixteenth of the feed at most; 0 for no parity. Longer blocks take less
         /// parity for the same loss, more time until they are whole, and more work for each frame that comes back: 128
         /// is worth it where several receivers lose frames each for itself.
-        pub parity_block_frames: u64 = 0,
+        pub parity_block_frames: u64 = 128,
         /// New frames between two looks at a cast's loss.
         pub round_frames: u64 = 256,
         /// A receiver that others acknowledge to gives a frame this much time to reach them after itself, before it

@@ -16,8 +16,7 @@ const REPORT_BYTES: usize = 1000;
 
 fn root() -> Stream {
     let outlet = Outlet::Cast { group: group_mac("test"), listeners: [1, 2].map(peer).to_vec() };
-    let mut tuning = Tuning::default().with_feed_frames(SLOTS);
-    tuning.cast.parity_block_frames = 128;
+    let tuning = Tuning::default().with_feed_frames(SLOTS);
     let mut stream = Stream::origin(identity(0), PAYLOAD.len(), &outlet, tuning);
     (0..SLOTS).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
     stream

@@ -12,6 +12,7 @@ mod cables;
 mod calibration;
 mod choose;
 mod collective;
+mod parity;
 mod predict;
 mod segment;
 mod shape;

@@ -18,11 +18,13 @@
 //! - Slow cables and hosts: a send over one counts as many as it takes times longer than over a usual one. Where every
 //!   cable carries the message (cast, blocks) the slowest decides.
 //! - Cast: X·g(m) + L(m), paced if switches police broadcast.
-//! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers repeats a
-//!   frame if anybody missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by
-//!   cast). In both cases the last repair takes a round trip, 2 (L + g), if there is one.
+//! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers sends as
+//!   much parity of a whole block as the one needs that loses most (see `parity`), and repeats what lies in no whole block
+//!   if anybody missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by cast).
+//!   In all cases the last repair takes a round trip, 2 (L + g), if there is one.
 
 use super::calibration::Calibration;
+use super::parity;
 use super::shape::{BlockRound, Shape};
 use crate::plan::Via;
 
@@ -148,9 +150,19 @@ impl Pricing<'_> {
         let at_link_rate = gap + (self.further(bytes) * gap - self.at_once(gap)).max(0.0);
         let policed = self.calibration.cast_max_frames_per_second().map_or(0.0, |rate| frames * 1e9 / rate as f64);
         let missed_by_some = 1.0 - self.received().powi(self.shape.ranks as i32 - 1);
-        let repeated = 1.0 + missed_by_some;
+        let repeated = 1.0 + self.repaired(frames, missed_by_some);
         let last_repair = 2.0 * self.hop(bytes) * (1.0 - (1.0 - missed_by_some).powf(frames));
         at_link_rate.max(policed).max(self.shared()) * repeated + self.calibration.latency_ns(bytes) + last_repair
+    }
+
+    /// How many frames a cast sends for each of `frames` to mend what was lost, if so many of them are missed by some.
+    fn repaired(&self, frames: f64, missed_by_some: f64) -> f64 {
+        let Some(block) = parity::block_frames(self.frame) else { return missed_by_some };
+        let in_blocks = frames - frames % block as f64;
+        let of_a_block = parity::expected_frames(block, self.shape.ranks - 1, self.calibration.loss()) / block as f64;
+        // A frame that all lack is no cheaper as parity.
+        let of_a_block = of_a_block.min(missed_by_some);
+        (in_blocks * of_a_block + (frames - in_blocks) * missed_by_some) / frames
     }
 
     /// What loss adds to a time in which `frames` are sent over each hop.

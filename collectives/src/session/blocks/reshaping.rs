@@ -19,7 +19,7 @@ impl Blocks {
 
     /// How many frames everybody has got.
     pub(in crate::session) fn frames_everywhere(&self) -> u64 {
-        self.streams.iter().map(|stream| stream.feed().tail()).sum()
+        self.streams.iter().map(Stream::everywhere).sum()
     }
 
     /// Where each remote reader stands, as far as is known.

@@ -162,6 +162,11 @@ impl Blocks {
         self.settled_after
     }
 
+    /// No parity is sent any more for now.
+    pub(super) fn stop(&mut self) {
+        self.blocks.iter_mut().for_each(|block| block.going = false);
+    }
+
     /// All that is known of somebody's losses has been noted: everybody has told so much later than a block's last
     /// frame.
     pub(super) fn noted(&mut self, settled_after: Duration) {

@@ -145,6 +145,12 @@ impl Readers for Cast {
 
     fn retire(&mut self) {
         self.retired = true;
+        // What parity was to bring back goes as it was.
+        self.blocks.stop();
+    }
+
+    fn everywhere(&self, feed: &Feed) -> u64 {
+        self.remotes().map(Remote::below).min().unwrap_or(u64::MAX).min(feed.head())
     }
 
     fn lost(&self) -> Vec<(Rank, u64)> {

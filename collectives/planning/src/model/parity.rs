@@ -1,0 +1,59 @@
+//! How much parity a cast sends: for each block of frames as much as the receiver needs that loses most of it.
+
+/// The frames of a block, where a feed holds many such blocks.
+const BLOCK_FRAMES: u64 = 128;
+/// The shortest block of which parity is sent.
+const LEAST_FRAMES: u64 = 8;
+/// Blocks that a feed holds at least.
+const BLOCKS_IN_A_FEED: u64 = 16;
+/// The most that a feed takes.
+const FEED_BYTES: u64 = 16 << 20;
+/// What is less likely is not counted.
+const UNLIKELY: f64 = 1e-6;
+
+/// The frames of a block where each carries so many bytes, if a feed holds enough of them.
+pub(super) fn block_frames(frame_payload_bytes: u64) -> Option<u64> {
+    let slots = 1 << (FEED_BYTES / frame_payload_bytes.max(1)).max(1).ilog2();
+    Some(BLOCK_FRAMES.min(slots / BLOCKS_IN_A_FEED)).filter(|&block| block >= LEAST_FRAMES)
+}
+
+/// How many parity frames of a block are sent on average, until each of so many receivers has got as many frames as the
+/// block has: each loses a share of `loss` of all frames, whichever.
+///
+/// Receiver by receiver that is a negative binomial distribution, of which the maximum counts.
+pub(super) fn expected_frames(block: u64, receivers: usize, loss: f64) -> f64 {
+    let mut exactly = (1.0 - loss).powi(block as i32);
+    let (mut at_most, mut expected) = (exactly, 0.0);
+    for parity in 0..block {
+        let somebody_needs_more = 1.0 - at_most.min(1.0).powi(receivers as i32);
+        if somebody_needs_more < UNLIKELY {
+            break;
+        }
+        expected += somebody_needs_more;
+        exactly *= loss * (block + parity) as f64 / (parity + 1) as f64;
+        at_most += exactly;
+    }
+    expected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_as_long_as_a_sixteenth_of_a_feed_allows() {
+        assert_eq!([1468, 8936, 65_503, 1 << 22].map(block_frames), [Some(128), Some(64), Some(16), None]);
+    }
+
+    #[test]
+    fn parity_is_what_the_one_needs_that_loses_most() {
+        assert_eq!(expected_frames(128, 7, 0.0), 0.0);
+        // One receiver: a share of p, and p of that again.
+        assert!((expected_frames(128, 1, 0.1) - 128.0 / 9.0).abs() < 1e-3, "{}", expected_frames(128, 1, 0.1));
+        // Blocks of 64, to seven receivers and to a thousand.
+        let times = |block, receivers, loss| 1.0 + expected_frames(block, receivers, loss) / block as f64;
+        let found = [(64, 7, 0.01), (64, 7, 0.1), (64, 1000, 0.001)]
+            .map(|(block, receivers, loss)| (times(block, receivers, loss) * 1000.0).round() as u64);
+        assert_eq!(found, [1029, 1197, 1030]);
+    }
+}
