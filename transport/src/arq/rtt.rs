@@ -50,6 +50,11 @@ impl Rtt {
         self.smoothed
     }
 
+    /// The shortest round trip, once there is a sample.
+    pub fn least(&self) -> Option<Duration> {
+        self.smoothed.map(|_| self.least)
+    }
+
     /// The longest that [`reordering`](Rtt::reordering) ever says.
     pub fn reordering_max(&self) -> Duration {
         self.reorder_max
@@ -71,9 +76,25 @@ impl Rtt {
     /// The same of one whose round trips are long by what it has queued itself: after a fruitless wait that has left,
     /// and the way is short again.
     pub fn emptied_timeout(&self, tries: u32) -> Duration {
-        let emptied = tries.checked_sub(1).filter(|_| self.smoothed.is_some());
-        let again = emptied.map(|tries| self.doubled(self.least.saturating_mul(2).max(self.min), tries));
+        let again = tries.checked_sub(1).map(|tries| self.empty_timeout(self.min, tries));
         self.timeout(tries).min(again.unwrap_or(self.max))
+    }
+
+    /// The timeout, `prompt` or held back, of one of several who hear the same frames. Once all that was sent is known
+    /// to have `left`, or after a fruitless wait, the way is short again.
+    pub fn shared_timeout(&self, prompt: bool, left: bool, tries: u32) -> Duration {
+        let (usual, least) =
+            if prompt { (self.prompt_timeout(tries), self.prompt) } else { (self.timeout(tries), self.min) };
+        let again = if left { Some(tries) } else { tries.checked_sub(1) };
+        usual.min(again.map_or(self.max, |tries| self.empty_timeout(least, tries)))
+    }
+
+    /// The timeout where nothing is queued on the way.
+    fn empty_timeout(&self, least: Duration, tries: u32) -> Duration {
+        if self.smoothed.is_none() {
+            return self.max;
+        }
+        self.doubled(self.least.saturating_mul(2).max(least), tries)
     }
 
     fn doubled(&self, base: Duration, tries: u32) -> Duration {
@@ -120,6 +141,10 @@ mod tests {
         assert_eq!(rtt.emptied_timeout(0), rtt.timeout(0));
         assert_eq!([1, 2, 3, 4].map(|tries| rtt.emptied_timeout(tries).as_millis()), [6, 12, 24, 48]);
         assert_eq!(rtt.emptied_timeout(30), tuning.timeout.max);
+        // Several hear the same frames: one of them tells that the last has left.
+        assert_eq!(rtt.shared_timeout(false, false, 0), rtt.timeout(0));
+        assert_eq!([0, 1, 2].map(|tries| rtt.shared_timeout(false, true, tries).as_millis()), [6, 12, 24]);
+        assert_eq!(rtt.shared_timeout(true, false, 1).as_millis(), 6);
     }
 
     #[test]

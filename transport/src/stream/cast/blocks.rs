@@ -1,6 +1,7 @@
 //! What listeners have lost of each block, and which parity of it has been sent.
 
 use crate::arq::stamp::Stamp;
+use crate::time::Instant;
 use crate::wire::{Ack, Rank};
 use std::ops::Range;
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub(super) struct Block {
     rounds: u32,
     /// Whether parity is being sent.
     going: bool,
+    /// When somebody first said that the last frame of it has come, parity or not.
+    heard_at: Option<Instant>,
 }
 
 impl Block {
@@ -82,10 +85,21 @@ impl Block {
         self.sent.last().copied()
     }
 
+    /// When somebody first said that the last frame of it has come.
+    pub(super) fn heard_at(&self) -> Option<Instant> {
+        self.heard_at
+    }
+
+    /// Somebody says now that the last frame of it has come.
+    pub(super) fn hear(&mut self, now: Instant) {
+        self.heard_at.get_or_insert(now);
+    }
+
     /// The next parity frame is sent under this stamp: its number, and whether it is the last for now.
     pub(super) fn send(&mut self, stamp: Stamp) -> (u8, bool) {
         let index = self.sent.len() as u8;
         self.sent.push(stamp);
+        self.heard_at = None;
         self.losses.iter_mut().for_each(|losses| losses.covered += 1);
         self.rest();
         (index, !self.going)
@@ -111,12 +125,15 @@ pub(super) struct Blocks {
     blocks: Vec<Block>,
     /// So much later than a block's last frame everybody has told what was lost of it.
     settled_after: Duration,
+    /// And so much later than one of them has told that it has come.
+    told_after: Duration,
 }
 
 impl Blocks {
     /// Blocks of so many frames, a power of two of at most 128; none if there are to be no blocks.
     pub(super) fn new(block_frames: Option<u64>) -> Blocks {
-        Blocks { block_frames: block_frames.unwrap_or(1), blocks: Vec::new(), settled_after: Duration::ZERO }
+        let (settled_after, told_after) = (Duration::ZERO, Duration::ZERO);
+        Blocks { block_frames: block_frames.unwrap_or(1), blocks: Vec::new(), settled_after, told_after }
     }
 
     /// The length of a block, in frames; 1 if there are none.
@@ -167,10 +184,15 @@ impl Blocks {
         self.blocks.iter_mut().for_each(|block| block.going = false);
     }
 
+    /// So much later than one has told that the last frame has come all others have, if nothing was queued behind it.
+    pub(super) fn told_after(&self) -> Duration {
+        self.told_after
+    }
+
     /// All that is known of somebody's losses has been noted: everybody has told so much later than a block's last
-    /// frame.
-    pub(super) fn noted(&mut self, settled_after: Duration) {
-        self.settled_after = settled_after;
+    /// frame, and so much later than the first has told of it.
+    pub(super) fn noted(&mut self, settled_after: Duration, told_after: Duration) {
+        (self.settled_after, self.told_after) = (settled_after, told_after);
         self.rest();
     }
 
@@ -207,7 +229,7 @@ impl Blocks {
         let bit = 1 << (sequence - frames.start);
         let at = self.blocks.partition_point(|block| block.frames.start < frames.start);
         if self.blocks.get(at).is_none_or(|block| block.frames != frames) {
-            let block = Block { frames, sent: Vec::new(), losses: Vec::new(), rounds: 0, going: false };
+            let block = Block { frames, sent: Vec::new(), losses: Vec::new(), rounds: 0, going: false, heard_at: None };
             self.blocks.insert(at, block);
         }
         let block = &mut self.blocks[at];

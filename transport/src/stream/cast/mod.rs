@@ -5,6 +5,7 @@
 //! several lost by another broadcast; where several lost different frames of a block, parity of it goes to all. Who
 //! does not acknowledge is asked where it stands.
 
+mod asking;
 mod blocks;
 mod designated;
 mod listener;
@@ -51,6 +52,8 @@ pub(super) struct Cast {
     /// The end of the newest message sent: everybody is to say when it has been consumed.
     awaited: u64,
     cast_at: StampRing,
+    /// The newest stamp: whoever echoes it has heard the last that has left.
+    sent: Stamp,
     repairs: Repairs,
     blocks: Blocks,
     hold: Duration,
@@ -79,6 +82,7 @@ impl Cast {
             credit: 0,
             awaited: 0,
             cast_at: StampRing::new(feed.slots()),
+            sent: Stamp::NONE,
             repairs: Repairs::new(feed.slots()),
             blocks,
             hold: if shares_repairs && listeners.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO },
@@ -126,6 +130,7 @@ impl Cast {
         self.settle_blocks(at, ack);
         if let Some(since_last) = since_last {
             self.on_evidence(now, at, ack, since_last, feed, boundaries);
+            self.note_heard(now, at);
         }
         self.count_credit();
         if let Some(designation) = &mut self.designation {
@@ -152,7 +157,11 @@ impl Cast {
         let rank = self.listeners[at].remote().rank();
         let new: Vec<u64> = found.iter().copied().filter(|&sequence| !self.blocks.knows(rank, sequence)).collect();
         let repeated = self.gather(at, &found, self.evidence(at, ack), feed, boundaries);
-        repeated.iter().for_each(|&sequence| self.lose(now, at, sequence));
+        for &sequence in &repeated {
+            // What goes again for one goes for all who have said so.
+            self.waiting_for_parity(sequence).into_iter().for_each(|other| self.lose(now, other, sequence));
+            self.lose(now, at, sequence);
+        }
         // Strict go-back-n: what was sent after the gap was thrown away, and goes again before anything new.
         if self.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
             (ack.cursor..self.next).for_each(|sequence| self.lose(now, at, sequence));
@@ -222,6 +231,12 @@ impl Cast {
         self.policy == Policy::HolesAllowed && !self.retired
     }
 
+    /// The stamp of what is sent now.
+    fn draw(&mut self, now: Instant, stamps: &mut Stamps) -> Stamp {
+        self.sent = stamps.draw(now);
+        self.sent
+    }
+
     fn send_new(&mut self, now: Instant, stamp: Stamp, feed: &Feed, boundaries: &Boundaries) -> Outgoing {
         let sequence = self.next;
         let pushed = self.push_end(boundaries) == Some(sequence + 1);
@@ -270,7 +285,7 @@ impl Cast {
     fn send_repair(&mut self, now: Instant, bound: u64, stamps: &mut Stamps, feed: &Feed) -> Option<Departure> {
         self.judge_blocks(now, bound, feed);
         let Some((sequence, to)) = self.next_repair(now) else { return self.send_parity(now, stamps, feed) };
-        let stamp = stamps.draw(now);
+        let stamp = self.draw(now, stamps);
         self.allowance = self.allowance.saturating_sub(100);
         self.pace.on_sent(now, false);
         self.arm(now, feed);
@@ -324,62 +339,5 @@ impl Cast {
             let is_designated = Some(listener.remote().rank()) == designated;
             listener.is_made_whole() && !(is_designated && listener.remote().cursor() < push_end)
         })
-    }
-
-    /// Where the next heartbeat goes, if one is to be sent: to the only listener that lags, or to all; to one that is
-    /// to know whether it is the designated one.
-    fn next_asked(&mut self, feed: &Feed) -> Option<MacAddr> {
-        if self.question.take() {
-            // Where one acknowledges for all the others lag as a matter of course; those who hold all up matter.
-            // But if all that those lack is room, others may be waiting for what they have lost.
-            let end = |listener: &Listener| listener.end(self.window);
-            let holds_up = |listener: &Listener| end(listener) <= self.next && listener.remote().cursor() < self.next;
-            let blocked = self.designation.is_some() && self.next >= self.credit && self.listeners.iter().any(holds_up);
-            let asked =
-                |listener: &&Listener| if blocked { end(listener) <= self.next } else { self.lags(listener, feed) };
-            let mut asked = self.listeners.iter().filter(asked).map(|listener| listener.remote().peer().mac);
-            return Some(match (asked.next(), asked.next()) {
-                (Some(only), None) => only,
-                _ => self.group,
-            });
-        }
-        let rank = self.designation.as_mut()?.next_untold()?;
-        self.remotes().find(|remote| remote.rank() == rank).map(|remote| remote.peer().mac)
-    }
-
-    /// Whether a listener has not acknowledged everything, has no credit, keeps the feed full, or its application has
-    /// not consumed the last message.
-    fn lags(&self, listener: &Listener, feed: &Feed) -> bool {
-        let remote = listener.remote();
-        listener.lags(self.next, self.awaited) || remote.limit() <= self.next || remote.retains(feed)
-    }
-
-    fn timeout(&self, tries: u32, feed: &Feed) -> Duration {
-        // The end is acknowledged at once.
-        let ended = feed.is_complete() && self.next == feed.head();
-        let timeout = |listener: &Listener| listener.remote().timeout(ended, tries);
-        let lagging = self.listeners.iter().filter(|listener| self.lags(listener, feed)).map(timeout).max();
-        // Somebody who seemed to have everything may have been asked because of a word in doubt.
-        lagging.or_else(|| self.listeners.iter().map(timeout).max()).unwrap_or_default()
-    }
-
-    fn arm(&mut self, now: Instant, feed: &Feed) {
-        if self.question.due().is_none() && !self.listeners.is_empty() {
-            let timeout = self.timeout(self.question.tries(), feed);
-            self.question.arm(now, |_| timeout);
-        }
-    }
-
-    /// Whether only a listener's answer can move things on.
-    fn is_waiting(&self, feed: &Feed) -> bool {
-        let waiting = |listener: &Listener| listener.lags(self.next, self.awaited) || listener.remote().retains(feed);
-        let starved = self.next >= self.credit && feed.head() > self.next;
-        starved || self.listeners.iter().any(waiting)
-    }
-
-    fn rearm(&mut self, now: Instant, feed: &Feed) {
-        let awaited = self.is_waiting(feed);
-        let timeout = if awaited { self.timeout(self.question.tries(), feed) } else { Duration::ZERO };
-        self.question.rearm(now, awaited, |_| timeout);
     }
 }

@@ -9,7 +9,7 @@ use super::blocks::Block;
 use super::listener::Listener;
 use super::remote::Remote;
 use crate::arq::evidence::Evidence;
-use crate::arq::stamp::Stamps;
+use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
 use crate::stream::boundaries::Boundaries;
 use crate::stream::outgoing::{Departure, Outgoing};
@@ -46,17 +46,26 @@ impl Cast {
                 repeated.push(sequence);
             }
         }
-        let round_trips = self.remotes().filter_map(|remote| remote.rtt().smoothed());
-        let settled_after = self.hold + round_trips.max().unwrap_or_default();
-        self.blocks.noted(settled_after);
+        let usual = self.remotes().filter_map(|remote| remote.rtt().smoothed()).max();
+        let shortest = self.remotes().filter_map(|remote| remote.rtt().least()).max();
+        let [settled_after, told_after] = [usual, shortest].map(|most| self.hold + most.unwrap_or_default());
+        self.blocks.noted(settled_after, told_after);
         repeated
+    }
+
+    /// The listeners that have lost frame `sequence`, which parity was to bring back.
+    pub(super) fn waiting_for_parity(&self, sequence: u64) -> Vec<usize> {
+        let waits = |&at: &usize| self.blocks.knows(self.listeners[at].remote().rank(), sequence);
+        (0..self.listeners.len()).filter(waits).collect()
     }
 
     /// Whether many have said that frame `sequence` has not come, and more than have got it.
     fn is_lost_by_most(&self, sequence: u64) -> bool {
         let told = self.remotes().filter(|remote| remote.has_told_of(sequence));
         let (lost, got): (Vec<&Remote>, Vec<&Remote>) = told.partition(|remote| remote.lacks(sequence));
-        lost.len() >= MANY.min(self.listeners.len()) && lost.len() > got.len()
+        // Where one acknowledges for all, hardly anybody tells that nothing was lost, and many would tell that it was.
+        let many = if self.designation.is_some() { 2 } else { MANY.min(self.listeners.len()) };
+        lost.len() >= many && lost.len() > MANY * got.len()
     }
 
     /// An acknowledgement that proves nothing lost may still say what has arrived.
@@ -74,8 +83,26 @@ impl Cast {
             // Its end cannot come, perhaps just because of what is lacking.
             return (self.next >= bound).then_some(Instant::START);
         }
-        let last = block.last_sent().unwrap_or(self.cast_at.get(block.frames.end - 1));
-        Some(now + self.blocks.settled_after().saturating_sub(last.age(now)))
+        let settled = now + self.blocks.settled_after().saturating_sub(self.last_of(block).age(now));
+        // Round trips were longer while there was a queue.
+        let heard = block.heard_at().filter(|_| self.next >= bound).map(|at| at + self.blocks.told_after());
+        Some(heard.map_or(settled, |heard| heard.min(settled)))
+    }
+
+    /// The stamp of the last frame of a block that has been sent, or of its parity.
+    fn last_of(&self, block: &Block) -> Stamp {
+        block.last_sent().unwrap_or(self.cast_at.get(block.frames.end - 1))
+    }
+
+    /// The listener at `at` has told how far it has heard.
+    pub(super) fn note_heard(&mut self, now: Instant, at: usize) {
+        let remote = self.listeners[at].remote();
+        let is_news = |block: &&Block| {
+            block.heard_at().is_none() && self.next >= block.frames.end && remote.has_heard(self.last_of(block))
+        };
+        let heard: Vec<u64> = self.blocks.iter().filter(is_news).map(|block| block.frames.start).collect();
+        let is_one = |block: &&mut Block| heard.contains(&block.frames.start);
+        self.blocks.iter_mut().filter(is_one).for_each(|block| block.hear(now));
     }
 
     /// When the first block has its turn.
@@ -116,8 +143,9 @@ impl Cast {
 
     /// The next parity frame.
     pub(super) fn send_parity(&mut self, now: Instant, stamps: &mut Stamps, feed: &Feed) -> Option<Departure> {
-        let block = self.blocks.iter_mut().find(|block| block.is_going())?;
-        let stamp = stamps.draw(now);
+        let at = self.blocks.iter().position(Block::is_going)?;
+        let stamp = self.draw(now, stamps);
+        let block = self.blocks.iter_mut().nth(at)?;
         let (index, urgent) = block.send(stamp);
         let parity = Parity::new(block.frames.start, block.frames.end - block.frames.start, index);
         self.allowance = self.allowance.saturating_sub(100);

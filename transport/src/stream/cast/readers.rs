@@ -59,7 +59,7 @@ impl Readers for Cast {
         if let Some(to) = self.next_asked(feed) {
             let designated = self.designation.as_ref().map(Designation::rank);
             let outgoing = Outgoing::Heartbeat { highest: self.next, designated };
-            return Some(Departure { outgoing, to, stamp: stamps.draw(now) });
+            return Some(Departure { outgoing, to, stamp: self.draw(now, stamps) });
         }
         if self.paced_until(now).is_some() {
             return None;
@@ -80,7 +80,7 @@ impl Readers for Cast {
             }
             return None;
         }
-        let stamp = stamps.draw(now);
+        let stamp = self.draw(now, stamps);
         Some(Departure { outgoing: self.send_new(now, stamp, feed, boundaries), to: self.group, stamp })
     }
 

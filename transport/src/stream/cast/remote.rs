@@ -114,6 +114,11 @@ impl Remote {
         if prompt { self.rtt().prompt_timeout(tries) } else { self.rtt().timeout(tries) }
     }
 
+    /// Whether it has heard what was sent under this stamp, or something later.
+    pub(super) fn has_heard(&self, stamp: Stamp) -> bool {
+        !stamp.is_after(self.echo.newest())
+    }
+
     /// The repairs it is owed.
     pub(super) fn outstanding(&self) -> &Outstanding {
         &self.outstanding
@@ -211,8 +216,10 @@ impl Remote {
     /// Lets the reader stand where nothing below is needed any more, as far as this host has got itself.
     pub(super) fn follow(&self, feed: &mut Feed) {
         let below = self.below.min(feed.head());
+        // Those behind it are sent frames, and no parity.
+        let blocks = self.cursor.min(feed.head()) >> self.block_bits << self.block_bits;
         let done = feed.is_complete() && below == feed.head();
-        let to = if done { below } else { below >> self.block_bits << self.block_bits };
+        let to = if done { below } else { below.min(blocks) };
         if to > feed.position(self.reader) {
             feed.advance(self.reader, to);
         }
