@@ -6,6 +6,7 @@
 //! which makes parity frame 0 the plain exclusive or. All frames of a block are of the same length.
 
 mod field;
+mod products;
 mod sum;
 
 use field::{ORDER, logarithm, power};

@@ -1,10 +1,12 @@
 //! Sums of frames times elements of the field, a stripe at a time.
 //!
-//! A sum is kept as eight planes, one for each power of x below eight: a frame is added to those planes that its factor
-//! names, which takes exclusive ors and nothing else, and the planes are put together once. So no table is looked up
-//! for each byte, and the compiler makes vectors of it on every machine.
+//! Where many bytes are looked up at once, products are added as they are (`products`). Elsewhere a sum is kept as eight
+//! planes, one for each power of x below eight: a frame is added to those planes that its factor names, which takes
+//! exclusive ors and nothing else, and the planes are put together once. So no table is looked up for each byte, and
+//! the compiler makes vectors of it on every machine.
 
 use super::field::doubled;
+use super::products;
 
 /// Bytes of a frame that are summed at a time: eight planes of them stay in the first cache.
 pub(super) const STRIPE_BYTES: usize = 256;
@@ -16,16 +18,22 @@ pub(super) struct Sum {
     planes: [Plane; 8],
     /// The planes that are not all zeros.
     used: u8,
+    /// Whether the first plane is the sum.
+    by_products: bool,
 }
 
 impl Sum {
     /// Of nothing.
     pub(super) fn new() -> Sum {
-        Sum { planes: [[0; STRIPE_BYTES]; 8], used: 0 }
+        Sum { planes: [[0; STRIPE_BYTES]; 8], used: 0, by_products: products::are_fast() }
     }
 
     /// Adds `factor` times a stripe of at most [`STRIPE_BYTES`].
     pub(super) fn add(&mut self, factor: u8, stripe: &[u8]) {
+        if self.by_products {
+            self.used = 1;
+            return products::add(&mut self.planes[0], factor, stripe);
+        }
         self.used |= factor;
         for (bit, plane) in self.planes.iter_mut().enumerate() {
             if factor >> bit & 1 == 1 {
@@ -62,8 +70,13 @@ mod tests {
 
     #[test]
     fn a_sum_is_that_of_the_products_and_the_next_begins_at_zero() {
+        for by_products in [false, true] {
+            check(Sum { by_products, ..Sum::new() });
+        }
+    }
+
+    fn check(mut sum: Sum) {
         let stripe: Vec<u8> = (0..=255).collect();
-        let mut sum = Sum::new();
         let mut taken = [7; STRIPE_BYTES];
         sum.take(&mut taken);
         assert_eq!(taken, [0; STRIPE_BYTES], "a sum of nothing");

@@ -26,10 +26,15 @@ impl Losses {
         self.lost.count_ones().saturating_sub(self.covered)
     }
 
+    /// The lost frames' places, the lowest first.
+    fn places(&self) -> impl Iterator<Item = u32> + use<> {
+        let after = |lost: &u128| Some(lost & (lost - 1)).filter(|&rest| rest != 0);
+        std::iter::successors(Some(self.lost).filter(|&lost| lost != 0), after).map(u128::trailing_zeros)
+    }
+
     /// The lowest of the lost frames, as many as would be lacking.
     pub(super) fn lacking(&self) -> impl Iterator<Item = u32> {
-        let lost = self.lost;
-        (0..u128::BITS).filter(move |bit| lost >> bit & 1 == 1).take(self.deficit() as usize)
+        self.places().take(self.deficit() as usize)
     }
 }
 
@@ -41,8 +46,8 @@ pub(super) struct Block {
     sent: Vec<Stamp>,
     losses: Vec<Losses>,
     rounds: u32,
-    /// Whether parity is being sent.
-    going: bool,
+    /// Parity frames that are to be sent now.
+    left: u32,
     /// When somebody first said that the last frame of it has come, parity or not.
     heard_at: Option<Instant>,
 }
@@ -72,12 +77,20 @@ impl Block {
 
     /// Whether parity is being sent.
     pub(super) fn is_going(&self) -> bool {
-        self.going
+        self.left > 0
     }
 
-    /// Parity is sent from now on, until nobody lacks any.
+    /// Parity is sent from now on: as much as anybody lacks, and what is lost of that if it is lost as the block was.
     pub(super) fn go(&mut self) {
-        (self.going, self.rounds) = (true, self.rounds + 1);
+        let frames = (self.frames.end - self.frames.start) as u32;
+        let needs = |losses: &Losses| losses.deficit() + losses.deficit() * losses.lost.count_ones() / frames;
+        let needed = self.losses.iter().map(needs).max().unwrap_or(0);
+        (self.left, self.rounds) = (needed.min(frames - self.sent.len() as u32), self.rounds + 1);
+    }
+
+    /// No parity is sent any more for now.
+    pub(super) fn stop(&mut self) {
+        self.left = 0;
     }
 
     /// The stamp of the last parity frame.
@@ -101,13 +114,15 @@ impl Block {
         self.sent.push(stamp);
         self.heard_at = None;
         self.losses.iter_mut().for_each(|losses| losses.covered += 1);
-        self.rest();
-        (index, !self.going)
+        self.left = self.left.saturating_sub(1);
+        (index, !self.is_going())
     }
 
-    /// No parity is sent any more for now if nobody lacks any, or there is none left.
+    /// No parity is sent any more for now if nobody has lost anything.
     fn rest(&mut self) {
-        self.going &= self.deficit() > 0 && (self.sent.len() as u64) < self.frames.end - self.frames.start;
+        if self.losses.is_empty() {
+            self.stop();
+        }
     }
 
     /// What `rank` has lost is sent to it as it was.
@@ -148,7 +163,8 @@ impl Blocks {
     }
 
     fn find(&self, sequence: u64) -> Option<&Block> {
-        self.blocks.iter().find(|block| block.frames.contains(&sequence))
+        let at = self.blocks.partition_point(|block| block.frames.end <= sequence);
+        self.blocks.get(at).filter(|block| block.frames.contains(&sequence))
     }
 
     /// The stamp of the first parity frame of the block of frame `sequence`.
@@ -181,7 +197,7 @@ impl Blocks {
 
     /// No parity is sent any more for now.
     pub(super) fn stop(&mut self) {
-        self.blocks.iter_mut().for_each(|block| block.going = false);
+        self.blocks.iter_mut().for_each(Block::stop);
     }
 
     /// So much later than one has told that the last frame has come all others have, if nothing was queued behind it.
@@ -205,8 +221,8 @@ impl Blocks {
         for block in &mut self.blocks {
             let first = block.frames.start;
             for losses in block.losses.iter_mut().filter(|losses| losses.rank == rank) {
-                let lost = |bit: &u32| losses.lost >> bit & 1 == 1 && !ack.has(first + u64::from(*bit));
-                losses.lost = (0..u128::BITS).filter(lost).fold(0, |lost, bit| lost | 1 << bit);
+                let arrived = losses.places().filter(|&place| ack.has(first + u64::from(place)));
+                losses.lost = arrived.fold(losses.lost, |lost, place| lost & !(1 << place));
             }
             block.losses.retain(|losses| losses.lost != 0);
         }
@@ -223,21 +239,35 @@ impl Blocks {
         self.blocks.iter_mut().for_each(|block| block.forget(rank));
     }
 
+    /// `rank` has lost what is `found`, in rising order, and nothing else; of the parity of each block `is_coming` says
+    /// what is on its way to it.
+    pub(super) fn keep(&mut self, rank: Rank, found: &[u64], is_coming: impl Fn(Stamp) -> bool) {
+        for block in &mut self.blocks {
+            let [from, to] =
+                [block.frames.start, block.frames.end].map(|sequence| found.partition_point(|&found| found < sequence));
+            let places = found[from..to].iter().fold(0, |bits, sequence| bits | 1 << (sequence - block.frames.start));
+            for losses in block.losses.iter_mut().filter(|losses| losses.rank == rank) {
+                losses.lost &= places;
+                losses.covered = coming(&block.sent, &is_coming);
+            }
+            block.losses.retain(|losses| losses.lost != 0);
+        }
+    }
+
     /// `rank` has lost frame `sequence`; of the parity of its block `is_coming` says what is on its way to it.
     pub(super) fn lose(&mut self, rank: Rank, sequence: u64, is_coming: impl Fn(Stamp) -> bool) {
         let Some(frames) = self.frames_of(sequence) else { return };
         let bit = 1 << (sequence - frames.start);
         let at = self.blocks.partition_point(|block| block.frames.start < frames.start);
         if self.blocks.get(at).is_none_or(|block| block.frames != frames) {
-            let block = Block { frames, sent: Vec::new(), losses: Vec::new(), rounds: 0, going: false, heard_at: None };
+            let block = Block { frames, sent: Vec::new(), losses: Vec::new(), rounds: 0, left: 0, heard_at: None };
             self.blocks.insert(at, block);
         }
         let block = &mut self.blocks[at];
         if let Some(losses) = block.losses.iter_mut().find(|losses| losses.rank == rank) {
             losses.lost |= bit;
         } else {
-            let covered = block.sent.iter().rev().take_while(|stamp| is_coming(**stamp)).count() as u32;
-            block.losses.push(Losses { rank, lost: bit, covered });
+            block.losses.push(Losses { rank, lost: bit, covered: coming(&block.sent, is_coming) });
         }
     }
 
@@ -268,4 +298,9 @@ impl Blocks {
     pub(super) fn losses_bytes(&self) -> usize {
         self.blocks.iter().map(|block| block.losses.capacity() * size_of::<Losses>()).sum()
     }
+}
+
+/// How many of the last frames that were sent are on their way.
+fn coming(sent: &[Stamp], is_coming: impl Fn(Stamp) -> bool) -> u32 {
+    sent.iter().rev().take_while(|stamp| is_coming(**stamp)).count() as u32
 }

@@ -155,7 +155,9 @@ impl Cast {
     ) {
         let found = self.find_lost(at, ack, feed);
         let rank = self.listeners[at].remote().rank();
-        let new: Vec<u64> = found.iter().copied().filter(|&sequence| !self.blocks.knows(rank, sequence)).collect();
+        let is_new =
+            |&sequence: &u64| !self.blocks.knows(rank, sequence) && !self.listeners[at].remote().awaits(sequence);
+        let new: Vec<u64> = found.iter().copied().filter(is_new).collect();
         let repeated = self.gather(at, &found, self.evidence(at, ack), feed, boundaries);
         for &sequence in &repeated {
             // What goes again for one goes for all who have said so.

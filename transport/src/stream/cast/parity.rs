@@ -30,13 +30,21 @@ impl Cast {
         boundaries: &Boundaries,
     ) -> Vec<u64> {
         let rank = self.listeners[at].remote().rank();
-        self.blocks.forget_rank(rank);
         if self.listeners.len() < 2 || !self.shares_repairs() {
+            self.blocks.forget_rank(rank);
             return found.to_vec();
         }
+        self.blocks.keep(rank, found, |stamp| !evidence.overtook(stamp));
         let (mut repeated, mut judged) = (Vec::new(), None);
         for &sequence in found {
-            let Some(frames) = self.blocks.frames_of(sequence) else { return found.to_vec() };
+            if self.blocks.knows(rank, sequence) {
+                continue;
+            }
+            if self.listeners[at].remote().awaits(sequence) {
+                repeated.push(sequence);
+                continue;
+            }
+            let Some(frames) = self.blocks.frames_of(sequence) else { return found.to_vec() }; // There are no blocks.
             let known = judged.as_ref().filter(|(of, _)| *of == frames).map(|&(_, fits)| fits);
             let fits = known.unwrap_or_else(|| feed.is_full_block(&frames) && boundaries.has_none(frames.clone()));
             judged = Some((frames, fits));
@@ -61,11 +69,13 @@ impl Cast {
 
     /// Whether many have said that frame `sequence` has not come, and more than have got it.
     fn is_lost_by_most(&self, sequence: u64) -> bool {
-        let told = self.remotes().filter(|remote| remote.has_told_of(sequence));
-        let (lost, got): (Vec<&Remote>, Vec<&Remote>) = told.partition(|remote| remote.lacks(sequence));
+        let count = |(lost, got): (usize, usize), remote: &Remote| {
+            if remote.lacks(sequence) { (lost + 1, got) } else { (lost, got + 1) }
+        };
+        let (lost, got) = self.remotes().filter(|remote| remote.has_told_of(sequence)).fold((0, 0), count);
         // Where one acknowledges for all, hardly anybody tells that nothing was lost, and many would tell that it was.
         let many = if self.designation.is_some() { 2 } else { MANY.min(self.listeners.len()) };
-        lost.len() >= many && lost.len() > MANY * got.len()
+        lost >= many && lost > MANY * got
     }
 
     /// An acknowledgement that proves nothing lost may still say what has arrived.
@@ -113,6 +123,9 @@ impl Cast {
 
     /// Decides how those blocks are mended whose turn has come: by parity, or by what was lost.
     pub(super) fn judge_blocks(&mut self, now: Instant, bound: u64, feed: &Feed) {
+        // Of what is not here any more there is no parity either.
+        let is_gone = |block: &&mut Block| block.is_going() && !feed.is_full_block(&block.frames);
+        self.blocks.iter_mut().filter(is_gone).for_each(Block::stop);
         let is_due = |block: &&Block| {
             block.deficit() > 0 && !block.is_going() && self.turn_of(now, block, bound).is_some_and(|turn| turn <= now)
         };

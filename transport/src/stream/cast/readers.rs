@@ -150,7 +150,7 @@ impl Readers for Cast {
     }
 
     fn everywhere(&self, feed: &Feed) -> u64 {
-        self.remotes().map(Remote::below).min().unwrap_or(u64::MAX).min(feed.head())
+        self.remotes().map(|remote| remote.below().min(remote.cursor())).min().unwrap_or(u64::MAX).min(feed.head())
     }
 
     fn lost(&self) -> Vec<(Rank, u64)> {

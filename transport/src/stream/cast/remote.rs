@@ -238,9 +238,14 @@ impl Remote {
         sequence < self.covered
     }
 
+    /// Whether frame `sequence` is queued to be sent to it again.
+    pub(super) fn awaits(&self, sequence: u64) -> bool {
+        self.outstanding.get(sequence) == Some(Stamp::NONE)
+    }
+
     /// Whether it still needs frame `sequence` and waits for it to be sent to it alone.
     pub(super) fn is_owed(&self, sequence: u64) -> bool {
-        self.lacks(sequence) && self.outstanding.get(sequence) == Some(Stamp::NONE)
+        self.lacks(sequence) && self.awaits(sequence)
     }
 
     /// Whether the feed is full of frames that are kept only for those behind it.

@@ -179,16 +179,20 @@ impl Intake {
             Policy::InOrderOnly => Inserted::Refused,
         };
         match inserted {
-            Inserted::New => {
-                stats.parity_received += 1;
-                if header.flags.has(Flags::ACK_NOW) {
+            Inserted::New | Inserted::Duplicate => {
+                // Also of what cannot be kept: the sender counts on it.
+                if header.flags.has(Flags::ACK_NOW) && parity.frames().any(|sequence| !feed.has(sequence)) {
                     let Range { start, end } = parity.frames();
                     self.gap = Some(Gap::new(start, end, now + self.backoff.wait(header.sequence)).and(self.gap));
                 }
-                let unflagged = Header { flags: Flags::default(), ..*header };
-                self.count(now, Received { header: &unflagged, ..received });
+                if inserted == Inserted::New {
+                    stats.parity_received += 1;
+                    let unflagged = Header { flags: Flags::default(), ..*header };
+                    self.count(now, Received { header: &unflagged, ..received });
+                } else {
+                    stats.duplicates += 1;
+                }
             }
-            Inserted::Duplicate => stats.duplicates += 1,
             Inserted::Beyond => stats.beyond_credit += 1,
             Inserted::Refused => stats.malformed += 1,
         }
