@@ -74,3 +74,47 @@ fn parity_that_is_asked_for_leaves_new_frames_their_share() {
     let share = new * Tuning::default().cast.repair_percent / 100;
     assert!((1..=share + 32).contains(&others), "{others} others beside {new} new frames");
 }
+
+/// The tail stands in the middle of a block where wards of one who has all of it are taken over. What is pushed
+/// meanwhile takes the slots of the block's first frames, which nobody needs.
+#[test]
+fn there_is_no_parity_of_frames_that_are_gone() {
+    const SENT: u64 = 32;
+    let outlet = Outlet::Cast { group: group_mac("test"), listeners: vec![peer(1)] };
+    let mut stream = Stream::origin(identity(0), PAYLOAD.len(), &outlet, Tuning::default().with_feed_frames(SLOTS));
+    (0..SENT).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
+    let (mut echo, mut parity) = (0, 0);
+    // Bits are frames from the one after the cursor on.
+    let ack = |stream: &mut Stream, now, echo, from, cursor, below, bitmap: u32| {
+        let mut body = [0; AckBody::BYTES + 4];
+        body[AckBody::BYTES..].copy_from_slice(&bitmap.to_le_bytes());
+        let length = AckBody { limit: 2 * SLOTS, below, consumed: 0, held_us: 0 }.write(cursor, &mut body, 4);
+        let header = Header { sequence: cursor, stamp: echo, ..identity(from).header(Kind::ACK) };
+        tell(stream, at(now), from, header, &body[..length]);
+    };
+    while let Some((header, _)) = next(&mut stream, at(1)) {
+        echo = header.stamp;
+    }
+    ack(&mut stream, 1000, echo, 1, SENT, 5, 0);
+    assert_eq!(stream.feed().tail(), 5, "for the wards, who acknowledge to 1");
+    [2, 3].into_iter().for_each(|ward| stream.graft_child(at(1000), peer(ward)));
+    stream.remove_reader(at(1000), peer(1).rank);
+    while let Some((header, _)) = next(&mut stream, at(2000)) {
+        echo = header.stamp;
+    }
+    ack(&mut stream, 3000, echo, 2, 6, 6, !0b10);
+    ack(&mut stream, 3000, echo, 3, 7, 7, !0b10);
+    for round in 0..4000 {
+        let now = 3000 + 10 * round;
+        while let Some((header, _)) = next(&mut stream, at(now)) {
+            let of_first = Parity::of(&header).is_some_and(|parity| parity.frames().start == 0);
+            parity += u64::from(of_first);
+            assert!(!of_first || !stream.feed().has(SLOTS), "parity of a block of which frames are gone");
+            if of_first {
+                while stream.push(&PAYLOAD, Ending::None) {}
+                assert!(stream.feed().has(SLOTS + 4), "the slot of frame 4");
+            }
+        }
+    }
+    assert_eq!(parity, 1, "the first of two");
+}

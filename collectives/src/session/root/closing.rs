@@ -1,9 +1,15 @@
 //! The end of a session: the root repeats its last word.
 
 use super::RootEndpoint;
+use super::running::Running;
 use crate::membership::timers::Wait;
 use crate::session::message::Message;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
+
+/// So many times more for each frame that was sent again of one that was sent: at 10 % loss to seven receivers three
+/// more, at 30 % nine.
+const LOSSY_TIMES: u64 = 18;
+const MOST_MORE: u64 = 9;
 
 /// Repeats the last word: the verdict on all, or that the root gives up.
 #[derive(Clone, Debug)]
@@ -18,8 +24,13 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    pub(super) fn new(now: Instant, last_word: Message, times: u32, deaf: Vec<MacAddr>) -> Closing {
-        Closing { last_word, deaf, left: times, next: now }
+    /// Begins to say it `farewells` times, and more often where much of what was sent was lost: who misses all of them
+    /// waits for the root until its patience ends.
+    pub(super) fn new(now: Instant, last_word: Message, farewells: u32, members: Option<&Running>) -> Closing {
+        let deaf = members.iter().flat_map(|members| members.deaf()).collect();
+        let sent = members.map(|members| members.delivery().stats()).unwrap_or_default();
+        let more = sent.data_resent * LOSSY_TIMES / sent.data_sent.max(1);
+        Closing { last_word, deaf, left: farewells + more.min(MOST_MORE) as u32, next: now }
     }
 
     pub(super) fn last_word(&self) -> &Message {

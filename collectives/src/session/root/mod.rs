@@ -273,8 +273,7 @@ impl Root {
     /// Says the last word, and will repeat it.
     fn close(&mut self, now: Instant, last_word: Message) {
         let mut members = self.phase.take();
-        let deaf = members.iter().flat_map(|members| members.deaf()).collect();
-        let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells, deaf);
+        let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells, members.as_deref());
         members.iter_mut().for_each(|members| members.delivery_mut().shut());
         self.phase = Phase::Closing(closing, members);
     }
