@@ -1,9 +1,9 @@
 //! Sums of frames times elements of the field, a stripe at a time.
 //!
-//! Where many bytes are looked up at once, products are added as they are (`products`). Elsewhere a sum is kept as eight
-//! planes, one for each power of x below eight: a frame is added to those planes that its factor names, which takes
-//! exclusive ors and nothing else, and the planes are put together once. So no table is looked up for each byte, and
-//! the compiler makes vectors of it on every machine.
+//! Where many bytes are looked up at once, products are added as they are (`products`). Elsewhere a sum is kept as
+//! eight planes, one for each power of x below eight: a frame is added to those planes that its factor names, which
+//! takes exclusive ors and nothing else, and the planes are put together once. So no table is looked up for each byte,
+//! and the compiler makes vectors of it on every machine.
 
 use super::field::doubled;
 use super::products;

@@ -19,8 +19,9 @@
 //!   cable carries the message (cast, blocks) the slowest decides.
 //! - Cast: X·g(m) + L(m), paced if switches police broadcast.
 //! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers sends as
-//!   much parity of a whole block as the one needs that loses most (see `parity`), and repeats what lies in no whole block
-//!   if anybody missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by cast).
+//!   much parity of a whole block as the one needs that loses most (see `parity`), and repeats what lies in no whole
+//!   block if anybody missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by
+//!   cast).
 //!   In all cases the last repair takes a round trip, 2 (L + g), if there is one.
 
 use super::calibration::Calibration;
