@@ -16,7 +16,8 @@ use crate::stream::outgoing::{Departure, Outgoing};
 use crate::time::Instant;
 use crate::wire::{Ack, Parity};
 
-/// A frame that so many have lost, and more than have got it, was lost before the ways to them parted.
+/// A frame that so many have lost, and more than so many times as many as have got it, was lost before the ways to
+/// them parted.
 const MANY: usize = 3;
 
 impl Cast {
@@ -67,7 +68,7 @@ impl Cast {
         (0..self.listeners.len()).filter(waits).collect()
     }
 
-    /// Whether many have said that frame `sequence` has not come, and more than have got it.
+    /// Whether many have said that frame `sequence` has not come, and far more than have got it.
     fn is_lost_by_most(&self, sequence: u64) -> bool {
         let count = |(lost, got): (usize, usize), remote: &Remote| {
             if remote.lacks(sequence) { (lost + 1, got) } else { (lost, got + 1) }
