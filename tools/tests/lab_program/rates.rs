@@ -3,6 +3,7 @@
 
 use crate::harness::{Ethbcast, LIMIT, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
+use ethbcast_tests::quiet::in_a_quiet_moment;
 use nix::sys::signal::Signal;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,12 +165,15 @@ fn signals_and_ctl_change_the_limit_of_root_and_relays_while_it_runs() {
 
 #[test]
 fn the_report_names_the_limit_and_the_prediction_knows_it() {
-    let site = site("limited");
-    let outcome = Transfer::new(&site, content(43, 5_000_000)).via("chain").send_option("--rate=5MB/s").run();
-    outcome.assert_verified();
-    let report = outcome.root.json();
-    assert_eq!(report["rate_limit_bits_per_second"], 40_000_000);
-    let (took, predicted) = (outcome.seconds(), report["predicted_seconds"].as_f64().expect("a number"));
-    println!("took {took:.3} s, {predicted:.3} s predicted");
-    assert!((0.9..1.1).contains(&predicted) && (took / predicted - 1.0).abs() < 0.2, "{took} s, {predicted} predicted");
+    // Where hosts wait for processors the probe finds slower ones.
+    in_a_quiet_moment(|| {
+        let site = site("limited");
+        let outcome = Transfer::new(&site, content(43, 5_000_000)).via("chain").send_option("--rate=5MB/s").run();
+        outcome.assert_verified();
+        let report = outcome.root.json();
+        assert_eq!(report["rate_limit_bits_per_second"], 40_000_000);
+        let (took, predicted) = (outcome.seconds(), report["predicted_seconds"].as_f64().expect("a number"));
+        let is_known = (0.9..1.1).contains(&predicted) && (took / predicted - 1.0).abs() < 0.2;
+        is_known.then_some(()).ok_or(format!("{took:.3} s, {predicted:.3} s predicted"))
+    });
 }

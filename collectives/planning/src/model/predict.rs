@@ -163,7 +163,9 @@ impl Pricing<'_> {
         let of_a_block = parity::expected_frames(block, self.shape.ranks - 1, self.calibration.loss()) / block as f64;
         // A frame that all lack is no cheaper as parity.
         let of_a_block = of_a_block.min(missed_by_some);
-        (in_blocks * of_a_block + (frames - in_blocks) * missed_by_some) / frames
+        // What lies in no whole block is never dearer than one.
+        let rest = ((frames - in_blocks) * missed_by_some).min(of_a_block * block as f64);
+        (in_blocks * of_a_block + rest) / frames
     }
 
     /// What loss adds to a time in which `frames` are sent over each hop.

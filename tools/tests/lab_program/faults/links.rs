@@ -52,7 +52,12 @@ fn all_data_to_a_receiver_of_a_cast_is_lost() {
 
 #[test]
 fn what_a_relay_says_at_its_end_is_lost() {
-    one_way_loss("done", "chain", of(LinkFault::leaving(), kind::DONE));
+    let site = Site::beside("done", relays());
+    // It says none before its end.
+    site.lab().set_faults(CULPRIT, &[of(LinkFault::leaving(), kind::DONE)]).expect("nft takes it");
+    let outcome = impatient(&site, "chain").start().end(ENDS_WITHIN);
+    assert!(site.lab().faulted_frames(CULPRIT).expect("counters") > 0, "nothing was lost");
+    outcome.assert_all_but(CULPRIT, &WORDS);
 }
 
 #[test]
