@@ -163,9 +163,11 @@ impl Pricing<'_> {
         let of_a_block = parity::expected_frames(block, self.shape.ranks - 1, self.calibration.loss()) / block as f64;
         // A frame that all lack is no cheaper as parity.
         let of_a_block = of_a_block.min(missed_by_some);
-        // What lies in no whole block is never dearer than one.
-        let rest = ((frames - in_blocks) * missed_by_some).min(of_a_block * block as f64);
-        (in_blocks * of_a_block + rest) / frames
+        let block = block as f64;
+        let repaired = |in_blocks: f64, others: f64| in_blocks * of_a_block + others * missed_by_some;
+        // With one frame more the last block is whole, and cheaper: that is not counted on.
+        let with_less = if in_blocks > 0.0 { repaired(in_blocks - block, block - 1.0) } else { 0.0 };
+        repaired(in_blocks, frames - in_blocks).max(with_less) / frames
     }
 
     /// What loss adds to a time in which `frames` are sent over each hop.
