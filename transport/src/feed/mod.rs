@@ -229,6 +229,22 @@ impl Feed {
         &self.bytes[at..at + self.lengths[(sequence & self.mask) as usize] as usize]
     }
 
+    /// The payloads of up to `most` frames from `first` on, which are kept, as far as they lie one after the other
+    /// without a gap; and of how many frames they are: one at least.
+    ///
+    /// # Panics
+    /// As [`payload`](Feed::payload), for any of them.
+    pub fn run(&self, first: u64, most: u64) -> (&[u8], u64) {
+        let (slot, mut bytes, mut frames) = ((first & self.mask) as usize, self.payload(first).len(), 1);
+        let most = most.min(self.slots() - slot as u64);
+        while frames < most && bytes == frames as usize * self.payload_bytes {
+            assert!(self.has(first + frames), "frame {} is not kept", first + frames);
+            bytes += self.lengths[slot + frames as usize] as usize;
+            frames += 1;
+        }
+        (&self.bytes[self.start(first)..][..bytes], frames)
+    }
+
     /// This vouches for the frame with this header, which is kept.
     pub(crate) fn keep_content(&mut self, header: &Header, content: ContentChecksum) {
         self.contents.keep((header.sequence & self.mask) as usize, header.flags, content);

@@ -85,6 +85,15 @@ impl Boundaries {
         }
     }
 
+    /// The first frame from `position` on with which a message ends.
+    #[inline]
+    pub(super) fn next(&self, position: u64) -> Option<u64> {
+        if self.frames.is_empty() {
+            return None;
+        }
+        self.frames.range(position..).next().map(|(&last, _)| last)
+    }
+
     /// The end of the newest message before `position` whose passing is to be reported; zero if there is none.
     #[inline]
     pub(super) fn reported_before(&self, position: u64) -> u64 {

@@ -3,6 +3,7 @@
 //! A [`Stream`] is a [`Feed`] with what fills it (the application at the origin, an intake elsewhere) and what reads
 //! it: lanes to children, the cast, repair children, the local application. A role is just which parts are there.
 
+mod application;
 mod boundaries;
 mod cast;
 mod crowding;
@@ -22,6 +23,7 @@ mod terms;
 mod transmissions;
 mod upstream;
 
+pub use application::Run;
 pub use memory::Memory;
 pub use orphan::Orphan;
 pub use stats::StreamStats;
@@ -145,31 +147,6 @@ impl Stream {
         self.epoch = epoch;
     }
 
-    /// Appends a frame at the origin; false, and nothing taken, while the feed is full.
-    ///
-    /// # Panics
-    /// If the payload is longer than a frame's, the stream has ended, or this host is not the origin.
-    #[must_use = "a frame that was not taken is to be pushed again"]
-    pub fn push(&mut self, payload: &[u8], ending: Ending) -> bool {
-        assert!(self.intake.is_none(), "only the origin pushes");
-        let taken = self.feed.push(payload, ending == Ending::Stream);
-        if let (Some(sequence), Ending::Message | Ending::Quiet) = (taken, ending) {
-            self.add_boundary(sequence, ending == Ending::Message);
-        }
-        taken.is_some()
-    }
-
-    /// The frame that the local application needs next; without one, the end of what has been pushed.
-    pub fn position(&self) -> u64 {
-        self.local.map_or(self.feed.head(), |reader| self.feed.position(reader))
-    }
-
-    /// The next frame for the local application, and what ends with it; `None` if it has not arrived.
-    pub fn peek(&self) -> Option<(&[u8], Ending)> {
-        let position = self.feed.position(self.local?);
-        (position < self.feed.head()).then(|| (self.feed.payload(position), self.ending(position)))
-    }
-
     fn add_boundary(&mut self, sequence: u64, report: bool) {
         self.boundaries.add(sequence, report);
         self.boundaries.forget_below(self.feed.tail());
@@ -178,18 +155,6 @@ impl Stream {
 
     fn ending(&self, sequence: u64) -> Ending {
         if self.feed.last() == Some(sequence) { Ending::Stream } else { self.boundaries.ending(sequence) }
-    }
-
-    /// The local application is done with the frame that was [shown](Stream::peek); what ended with it.
-    ///
-    /// # Panics
-    /// If there was none.
-    pub fn consume(&mut self, now: Instant) -> Ending {
-        let reader = self.local.expect("there is a local reader");
-        let ending = self.ending(self.feed.position(reader));
-        self.feed.advance(reader, self.feed.position(reader) + 1);
-        self.on_progress(now);
-        ending
     }
 
     /// A reader has moved, or this stream's turn may have come nearer: the parent may have to be told of room.
@@ -211,11 +176,6 @@ impl Stream {
         let head = self.feed.head();
         let limit = self.feed.limit().min(self.readers.limit()).max(head);
         Standing { below: self.readers.below().min(head), consumed: self.consumed.min(head), limit }
-    }
-
-    /// Frames that have arrived and wait for the local application.
-    pub fn backlog_frames(&self) -> u64 {
-        self.local.map_or(0, |reader| self.feed.head() - self.feed.position(reader))
     }
 
     /// Whether everything that has been pushed or received is acknowledged by every remote reader.

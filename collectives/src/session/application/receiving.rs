@@ -182,16 +182,16 @@ impl<K: Sink> Receiving<K> {
 
     fn take(&mut self, receiver: &mut Receiver, now: Instant) {
         while self.sink.has_room() {
-            match receiver.peek() {
-                Some(Arrival::Bytes(bytes)) => self.sink.write(now, bytes, false),
-                Some(Arrival::Message(bytes)) => self.sink.write(now, bytes, true),
-                Some(Arrival::End(trailer)) => self.sink.finish(now, trailer),
-                None => {
-                    self.sink.idle(now);
-                    break;
-                }
+            let Some((arrival, frames)) = receiver.peek() else {
+                self.sink.idle(now);
+                break;
+            };
+            match arrival {
+                Arrival::Bytes(bytes) => self.sink.write(now, bytes, false),
+                Arrival::Message(bytes) => self.sink.write(now, bytes, true),
+                Arrival::End(trailer) => self.sink.finish(now, trailer),
             }
-            receiver.consume(now);
+            receiver.consume(now, frames);
             self.began.get_or_insert(now);
         }
     }

@@ -15,7 +15,7 @@ pub(super) use stream::{alone, most_block_frames};
 use super::view::{Standing, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::planted;
-use ethbcast_transport::stream::{Ending, Memory, Orphan, Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, Memory, Orphan, Run, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Kind, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, MacAddr, Part, Tuning};
 use std::cmp::Reverse;
@@ -212,16 +212,16 @@ impl Blocks {
         (self.turn, self.left) = (0, self.dealing.block_frames());
     }
 
-    /// The next frame for the application.
-    pub(super) fn peek(&self) -> Option<(&[u8], Ending)> {
-        if self.fillers.is_empty() { self.streams[self.turn].peek() } else { None }
+    /// The next frames for the application.
+    pub(super) fn peek(&self) -> Option<Run<'_>> {
+        if self.fillers.is_empty() { self.streams[self.turn].peek_run(self.left) } else { None }
     }
 
-    /// The application is done with the frame that [`peek`](Blocks::peek) showed; what ended with it.
-    pub(super) fn consume(&mut self, now: Instant) -> Ending {
+    /// The application is done with so many of the frames that [`peek`](Blocks::peek) showed; what ended with them.
+    pub(super) fn consume(&mut self, now: Instant, frames: u64) -> Ending {
         self.consumed_at = Some(now);
-        let ending = self.streams[self.turn].consume(now);
-        self.left -= u64::from(!planted!("block-never-ends"));
+        let ending = self.streams[self.turn].consume_run(now, frames);
+        self.left -= if planted!("block-never-ends") { 0 } else { frames };
         if ending != Ending::None {
             self.fillers = (0..self.streams.len()).filter(|&at| at != self.turn).collect();
             if ending != Ending::Stream {

@@ -29,7 +29,7 @@ use super::other_build::OtherBuilds;
 use super::view::View;
 use crate::census::Answerer;
 use crate::membership::ControlStats;
-use ethbcast_transport::stream::{Ending, StreamStats};
+use ethbcast_transport::stream::{Ending, Run, StreamStats};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, MacAddr};
 use known_root::KnownRoot;
@@ -161,25 +161,27 @@ impl Receiver {
         self.running().map(Running::view)
     }
 
-    /// What has arrived and not been consumed.
-    pub fn peek(&self) -> Option<Arrival<'_>> {
-        Some(match self.streams()?.peek()? {
-            (payload, Ending::None) => Arrival::Bytes(payload),
-            (payload, Ending::Message | Ending::Quiet) => Arrival::Message(payload),
-            (payload, Ending::Stream) => {
-                Arrival::End(Trailer::decode(payload).unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
+    /// What has arrived next and not been consumed, and how many frames that is.
+    pub fn peek(&self) -> Option<(Arrival<'_>, u64)> {
+        let Run { bytes, frames, ending } = self.streams()?.peek()?;
+        let arrival = match ending {
+            Ending::None => Arrival::Bytes(bytes),
+            Ending::Message | Ending::Quiet => Arrival::Message(bytes),
+            Ending::Stream => {
+                Arrival::End(Trailer::decode(bytes).unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
             }
-        })
+        };
+        Some((arrival, frames))
     }
 
-    /// The application is done with what [`peek`](Receiver::peek) showed; what ended with it. The others learn of the
-    /// room.
+    /// The application is done with so many of the frames that [`peek`](Receiver::peek) showed; what ended with them.
+    /// The others learn of the room.
     ///
     /// # Panics
-    /// If it showed nothing.
-    pub fn consume(&mut self, now: Instant) -> Ending {
+    /// If it did not show so many.
+    pub fn consume(&mut self, now: Instant, frames: u64) -> Ending {
         match &mut self.phase {
-            Phase::Running(running) | Phase::Ended(Some(running)) => running.consume(now),
+            Phase::Running(running) | Phase::Ended(Some(running)) => running.consume(now, frames),
             _ => panic!("nothing was shown"),
         }
     }

@@ -118,9 +118,9 @@ impl Running {
         &self.blocks
     }
 
-    /// The application is done with the frame it was shown; what ended with it.
-    pub(super) fn consume(&mut self, now: Instant) -> Ending {
-        let ending = self.blocks.consume(now);
+    /// The application is done with so many of the frames it was shown; what ended with them.
+    pub(super) fn consume(&mut self, now: Instant, frames: u64) -> Ending {
+        let ending = self.blocks.consume(now, frames);
         self.complete |= ending == Ending::Stream;
         ending
     }
