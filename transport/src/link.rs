@@ -8,6 +8,7 @@
 //! [`has_arrival`](Link::has_arrival) for a while, or [`Waiter::wait`] and then [`waited`](Link::waited) with what it
 //! has seen.
 
+use crate::machine::Machine;
 use crate::time::Instant;
 use std::time::Duration;
 
@@ -36,6 +37,24 @@ pub trait Link {
     /// The link carries no more frames.
     fn send(&mut self, now: Instant, write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, Self::Error>;
 
+    /// Sends what is left over, then a bounded batch of what `machine` has to say, as [`send`](Link::send) does.
+    ///
+    /// A link that takes a frame in two pieces has the machine keep the payloads
+    /// ([`Machine::poll_transmit_split`]), but for those that have not left when this returns.
+    ///
+    /// # Errors
+    /// The link carries no more frames.
+    fn transmit<M: Machine>(&mut self, now: Instant, machine: &mut M) -> Result<Transmitted, Self::Error> {
+        let mut exhausted = false;
+        let write = |buffer: &mut [u8]| {
+            let length = machine.poll_transmit(now, buffer);
+            exhausted = length.is_none();
+            length
+        };
+        let frames = self.send(now, write)?;
+        Ok(Transmitted { frames, exhausted })
+    }
+
     /// Whether [`receive`](Link::receive) would find a frame: a look that costs next to nothing.
     fn has_arrival(&self) -> bool;
 
@@ -59,6 +78,15 @@ pub trait Link {
     fn receive_coalescing(&self) -> Duration {
         Duration::ZERO
     }
+}
+
+/// What has become of a batch of a machine's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmitted {
+    /// Frames that have left, those that were left over among them.
+    pub frames: usize,
+    /// The machine has been asked, and had nothing more to say.
+    pub exhausted: bool,
 }
 
 /// What a link waits for that has no room to send.

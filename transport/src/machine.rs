@@ -6,6 +6,7 @@
 //! never goes backwards. A driver that has no room to send may stop draining early; it then calls
 //! [`poll_transmit`](Machine::poll_transmit) again as soon as there is room.
 
+use crate::split_frame::{Kept, SplitFrame};
 use crate::time::Instant;
 
 /// A protocol part that owns no socket, clock, thread or random source.
@@ -24,6 +25,21 @@ pub trait Machine {
     /// `buffer` must hold the largest frame of the link (14 bytes + MTU).
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
+
+    /// Does the same, but the payload may stay where this machine keeps it: then [`payload`](Machine::payload) lends it
+    /// until anything else of this machine is called. To be implemented together with that.
+    #[must_use = "a frame that is not sent is lost"]
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.poll_transmit(now, buffer).map(SplitFrame::whole)
+    }
+
+    /// The payload of a frame that has been written without it.
+    ///
+    /// # Panics
+    /// If there was none, or it is not kept any more.
+    fn payload(&self, kept: Kept) -> &[u8] {
+        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream.0)
+    }
 
     /// When and why to be called again; `None` if only a frame or the application can make something happen.
     fn poll_timeout(&self, now: Instant) -> Option<Deadline>;
@@ -73,6 +89,14 @@ macro_rules! forward {
 
             fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
                 (**self).poll_transmit(now, buffer)
+            }
+
+            fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+                (**self).poll_transmit_split(now, buffer)
+            }
+
+            fn payload(&self, kept: Kept) -> &[u8] {
+                (**self).payload(kept)
             }
 
             fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

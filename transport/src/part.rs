@@ -1,6 +1,7 @@
 //! A protocol part that takes frames already parsed, and the machine that it makes alone.
 
 use crate::machine::{Deadline, Machine};
+use crate::split_frame::{Kept, SplitFrame};
 use crate::time::Instant;
 use crate::wire::{self, Frame, Reject};
 
@@ -23,6 +24,17 @@ pub trait Part {
     /// is none.
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
+
+    /// Does the same, but the payload may stay where this part keeps it: see [`Machine::poll_transmit_split`].
+    #[must_use = "a frame that is not sent is lost"]
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.poll_transmit(now, buffer).map(SplitFrame::whole)
+    }
+
+    /// The payload of a frame that has been written without it: see [`Machine::payload`].
+    fn payload(&self, kept: Kept) -> &[u8] {
+        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream.0)
+    }
 
     /// When and why to be called again; `None` if only a frame or the application can make something happen.
     fn poll_timeout(&self, now: Instant) -> Option<Deadline>;
@@ -61,6 +73,14 @@ impl<P: Part> Machine for Alone<P> {
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.part.poll_transmit(now, buffer)
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.part.poll_transmit_split(now, buffer)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.part.payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

@@ -31,6 +31,8 @@ mod readers;
 mod relays;
 #[path = "streams/returns.rs"]
 mod returns;
+#[path = "streams/runs.rs"]
+mod runs;
 #[path = "streams/sealed.rs"]
 mod sealed;
 #[path = "streams/sending.rs"]

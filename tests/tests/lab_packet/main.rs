@@ -10,3 +10,4 @@ mod receive;
 mod script;
 mod send;
 mod shared;
+mod split;

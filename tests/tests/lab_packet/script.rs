@@ -2,7 +2,7 @@
 
 use super::network::ETHER_TYPE;
 use ethbcast_transport::packet::Port;
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
+use ethbcast_transport::{Deadline, Instant, Link, MacAddr, Machine, Timer};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ pub fn numbers(frames: &[Vec<u8>]) -> Vec<u32> {
 /// Sends frames over a port that has room for them.
 pub fn send(port: &mut Port, frames: impl IntoIterator<Item = Vec<u8>>) {
     let mut script = Script::sending(frames);
-    while port.transmit(&mut script, Instant::START).expect("the interface is up") > 0 {}
+    while port.transmit(Instant::START, &mut script).expect("the interface is up").frames > 0 {}
     assert!(script.outgoing.is_empty(), "the kernel had no room for {} frames", script.outgoing.len());
 }
 

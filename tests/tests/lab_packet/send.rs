@@ -2,6 +2,7 @@
 
 use super::network::Cable;
 use super::script::{Script, collect, frame, numbers, send};
+use ethbcast_transport::Link;
 use ethbcast_transport::packet::{Clock, Counters, DriveError, Port, Waker, drive};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -115,7 +116,7 @@ fn an_interface_that_goes_down_ends_the_loop_and_says_so() {
 
     let mut sending = Script::sending([frame(ethbcast_transport::MacAddr::BROADCAST, 0, 46)]);
     let later = ethbcast_transport::Instant::START + Duration::from_secs(60);
-    let error = a.transmit(&mut sending, later).expect_err("the interface is down");
+    let error = a.transmit(later, &mut sending).expect_err("the interface is down");
     assert!(matches!(error, DriveError::InterfaceDown { .. }), "{error}");
 }
 
@@ -125,7 +126,7 @@ fn a_lowered_mtu_is_reported_with_the_frame_that_did_not_fit() {
     let mut a = cable.open(0, |_| {});
     cable.command(0, "ip link set eth0 mtu 1000");
     let mut script = Script::sending([frame(ethbcast_transport::MacAddr::BROADCAST, 0, 1500)]);
-    let error = a.transmit(&mut script, ethbcast_transport::Instant::START).expect_err("the frame is too long");
+    let error = a.transmit(ethbcast_transport::Instant::START, &mut script).expect_err("the frame is too long");
     assert!(matches!(error, DriveError::FrameTooLong { frame_bytes: 1514, .. }), "{error}");
 }
 

@@ -60,18 +60,13 @@ impl Rounds {
         machine: &mut M,
         now: Instant,
     ) -> Result<bool, L::Error> {
-        let mut exhausted = false;
-        let write = |buffer: &mut [u8]| {
-            let length = machine.poll_transmit(now, buffer);
-            exhausted = length.is_none();
-            length
-        };
-        self.sent = link.send(now, write)?;
+        let transmitted = link.transmit(now, machine)?;
+        self.sent = transmitted.frames;
         self.coalescing.round(now, self.received);
         if self.have_moved() {
             self.busy_poll.moved(now);
         }
-        Ok(!exhausted && link.blocked().is_none())
+        Ok(!transmitted.exhausted && link.blocked().is_none())
     }
 
     /// Whether frames came or left in this round.

@@ -122,6 +122,10 @@ fn compare(feed: &Feed, model: &Model, ids: &[ReaderId], script: &[Step]) {
     assert_eq!((feed.tail(), feed.head(), feed.limit()), (tail, head, tail + SLOTS), "{script:?}");
     for sequence in tail..head {
         assert_eq!(feed.payload(sequence), [model.arrived[&sequence]], "{script:?}");
+        let (bytes, frames) = feed.run(sequence, SLOTS);
+        let edge = sequence % SLOTS == SLOTS - 1;
+        assert_eq!(frames, if edge { 1 } else { head - sequence }, "up to the edge or the head: {script:?}");
+        assert!(bytes.iter().zip(sequence..).all(|(byte, at)| *byte == model.arrived[&at]), "{script:?}");
     }
     for (id, position) in ids.iter().zip(&model.readers) {
         if let Some(position) = position {
@@ -203,4 +207,17 @@ fn nothing_lies_beyond_the_last_frame_and_no_other_is_the_last() {
     let refused = inserted.map(|(sequence, last)| sized.insert(sequence, &[], last));
     assert_eq!(refused[..4], [Inserted::Refused; 4]);
     assert_eq!((refused[4], sized.insert(4, &[], true)), (Inserted::Beyond, Inserted::New));
+}
+
+#[test]
+fn a_run_ends_behind_a_frame_that_is_not_full_and_before_a_hole() {
+    let mut feed = Feed::new(8, 2);
+    feed.add_reader(0);
+    [&b"ab"[..], b"cd", b"e", b"fg", b"", b"hi"]
+        .iter()
+        .for_each(|payload| assert!(feed.push(payload, false).is_some()));
+    assert_eq!(feed.insert(7, b"jk", false), Inserted::New, "frame 6 is lacking");
+    assert_eq!(feed.run(0, 8), (&b"abcde"[..], 3));
+    assert_eq!((feed.run(0, 2), feed.run(3, 8)), ((&b"abcd"[..], 2), (&b"fg"[..], 2)));
+    assert_eq!((feed.run(5, 8), feed.run(5, 0)), ((&b"hi"[..], 1), (&b"hi"[..], 1)));
 }

@@ -28,7 +28,7 @@ impl FrameSender {
     /// # Errors
     /// The kernel's.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        let sent = syscall::send_many(self.socket.as_fd(), &[IoSlice::new(frame)]);
+        let sent = syscall::send_many(self.socket.as_fd(), &[[IoSlice::new(frame), IoSlice::new(&[])]]);
         sent.map(drop).map_err(|errno| Errno::new(errno).into())
     }
 }

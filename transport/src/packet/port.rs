@@ -1,19 +1,20 @@
 //! A packet socket bound to one interface and one EtherType.
 
+mod link;
+
 use super::arrivals::{Arrivals, Driver};
 use super::counters::Counters;
 use super::error::{DriveError, Errno, OpenError, is_away};
 use super::outage::Outage;
 use super::ring::SlotContent;
 use super::sender::Sender;
-use super::sleep::{Sleeper, SocketEvents, Waker};
+use super::sleep::{Sleeper, Waker};
 use super::syscall::InterfaceState;
 use super::{Interface, served, syscall};
-use crate::link::{Blocked, Link};
+use crate::split_frame::Kept;
 use crate::wire::{ETHERNET_BYTES, EtherType};
-use crate::{Instant, MacAddr, Machine};
+use crate::{Instant, MacAddr};
 use nix::errno::Errno as SystemErrno;
-use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -199,17 +200,6 @@ impl Port {
         slots
     }
 
-    /// Sends a bounded batch of the machine's frames, and says how many the kernel took.
-    ///
-    /// Frames the kernel has no room for stay staged, in order, and go first next time.
-    ///
-    /// # Errors
-    ///
-    /// See [`DriveError`].
-    pub fn transmit<M: Machine>(&mut self, machine: &mut M, now: Instant) -> Result<usize, DriveError> {
-        self.send(now, |buffer| machine.poll_transmit(now, buffer))
-    }
-
     /// What a loop waits with that `waker` wakes.
     ///
     /// # Errors
@@ -219,9 +209,11 @@ impl Port {
         Sleeper::new(Arc::clone(&self.socket), self.arrivals.socket(), waker).map_err(Errno::new)
     }
 
-    /// Sends what is staged, as far as the kernel takes it, and says how many frames that were.
-    fn flush(&mut self, now: Instant) -> Result<usize, DriveError> {
-        let flushed = self.sender.flush(self.socket.as_fd(), &self.interface.name, now, &mut self.counters)?;
+    /// Sends what is staged, as far as the kernel takes it, and says how many frames that were; `payload` lends what they
+    /// lack.
+    fn flush<'a>(&mut self, now: Instant, payload: impl Fn(Kept) -> &'a [u8]) -> Result<usize, DriveError> {
+        let (socket, interface) = (self.socket.as_fd(), &self.interface.name);
+        let flushed = self.sender.flush(socket, interface, now, &mut self.counters, &payload)?;
         if let Some(errno) = flushed.away {
             self.outage.notice();
             self.is_unbound |= errno != SystemErrno::ENETDOWN;
@@ -320,60 +312,6 @@ impl Port {
             }
         }
         true
-    }
-}
-
-impl Link for Port {
-    type Error = DriveError;
-    type Waiter = Sleeper;
-
-    fn name(&self) -> &str {
-        &self.interface.name
-    }
-
-    fn receive(&mut self, take: impl FnMut(&[u8])) -> usize {
-        Port::receive(self, take)
-    }
-
-    fn send(&mut self, now: Instant, write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, DriveError> {
-        if !self.is_there(now)? {
-            return Ok(0);
-        }
-        let left_over = self.flush(now)?;
-        self.sender.fill(write);
-        Ok(left_over + self.flush(now)?)
-    }
-
-    fn has_arrival(&self) -> bool {
-        self.arrivals.has_arrival()
-    }
-
-    fn blocked(&self) -> Option<Blocked> {
-        self.outage.blocked().or(self.sender.blocked())
-    }
-
-    fn waited(&mut self, seen: SocketEvents) -> Result<(), DriveError> {
-        let name = self.interface.name.as_str();
-        let events = seen.events().map_err(|errno| DriveError::new(name, "wait", errno))?;
-        self.counters.poll_wakeups += 1;
-        if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) {
-            match pending_error(&self.socket) {
-                Err(errno) if is_away(errno) => self.outage.notice(),
-                result => result.map_err(|errno| DriveError::new(name, "receive", errno))?,
-            }
-        }
-        if events.contains(PollFlags::POLLOUT) {
-            self.sender.writable();
-        }
-        Ok(())
-    }
-
-    fn busy_poll(&self) -> Duration {
-        self.config.busy_poll
-    }
-
-    fn receive_coalescing(&self) -> Duration {
-        self.config.receive_coalescing
     }
 }
 

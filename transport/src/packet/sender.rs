@@ -11,6 +11,7 @@ use super::staging::Staging;
 use super::syscall;
 use crate::Instant;
 use crate::link::Blocked;
+use crate::split_frame::{Kept, SplitFrame};
 use nix::errno::Errno;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -78,21 +79,28 @@ impl Sender {
     }
 
     /// Stages what `write` writes, unless frames are waiting already.
-    pub(super) fn fill(&mut self, write: impl FnMut(&mut [u8]) -> Option<usize>) {
+    pub(super) fn fill(&mut self, write: impl FnMut(&mut [u8]) -> Option<SplitFrame>) {
         self.staging.fill(write);
     }
 
-    /// Sends waiting frames until none is left, the kernel has no room or the interface is away.
-    pub(super) fn flush(
+    /// Takes the payloads that waiting frames lack, as `payload` lends them.
+    pub(super) fn join<'a>(&mut self, payload: impl Fn(Kept) -> &'a [u8]) {
+        self.staging.join(payload);
+    }
+
+    /// Sends waiting frames until none is left, the kernel has no room or the interface is away; `payload` lends what
+    /// they lack.
+    pub(super) fn flush<'a>(
         &mut self,
         socket: BorrowedFd,
         interface: &str,
         now: Instant,
         counters: &mut Counters,
+        payload: &impl Fn(Kept) -> &'a [u8],
     ) -> Result<Flushed, DriveError> {
         let mut frames = 0;
         while !self.staging.is_empty() && self.may_try(now) {
-            match self.staging.waiting(|waiting| syscall::send_many(socket, waiting)) {
+            match self.staging.waiting(payload, |waiting| syscall::send_many(socket, waiting)) {
                 Ok(sent) => {
                     frames += sent;
                     self.took(sent, counters);
@@ -150,7 +158,6 @@ impl Sender {
     }
 
     fn too_long(&self, interface: &str) -> DriveError {
-        let frame_bytes = self.staging.waiting(|waiting| waiting.first().map_or(0, |frame| frame.len()));
-        DriveError::FrameTooLong { interface: interface.to_owned(), frame_bytes }
+        DriveError::FrameTooLong { interface: interface.to_owned(), frame_bytes: self.staging.oldest_bytes() }
     }
 }

@@ -1,6 +1,7 @@
 //! The frames that wait to be handed to the kernel.
 
 use super::syscall::SEND_MANY_FRAMES;
+use crate::split_frame::{Kept, SplitFrame};
 use crate::wire::ETHERNET_BYTES;
 use std::io::IoSlice;
 
@@ -14,8 +15,8 @@ const MIN_FRAMES: usize = 8;
 pub(super) struct Staging {
     memory: Box<[u8]>,
     frame_bytes: usize,
-    /// Lengths in bytes of the staged frames; those before `sent` have left.
-    lengths: Vec<usize>,
+    /// What there is of the staged frames; those before `sent` have left.
+    frames: Vec<SplitFrame>,
     sent: usize,
     capacity: usize,
 }
@@ -28,7 +29,7 @@ impl Staging {
         Staging {
             memory: vec![0; capacity * frame_bytes].into_boxed_slice(),
             frame_bytes,
-            lengths: Vec::with_capacity(capacity),
+            frames: Vec::with_capacity(capacity),
             sent: 0,
             capacity,
         }
@@ -41,39 +42,57 @@ impl Staging {
 
     /// Whether every staged frame has left.
     pub(super) fn is_empty(&self) -> bool {
-        self.sent == self.lengths.len()
+        self.sent == self.frames.len()
     }
 
     /// Takes what `write` writes, up to a batch; does nothing unless empty.
-    pub(super) fn fill(&mut self, mut write: impl FnMut(&mut [u8]) -> Option<usize>) {
+    pub(super) fn fill(&mut self, mut write: impl FnMut(&mut [u8]) -> Option<SplitFrame>) {
         if !self.is_empty() {
             return;
         }
-        self.lengths.clear();
+        self.frames.clear();
         self.sent = 0;
         for buffer in self.memory.chunks_exact_mut(self.frame_bytes).take(self.capacity) {
-            let Some(length) = write(buffer) else { break };
-            assert!(length <= buffer.len(), "a machine wrote {length} bytes into {}", buffer.len());
-            self.lengths.push(length);
+            let Some(frame) = write(buffer) else { break };
+            assert!(frame.bytes() <= buffer.len(), "a machine wrote {} bytes into {}", frame.bytes(), buffer.len());
+            self.frames.push(frame);
         }
     }
 
-    /// Lends the waiting frames, oldest first.
-    pub(super) fn waiting<R>(&self, send: impl FnOnce(&[IoSlice]) -> R) -> R {
-        let mut slices = [IoSlice::new(&[]); SEND_MANY_FRAMES];
-        let frames = self.memory.chunks_exact(self.frame_bytes).zip(&self.lengths).skip(self.sent);
+    /// Takes the payloads that the waiting frames lack, as `payload` lends them.
+    pub(super) fn join<'a>(&mut self, payload: impl Fn(Kept) -> &'a [u8]) {
+        let buffers = self.memory.chunks_exact_mut(self.frame_bytes);
+        for (buffer, frame) in buffers.zip(&mut self.frames).skip(self.sent) {
+            *frame = SplitFrame::whole(frame.join(buffer, &payload));
+        }
+    }
+
+    /// Lends the waiting frames, oldest first, each with the payload that it lacks, as `payload` lends that.
+    pub(super) fn waiting<'a, 'b: 'a, R>(
+        &'a self,
+        payload: impl Fn(Kept) -> &'b [u8],
+        send: impl FnOnce(&[[IoSlice<'a>; 2]]) -> R,
+    ) -> R {
+        let mut slices = [[IoSlice::new(&[]); 2]; SEND_MANY_FRAMES];
+        let frames = self.memory.chunks_exact(self.frame_bytes).zip(&self.frames).skip(self.sent);
         let mut count = 0;
-        for (slot, (buffer, &length)) in slices.iter_mut().zip(frames) {
-            *slot = IoSlice::new(&buffer[..length]);
+        for (slot, (buffer, frame)) in slices.iter_mut().zip(frames) {
+            let rest = frame.kept.map_or(&[][..], &payload);
+            *slot = [IoSlice::new(&buffer[..frame.written_bytes]), IoSlice::new(rest)];
             count += 1;
         }
         send(&slices[..count])
     }
 
+    /// The length of the oldest waiting frame; zero if there is none.
+    pub(super) fn oldest_bytes(&self) -> usize {
+        self.frames.get(self.sent).map_or(0, SplitFrame::bytes)
+    }
+
     /// Forgets the `count` oldest waiting frames and returns their bytes.
     pub(super) fn remove(&mut self, count: usize) -> usize {
-        let gone = &self.lengths[self.sent..self.sent + count];
+        let gone = &self.frames[self.sent..self.sent + count];
         self.sent += count;
-        gone.iter().sum()
+        gone.iter().map(SplitFrame::bytes).sum()
     }
 }

@@ -164,20 +164,21 @@ pub(super) fn receive_descriptor(stream: BorrowedFd, buffer: &mut [u8]) -> nix::
     Ok((received.bytes, descriptors.pop()))
 }
 
-/// Hands frames, Ethernet headers included, to the interface the socket is bound to; says how many the kernel took.
+/// Hands frames, Ethernet headers included and each in one piece or two (the second may be empty), to the interface the
+/// socket is bound to; says how many the kernel took.
 ///
 /// Takes the first [`SEND_MANY_FRAMES`] at most. An error is about the first frame; one about a later frame shows only
 /// as a smaller number, and at the next call as that call's error.
-pub(super) fn send_many(fd: BorrowedFd, frames: &[IoSlice]) -> nix::Result<usize> {
+pub(super) fn send_many(fd: BorrowedFd, frames: &[[IoSlice; 2]]) -> nix::Result<usize> {
     // SAFETY: all bytes zero is a valid `mmsghdr` (no address, no control data, no buffers).
     let mut messages: [libc::mmsghdr; SEND_MANY_FRAMES] = unsafe { zeroed() };
     let count = frames.len().min(SEND_MANY_FRAMES);
     for (message, frame) in messages.iter_mut().zip(frames) {
-        message.msg_hdr.msg_iov = std::ptr::from_ref(frame).cast_mut().cast();
-        message.msg_hdr.msg_iovlen = 1;
+        message.msg_hdr.msg_iov = frame.as_ptr().cast_mut().cast();
+        message.msg_hdr.msg_iovlen = if frame[1].is_empty() { 1 } else { 2 };
     }
-    // SAFETY: the first `count` headers point to one `IoSlice` each, which has the layout of an `iovec` (as its
-    // documentation promises) and borrows the frame; the kernel only reads them and writes `msg_len` of the headers.
+    // SAFETY: the first `count` headers point to one or two `IoSlice`s each, which have the layout of an `iovec` (as
+    // their documentation promises) and borrow the frame; the kernel only reads them and writes `msg_len` of the headers.
     // The call itself, because musl makes one call of it for each frame; what pads its headers is zero, as it must be.
     let sent = unsafe {
         let messages = messages.as_mut_ptr();

@@ -49,7 +49,7 @@ impl Stream {
     pub fn peek_run(&self, most: u64) -> Option<Run<'_>> {
         let (from, head) = (self.feed.position(self.local?), self.feed.head());
         let ending = (from < head).then(|| self.ending(from))?;
-        if ending != Ending::None || most == 1 {
+        if ending != Ending::None || most == 1 || from + 1 == head {
             return Some(Run { bytes: self.feed.payload(from), frames: 1, ending });
         }
         let most = most.min(MOST_FRAMES).min((MOST_BYTES / self.payload_bytes().max(1)) as u64).max(1);

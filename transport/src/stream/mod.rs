@@ -32,6 +32,7 @@ pub use terms::{Ending, Flight, Outlet};
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::audit::AuditError;
 use crate::feed::{Feed, ReaderId};
+use crate::split_frame::{Kept, SplitFrame};
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Peer, Rank};
@@ -269,8 +270,8 @@ impl Stream {
         Some(self.identity.seal(buffer, to, &self.header(Kind::ACK, Flags::default(), self.feed.head(), echo), length))
     }
 
-    fn write(&mut self, buffer: &mut [u8], Departure { outgoing, to, stamp }: Departure) -> usize {
-        match outgoing {
+    fn write(&mut self, buffer: &mut [u8], Departure { outgoing, to, stamp }: Departure) -> SplitFrame {
+        SplitFrame::whole(match outgoing {
             Outgoing::Heartbeat { highest, designated } => {
                 self.stats.heartbeats_sent += 1;
                 let header = self.header(Kind::HEARTBEAT, Flags::default(), highest, stamp);
@@ -282,10 +283,12 @@ impl Stream {
                 let flags = Outgoing::flags(sequence, again, urgent, &self.feed, &self.boundaries);
                 let header = self.header(Kind::DATA, flags, sequence, stamp);
                 let content = self.feed.content(&header);
-                self.identity.write_again(buffer, to, &header, (self.feed.payload(sequence), content))
+                let kept = Kept { stream: header.stream, sequence, bytes: self.feed.payload(sequence).len() };
+                let written_bytes = self.identity.seal_around(buffer, to, &header, kept.bytes, content) - kept.bytes;
+                return SplitFrame { written_bytes, kept: Some(kept) };
             }
             Outgoing::Parity { parity, urgent } => self.write_parity(buffer, to, parity, urgent, stamp),
-        }
+        })
     }
 
     /// Writes a frame (number, payload, what ends with it) for `to`, who lacks it, in the feed or not; its length.

@@ -4,6 +4,7 @@ use super::Stream;
 use super::intake::Intake;
 use crate::machine::{Deadline, Timer};
 use crate::part::Part;
+use crate::split_frame::{Kept, SplitFrame};
 use crate::time::Instant;
 use crate::wire::{Frame, Kind, Reject};
 
@@ -39,16 +40,25 @@ impl Part for Stream {
         self.readers.on_timeout(now, &self.feed);
     }
 
-    /// Acknowledgements first: they are what others wait for.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let split = self.poll_transmit_split(now, buffer)?;
+        Some(split.join(buffer, |kept| self.payload(kept)))
+    }
+
+    /// Acknowledgements first: they are what others wait for.
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         if let Some(length) = self.poll_ack(now, buffer) {
-            return Some(length);
+            return Some(SplitFrame::whole(length));
         }
         let departure = self.readers.poll(now, &self.feed, &self.boundaries, &mut self.stamps);
         if departure.is_none() {
             self.crowding.spent(now);
         }
         departure.map(|departure| self.write(buffer, departure))
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.feed.payload(kept.sequence)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

@@ -54,19 +54,20 @@ impl Identity {
         self.seal(buffer, destination, header, payload.len())
     }
 
-    /// Writes a frame that `content` vouches for, as [`write`](Identity::write) would.
+    /// Completes the frame in `buffer`, as [`seal`](Identity::seal) would, whose payload `content` vouches for: it need
+    /// not lie there.
     ///
     /// # Panics
     /// As [`seal`].
-    pub fn write_again(
+    pub fn seal_around(
         &self,
         buffer: &mut [u8],
         destination: MacAddr,
         header: &Header,
-        (payload, content): (&[u8], ContentChecksum),
+        payload_bytes: usize,
+        content: ContentChecksum,
     ) -> usize {
-        buffer[OVERHEAD_BYTES..][..payload.len()].copy_from_slice(payload);
-        seal_again(buffer, self.link(destination), header, payload.len(), content)
+        seal_again(buffer, self.link(destination), header, payload_bytes, content)
     }
 
     fn link(&self, destination: MacAddr) -> EthernetHeader {

@@ -18,7 +18,7 @@ enum Call {
     Deadline(Instant),
     Urgent,
     Push(Vec<u8>, Ending),
-    Take(Instant),
+    Take(Instant, u64),
 }
 
 /// All calls of a host, in their order.
@@ -67,9 +67,9 @@ fn turn(case: &Case, host: usize, taped: &mut Taped, now: Instant) {
     let (stream, calls) = (&mut taped.machine.part, taped.calls.get_mut());
     let lazy = stream.backlog_frames() < case.lazy_frames && !stream.feed().is_complete();
     if host > 0 {
-        while !lazy && stream.peek().is_some() {
-            calls.push(Call::Take(now));
-            stream.consume(now);
+        while let Some(frames) = stream.peek_run(u64::MAX).map(|run| run.frames).filter(|_| !lazy) {
+            calls.push(Call::Take(now, frames));
+            stream.consume_run(now, frames);
         }
         return;
     }
@@ -123,9 +123,18 @@ impl Tape {
 
     /// How many calls are the start: those until the root has pushed, or a receiver has taken, a quarter.
     fn start(&self) -> usize {
-        let moves = |call: &Call| matches!(call, Call::Push(..) | Call::Take(_));
-        let mut places = (0..self.calls.len()).filter(|&at| moves(&self.calls[at]));
-        places.nth((self.case.frames - counted_frames(self.case.frames)) as usize).expect("every frame passed")
+        let mut left = self.case.frames - counted_frames(self.case.frames);
+        let is_rest = |call: &Call| {
+            let frames = match call {
+                Call::Push(..) => 1,
+                Call::Take(_, frames) => *frames,
+                _ => 0,
+            };
+            let is_rest = frames > 0 && left == 0;
+            left = left.saturating_sub(frames);
+            is_rest
+        };
+        self.calls.iter().position(is_rest).expect("every frame passed")
     }
 }
 
@@ -148,7 +157,12 @@ fn play(machine: &mut Alone<Stream>, calls: &[Call], buffer: &mut [u8]) -> bool 
         match call {
             Call::Frame(now, frame) => machine.handle_frame(*now, frame),
             Call::Timeout(now) => machine.handle_timeout(*now),
-            Call::Transmit(now, length) => same &= machine.poll_transmit(*now, buffer) == *length,
+            // As a port has it: payloads stay where they are.
+            Call::Transmit(now, length) => {
+                let frame = machine.poll_transmit_split(*now, buffer);
+                same &= frame.map(|frame| frame.bytes()) == *length;
+                black_box(frame.and_then(|frame| frame.kept).map(|kept| machine.payload(kept)));
+            }
             Call::Deadline(now) => {
                 black_box(machine.poll_timeout(*now));
             }
@@ -156,9 +170,9 @@ fn play(machine: &mut Alone<Stream>, calls: &[Call], buffer: &mut [u8]) -> bool 
                 black_box(machine.is_urgent());
             }
             Call::Push(payload, ending) => same &= machine.part.push(payload, *ending),
-            Call::Take(now) => {
-                black_box(machine.part.peek());
-                machine.part.consume(*now);
+            Call::Take(now, frames) => {
+                same &= machine.part.peek_run(u64::MAX).is_some_and(|run| black_box(run).frames == *frames);
+                machine.part.consume_run(*now, *frames);
             }
         }
     }

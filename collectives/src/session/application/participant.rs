@@ -3,7 +3,7 @@
 use super::{Receiving, Sending, Sink, Source};
 use crate::session::{Blocks, ControlMemory, ControlStats, Receiver, Root};
 use ethbcast_transport::stream::StreamStats;
-use ethbcast_transport::{Deadline, Instant, Machine};
+use ethbcast_transport::{Deadline, Instant, Kept, Machine, SplitFrame};
 
 /// A host's machine with the application that goes with it.
 #[derive(Clone, Debug)]
@@ -98,6 +98,14 @@ impl<S: Source, K: Sink> Machine for Participant<S, K> {
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.machine_mut().poll_transmit(now, buffer)
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.machine_mut().poll_transmit_split(now, buffer)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.machine().payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

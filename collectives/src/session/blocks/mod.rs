@@ -17,7 +17,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Memory, Orphan, Run, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Kind, Rank, StreamId};
-use ethbcast_transport::{AuditError, Deadline, Instant, MacAddr, Part, Tuning};
+use ethbcast_transport::{AuditError, Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning};
 use std::cmp::Reverse;
 
 /// The number of a session's first stream; those of further blocks follow.
@@ -270,6 +270,11 @@ impl Blocks {
         Some(usize::from(number.0.wrapping_sub(FIRST_STREAM))).filter(|&at| at < self.streams.len())
     }
 
+    /// The same of the stream that this host follows now: frames of the one before are nothing to it any more.
+    fn place_followed(&self, number: StreamId) -> Option<usize> {
+        self.place(StreamId(number.0 ^ if self.aside { SIDE } else { 0 }))
+    }
+
     /// The first frame from `sequence` on that is kept, and its number.
     pub(super) fn kept(&self, sequence: u64) -> Option<(u64, &[u8])> {
         let feed = self.streams[0].feed();
@@ -318,9 +323,7 @@ impl Blocks {
 impl Part for Blocks {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         self.settle_consumed();
-        // Frames of the stream that this host followed before are nothing to it any more.
-        let number = frame.header.stream.0 ^ if self.aside { SIDE } else { 0 };
-        let Some(at) = self.place(StreamId(number)) else { return };
+        let Some(at) = self.place_followed(frame.header.stream) else { return };
         self.streams[at].handle_frame(now, frame);
         if !self.fillers.is_empty() {
             self.skip_fillers(now);
@@ -332,11 +335,15 @@ impl Part for Blocks {
         self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
     }
 
-    /// Acknowledgements of all streams first, then the block that is on its way.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let ack = self.poll_ack(now, buffer);
-        if ack.is_some() {
-            return ack;
+        let split = self.poll_transmit_split(now, buffer)?;
+        Some(split.join(buffer, |kept| self.payload(kept)))
+    }
+
+    /// Acknowledgements of all streams first, then the block that is on its way.
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        if let Some(length) = self.poll_ack(now, buffer) {
+            return Some(SplitFrame::whole(length));
         }
         if self.streams.len() > 1 {
             // The block that is halfway first, so that one after the other is whole; then that of the rank with the
@@ -348,8 +355,9 @@ impl Part for Blocks {
             });
         }
         for &at in &self.turns {
-            if let Some(length) = self.streams[at].poll_transmit(now, buffer) {
-                return Some(length);
+            let frame = self.streams[at].poll_transmit_split(now, buffer);
+            if frame.is_some() {
+                return frame;
             }
             // Two blocks on the link at once would only delay each other.
             if self.streams[at].is_pausing() {
@@ -357,6 +365,13 @@ impl Part for Blocks {
             }
         }
         None
+    }
+
+    /// # Panics
+    /// If it is of no stream that is written here, or not kept any more.
+    fn payload(&self, kept: Kept) -> &[u8] {
+        let at = self.place_followed(kept.stream).expect("what has been written is of one of these");
+        self.streams[at].payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

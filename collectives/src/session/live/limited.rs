@@ -1,6 +1,6 @@
 //! A machine whose loop comes round at a given moment, whatever it waits for itself.
 
-use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use ethbcast_transport::{Deadline, Instant, Kept, Machine, SplitFrame, Timer};
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -53,6 +53,14 @@ impl<M: Machine> Machine for Limited<M> {
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.machine.poll_transmit(now, buffer)
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.machine.poll_transmit_split(now, buffer)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.machine.payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

@@ -6,7 +6,7 @@ use crate::census::{Answer, Busy};
 use crate::measure::kind::PROBE;
 use crate::membership::timers::Wait;
 use crate::session::is_of_stream;
-use ethbcast_transport::{Deadline, Instant, Machine, Part, wire};
+use ethbcast_transport::{Deadline, Instant, Kept, Machine, Part, SplitFrame, wire};
 
 impl Machine for Receiver {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
@@ -78,14 +78,26 @@ impl Machine for Receiver {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let split = self.poll_transmit_split(now, buffer)?;
+        Some(split.join(buffer, |kept| self.payload(kept)))
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         let first = self.endpoint.poll_transmit(now, buffer).or_else(|| self.answer(now, buffer));
-        let length = first.or_else(|| match &mut self.phase {
-            Phase::Waiting(waiting) => waiting.poll_transmit(now, buffer),
-            Phase::Running(running) => running.poll_transmit(now, buffer, &mut self.endpoint),
+        let frame = first.map(SplitFrame::whole).or_else(|| match &mut self.phase {
+            Phase::Waiting(waiting) => waiting.poll_transmit(now, buffer).map(SplitFrame::whole),
+            Phase::Running(running) => running.poll_transmit_split(now, buffer, &mut self.endpoint),
             Phase::Ended(_) => None,
         })?;
-        self.endpoint.throttle_mut().spend(now, length);
-        Some(length)
+        self.endpoint.throttle_mut().spend(now, frame.bytes());
+        Some(frame)
+    }
+
+    /// # Panics
+    /// If nothing is handed on, or it is not kept any more.
+    fn payload(&self, kept: Kept) -> &[u8] {
+        let Phase::Running(running) = &self.phase else { panic!("only what is handed on is kept") };
+        running.payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

@@ -17,7 +17,7 @@ use crate::session::view::{Standing, View};
 use ethbcast_transport::planted;
 use ethbcast_transport::stream::{Ending, Orphan, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning};
 use std::time::Duration;
 
 /// Whether data may flow.
@@ -301,15 +301,36 @@ impl Delivery {
         self.end_streams();
     }
 
-    pub(super) fn poll_transmit(
+    pub(super) fn poll_transmit_split(
         &mut self,
         now: Instant,
         buffer: &mut [u8],
         endpoint: &mut RootEndpoint,
-    ) -> Option<usize> {
+    ) -> Option<SplitFrame> {
         if self.flow != Flow::Open {
             return None;
         }
+        if let Some(length) = self.write_before(now, buffer, endpoint) {
+            return Some(SplitFrame::whole(length));
+        }
+        if let Some(frame) = self.blocks.poll_transmit_split(now, buffer) {
+            if self.first_data.is_none() && self.blocks.stats().data_sent > 0 {
+                self.first_data = Some(now);
+            }
+            self.sides.main_sent(now);
+            self.answering.main_sent(now);
+            return Some(frame);
+        }
+        self.write_after(now, buffer, endpoint).map(SplitFrame::whole)
+    }
+
+    /// Lends the payload of a frame that has been written without it.
+    pub(super) fn payload(&self, kept: Kept) -> &[u8] {
+        self.blocks.payload(kept)
+    }
+
+    /// Writes what has its turn before all that goes to everybody.
+    fn write_before(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         if let Some((rank, frame)) = self.refills.poll() {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
         }
@@ -318,19 +339,11 @@ impl Delivery {
         {
             return Some(length);
         }
-        if self.answering.is_due()
-            && let Some(length) = self.answer(now, false, buffer, endpoint)
-        {
-            return Some(length);
-        }
-        if let Some(length) = self.blocks.poll_transmit(now, buffer) {
-            if self.first_data.is_none() && self.blocks.stats().data_sent > 0 {
-                self.first_data = Some(now);
-            }
-            self.sides.main_sent(now);
-            self.answering.main_sent(now);
-            return Some(length);
-        }
+        if self.answering.is_due() { self.answer(now, false, buffer, endpoint) } else { None }
+    }
+
+    /// Writes what goes when there is nothing for everybody.
+    fn write_after(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         if let Some((rank, frame)) = self.trials.poll(&self.blocks) {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
         }

@@ -2,7 +2,7 @@
 
 use super::{Phase, Root};
 use crate::session::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
-use ethbcast_transport::{Deadline, Instant, Machine, Part, wire};
+use ethbcast_transport::{Deadline, Instant, Kept, Machine, Part, SplitFrame, wire};
 
 impl Machine for Root {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
@@ -54,19 +54,31 @@ impl Machine for Root {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let first = self.endpoint.poll_transmit(now, buffer);
-        let length = match &mut self.phase {
+        let split = self.poll_transmit_split(now, buffer)?;
+        Some(split.join(buffer, |kept| self.payload(kept)))
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        let first = self.endpoint.poll_transmit(now, buffer).map(SplitFrame::whole);
+        let frame = match &mut self.phase {
             _ if first.is_some() => first,
             Phase::Gathering(gathering) if self.endpoint.throttle_mut().admits(now) => {
-                gathering.poll_transmit(now, buffer)
+                gathering.poll_transmit(now, buffer).map(SplitFrame::whole)
             }
             Phase::Running(running) if self.endpoint.throttle_mut().admits(now) => {
-                running.delivery_mut().poll_transmit(now, buffer, &mut self.endpoint)
+                running.delivery_mut().poll_transmit_split(now, buffer, &mut self.endpoint)
             }
             _ => None,
         }?;
-        self.endpoint.throttle_mut().spend(now, length);
-        Some(length)
+        self.endpoint.throttle_mut().spend(now, frame.bytes());
+        Some(frame)
+    }
+
+    /// # Panics
+    /// If nothing is delivered, or it is not kept any more.
+    fn payload(&self, kept: Kept) -> &[u8] {
+        let Phase::Running(running) = &self.phase else { panic!("only what is delivered is kept") };
+        running.delivery().payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

@@ -4,33 +4,37 @@ use super::Running;
 use crate::session::message::Message;
 use crate::session::receiver::ReceiverEndpoint;
 use ethbcast_transport::wire::Rank;
-use ethbcast_transport::{Deadline, Instant, Part};
+use ethbcast_transport::{Deadline, Instant, Kept, Part, SplitFrame};
 
 impl Running {
     /// Writes the next frame. Where the session has a limit and it is reached, nothing leaves but what others wait for.
-    pub(in crate::session::receiver) fn poll_transmit(
+    pub(in crate::session::receiver) fn poll_transmit_split(
         &mut self,
         now: Instant,
         buffer: &mut [u8],
         endpoint: &mut ReceiverEndpoint,
-    ) -> Option<usize> {
-        let answer = self.joining.as_mut().and_then(|joining| joining.poll_transmit(now, buffer));
-        if answer.is_some() {
-            return answer;
+    ) -> Option<SplitFrame> {
+        if let Some(length) = self.joining.as_mut().and_then(|joining| joining.poll_transmit(now, buffer)) {
+            return Some(SplitFrame::whole(length));
         }
         if !endpoint.throttle_mut().admits(now) {
-            return self.blocks.poll_ack(now, buffer);
+            return self.blocks.poll_ack(now, buffer).map(SplitFrame::whole);
         }
         let before = self.fetching.poll(now, true);
         if before.is_none()
-            && let Some(length) = self.blocks.poll_transmit(now, buffer)
+            && let Some(frame) = self.blocks.poll_transmit_split(now, buffer)
         {
             self.fetching.main_sent(now);
-            return Some(length);
+            return Some(frame);
         }
         let piece = before.or_else(|| self.fetching.poll(now, false))?;
         let root = self.view.members[Rank::ROOT.index()].mac;
-        Some(endpoint.write(buffer, root, &Message::Piece(piece)))
+        Some(SplitFrame::whole(endpoint.write(buffer, root, &Message::Piece(piece))))
+    }
+
+    /// Lends the payload of a frame that has been written without it.
+    pub(in crate::session::receiver) fn payload(&self, kept: Kept) -> &[u8] {
+        self.blocks.payload(kept)
     }
 
     pub(in crate::session::receiver) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
