@@ -30,6 +30,8 @@ const GENTLE_LAST_BEGIN: usize = 2;
 const WORTHWHILE_FRAMES: f64 = 64.0;
 /// Frames that may leave at once to catch up after a late wake-up.
 const BURST_FRAMES: u64 = 32;
+/// How many suspects may turn out to get no unicast either before a gentle ramp goes on: each costs two trains.
+const MOST_LOSSY: u32 = 3;
 /// Targets that do not report are asked so often.
 const TRIES: u32 = 4;
 
@@ -45,6 +47,8 @@ pub(in crate::measure) struct CastStep {
     gentle: bool,
     /// What got through at the first try, if the present run is a repetition.
     suspicion: Option<f64>,
+    /// How many have turned out to get no unicast either at this level.
+    lossy: u32,
     run: Run,
     finding: CastFinding,
     done: bool,
@@ -112,6 +116,7 @@ impl CastStep {
             level: first,
             gentle,
             suspicion: None,
+            lossy: 0,
             run: Run::new(level(first, gentle, link_frames_per_second)),
             finding: CastFinding::NotMeasured,
         }
@@ -137,7 +142,9 @@ impl CastStep {
         let passed = reported
             .clone()
             .filter_map(|(at, known, report)| Some((policed(self.run.pace, known, report, least_part)?, at)));
-        let passed = passed.min_by(|one, other| one.0.total_cmp(&other.0));
+        let by_rate = |one: &(f64, usize), other: &(f64, usize)| one.0.total_cmp(&other.0);
+        // Whom least gets through to may be slow or behind a bad cable, which a gentle ramp does not know before.
+        let passed = if self.gentle { passed.max_by(by_rate) } else { passed.min_by(by_rate) };
         let somebody = reported.count() > 0;
         match (passed, self.run.only, self.suspicion.take()) {
             (passed, Some(at), suspicion) => self.judge_suspect(at, passed.is_some() || !somebody, suspicion),
@@ -157,9 +164,13 @@ impl CastStep {
     /// One that seemed to be policed has been sent the same by unicast, of which as little came, or enough.
     fn judge_suspect(&mut self, at: usize, is_lossy: bool, suspicion: Option<f64>) {
         if is_lossy {
-            // Of so few frames that get there nothing is to be learnt about broadcast.
+            // Of so few frames that get there nothing is to be learnt about broadcast: it is to be learnt of others.
             self.hearers[at].known.loss = 1.0;
-            return self.rise();
+            self.lossy += 1;
+            if self.lossy >= MOST_LOSSY {
+                return self.rise();
+            }
+            return self.begin(self.run.pace, None);
         }
         self.suspicion = suspicion;
         self.begin(self.run.pace, None);
@@ -170,7 +181,7 @@ impl CastStep {
         if self.level + 1 == LEVELS.len() {
             return self.end(CastFinding::FullRate);
         }
-        self.level += 1;
+        (self.level, self.lossy) = (self.level + 1, 0);
         self.begin(level(self.level, self.gentle, self.link_frames_per_second), None);
     }
 

@@ -97,6 +97,30 @@ fn a_gentle_ramp_ends_at_the_first_sign_of_policing() {
     }
 }
 
+/// A host on a slow cable gets little of a train, alone or with the others, and says nothing of broadcast.
+#[test]
+fn a_gentle_ramp_finds_policing_beside_hosts_on_slow_cables() {
+    for slow in [&[5][..], &[1, 5], &[1, 3, 5, 6]] {
+        for policing in [Some((500, 20)), None] {
+            let (mut network, settings) =
+                (star(0, 25_000_000), HostSettings { groups: vec![group()], ..<_>::default() });
+            let switch = network.switches().next().expect("a star has one");
+            for host in 0..8 {
+                let rate = if slow.contains(&host) { 6_250_000 } else { 25_000_000 };
+                network.add_host(switch, Cable::new(rate, DELAY), settings.clone());
+            }
+            let network = match policing {
+                Some((frames_per_second, burst_frames)) => policed(network, frames_per_second, burst_frames),
+                None => network,
+            };
+            let (result, took) = measure(&network, ramp(25_000_000, 0.0), &[], NoFaults);
+            let is_policed = matches!(result.cast, CastFinding::Policed { .. });
+            assert_eq!(is_policed, policing.is_some(), "{slow:?}, {policing:?}: {:?} in {took:?}", result.cast);
+            assert!(took < Duration::from_secs(2), "{slow:?}, {policing:?}: {took:?}");
+        }
+    }
+}
+
 #[test]
 fn a_gentle_ramp_takes_no_loss_for_policing() {
     let mistaken = |loss: f64| {
