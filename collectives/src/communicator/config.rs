@@ -134,6 +134,11 @@ pub(super) fn period(size: u16) -> Duration {
     LEAST_PERIOD.max(Duration::from_secs(1) * u32::from(size) / SIGNS_PER_SECOND)
 }
 
+/// The silence after which a member is asked alone whether it is there: what goes to all may not have come.
+pub(super) fn asked_after(size: u16) -> Duration {
+    gone_after(size) / 2
+}
+
 /// The silence after which a member counts as gone.
 pub(super) fn gone_after(size: u16) -> Duration {
     period(size) * GONE_AFTER_PERIODS

@@ -3,7 +3,7 @@
 use ethbcast_collectives::communicator::{CommunicatorError, Culprit, Named};
 use ethbcast_tests::communicator::{Case, Play, Step};
 use ethbcast_transport::Instant;
-use ethbcast_transport::sim::{NoFaults, RandomFaults};
+use ethbcast_transport::sim::{NoFaults, RandomFaults, StormControl};
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
@@ -34,6 +34,30 @@ fn when_a_rank_dies_in_the_middle_all_others_name_it_and_nobody_hangs() {
                 assert!(at < Instant::START + 2 * SECOND, "{program:?}: rank {host} at {at:?}");
             }
         }
+    }
+}
+
+/// Switches that police broadcast may throw away every sign of life that goes to all; who has not been heard for long
+/// is asked alone.
+#[test]
+fn where_nothing_for_the_group_gets_through_nobody_is_taken_for_gone() {
+    for ranks in [2_u16, 8, 40] {
+        let last = Step::Message { from: 0, to: ranks - 1, tag: 1, bytes: 100 };
+        let program = [Step::Barrier, Step::Compute(6 * SECOND), last];
+        let case = Case { leave: false, ..Case::new(ranks, &program) };
+        let mut play = Play::new(&case, 1, NoFaults, &format!("{ranks} ranks, all signs lost"));
+        play.run(Duration::from_millis(500));
+        let before: u64 = play.stats().iter().map(|stats| stats.signs_sent).sum();
+        let nothing = StormControl { frames_per_second: 1, burst_frames: 1 };
+        let now = play.simulation().now();
+        case.network().switches().for_each(|switch| play.simulation().police(switch, Some(nothing), now));
+        play.run(8 * SECOND);
+        play.assert_done();
+        // To all ten times a second as ever; and to each at most so often that half of its time has passed each time.
+        let signs: u64 = play.stats().iter().map(|stats| stats.signs_sent).sum::<u64>() - before;
+        let (size, pairs) = (u64::from(ranks), u64::from(ranks) * u64::from(ranks - 1));
+        println!("{ranks} ranks: {signs} signs in 8 s");
+        assert!(signs > size * 75 && signs <= size * 81 + pairs * 2 * 11, "{ranks} ranks: {signs} signs");
     }
 }
 

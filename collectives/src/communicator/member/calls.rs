@@ -3,11 +3,11 @@
 
 use super::agreement::Agreement;
 use super::claims::Claims;
-use super::keepalive::Keepalive;
+use super::keepalive::{Keepalive, Sign};
 use super::leaving::FAREWELLS;
 use super::waits::Waits;
 use crate::communicator::body::Notice;
-use crate::communicator::config::{gone_after, period};
+use crate::communicator::config::{asked_after, gone_after, period};
 use crate::communicator::error::{CommunicatorError, Named};
 use crate::communicator::failure::{Cause, Failure};
 use crate::communicator::kind;
@@ -315,13 +315,25 @@ impl Calls {
         self.keepalive.due().is_some_and(|due| due <= now)
     }
 
-    /// A sign of life is to be sent.
+    /// A sign of life is to be sent; and who has been silent for long is asked for one, the most silent first.
     pub(super) fn give_sign(&mut self, now: Instant) {
         self.keepalive.give(now);
+        let quiet_for = asked_after(self.size());
+        let others = (0..self.size()).map(Rank).filter(|&rank| rank != self.rank);
+        let here = others.filter(|&rank| self.presence.standing(rank) == Attendance::Here);
+        let silence = |rank| (self.presence.silence(now, rank), rank);
+        let mut silent: Vec<_> = here.map(silence).filter(|&(silence, _)| silence >= quiet_for).collect();
+        silent.sort_unstable_by(|one, other| other.cmp(one));
+        silent.iter().take(self.keepalive.most_asked()).for_each(|&(_, rank)| self.keepalive.ask(rank));
     }
 
-    /// Whether a sign of life is to be sent now.
-    pub(super) fn take_sign(&mut self) -> bool {
+    /// A rank asks for a sign of life.
+    pub(super) fn answer_sign(&mut self, rank: Rank) {
+        self.keepalive.answer(rank);
+    }
+
+    /// The sign of life that is to be sent now.
+    pub(super) fn take_sign(&mut self) -> Option<Sign> {
         self.keepalive.take()
     }
 

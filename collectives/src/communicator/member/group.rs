@@ -1,6 +1,7 @@
 //! A member of a group that is complete: its collectives, its messages and its streams.
 
 use super::calls::Calls;
+use super::keepalive::Sign;
 use super::leaving::Leaving;
 use super::messages::Messages;
 use super::neighbours::Neighbours;
@@ -19,7 +20,7 @@ use crate::communicator::roster::Roster;
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
-use ethbcast_transport::wire::{Frame, HEADER_BYTES, Kind, Peer, Rank};
+use ethbcast_transport::wire::{Flags, Frame, HEADER_BYTES, Kind, Peer, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Part};
 use std::sync::Arc;
 
@@ -138,7 +139,12 @@ impl Group {
             Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT => self.streams.handle_frame(now, frame),
             Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.handle_frame(now, frame),
             _ if is_notice => match Notice::decode(frame.payload, self.size()) {
-                Some(notice) => self.calls.on_notice(now, header.rank, header.kind, notice),
+                Some(notice) => {
+                    self.calls.on_notice(now, header.rank, header.kind, notice);
+                    if header.flags.has(Flags::ACK_NOW) {
+                        self.calls.answer_sign(header.rank);
+                    }
+                }
                 None => stats.malformed += 1,
             },
             PROBE | ECHO | REPORT if self.probing.is_some() => {
@@ -247,9 +253,9 @@ impl Group {
 
     /// The sign of life that is to be sent, before everything else. Who says good-bye gives none: it would be taken for
     /// staying.
-    pub(super) fn take_sign(&mut self) -> Option<Notice> {
-        let due = self.calls.take_sign() && !self.leaving.is_parting();
-        due.then(|| self.calls.notice(self.moved(), 0))
+    pub(super) fn take_sign(&mut self) -> Option<(Sign, Notice)> {
+        let sign = self.calls.take_sign().filter(|_| !self.leaving.is_parting())?;
+        Some((sign, self.calls.notice(self.moved(), 0)))
     }
 
     /// The good-bye that is to be sent, after everything else.
