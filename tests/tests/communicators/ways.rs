@@ -7,7 +7,7 @@ use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::plan::{Costs, Via, make};
 use ethbcast_planning::topology::Topology;
 use ethbcast_tests::communicator::{Case, Play, Step, Told, play};
-use ethbcast_transport::sim::{NoFaults, RandomFaults};
+use ethbcast_transport::sim::{NoFaults, RandomFaults, StormControl};
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
@@ -260,4 +260,30 @@ fn a_relay_that_dies_fails_the_broadcast_on_all_with_its_name() {
 
 fn one_switch(hosts: usize) -> Topology {
     Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("hosts")
+}
+
+/// What fits one frame is cast without a thought elsewhere; here a frame to all may be lost whenever another has just
+/// been sent.
+#[test]
+fn where_few_frames_to_all_pass_neither_a_short_broadcast_nor_a_barrier_is_cast() {
+    let rounds = 60;
+    let program = [Step::Broadcast { root: 0, bytes: 256 }, Step::Barrier].repeat(rounds);
+    let mut case = Case::new(8, &program);
+    let costs = Calibration::assumed(case.rate_bits_per_second, 544).with_cast_max(500).expect("a rate");
+    case.calibration = Some(costs);
+    let mut play = Play::new(&case, 1, NoFaults, "policed, and known to be");
+    let storm_control = StormControl { frames_per_second: 500, burst_frames: 20 };
+    let start = play.simulation().now();
+    case.network().switches().for_each(|switch| play.simulation().police(switch, Some(storm_control), start));
+    play.run(Duration::from_secs(20));
+    play.assert_done();
+    let stats = play.stats();
+    let resent: u64 = stats.iter().map(|stats| stats.streams.data_resent).sum();
+    // Down a tree each of the seven others is sent each of both once.
+    let data: u64 = stats.iter().map(|stats| stats.streams.data_sent).sum();
+    assert_eq!((data, resent), (2 * 7 * rounds as u64, 0));
+    let ended = play.processes().iter().filter_map(|process| Some(process.ended.as_ref()?.1)).max().expect("ended");
+    let joined = play.processes().iter().filter_map(|process| process.joined_at).max().expect("all have joined");
+    let each = ended.since(joined) / rounds as u32;
+    assert!(each < Duration::from_millis(1), "{each:?} for each: a cast waits 2 ms for the one before");
 }

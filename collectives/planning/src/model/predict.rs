@@ -139,7 +139,10 @@ impl Pricing<'_> {
             let ports = round.flows as f64 * self.calibration.gap_ns(moved(round)) * self.slowest();
             round.times as f64 * ports.max(sending + receiving)
         };
-        let waiting = |round: &BlockRound| round.times as f64 * self.calibration.latency_ns(moved(round));
+        // A host's turn in the next round comes when it has sent what it sends in this one, however soon that arrives:
+        // half a round trip is less than a gap where buckets let a frame pass at once.
+        let latency = |bytes| self.calibration.latency_ns(bytes).max(0.0);
+        let waiting = |round: &BlockRound| round.times as f64 * latency(moved(round));
         let busy: f64 = self.shape.rounds.iter().map(busy).sum();
         let waiting: f64 = self.shape.rounds.iter().map(waiting).sum();
         (busy + waiting + self.further(pass_bytes) * busy).max(self.shared())

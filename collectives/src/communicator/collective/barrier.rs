@@ -1,11 +1,12 @@
-//! Barrier: nobody goes on before all are there. Arrivals go up a tree, the release comes by one frame (EQA §1).
+//! Barrier: nobody goes on before all are there. Arrivals go up a tree, the release comes by one frame (EQA §1), or down
+//! a tree where switches police what goes to all.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
 use super::{Call, Progress, Work};
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
-use crate::communicator::member::{Group, Member};
+use crate::communicator::member::{Group, Member, StreamName};
 use crate::communicator::node::Nodes;
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
@@ -45,9 +46,10 @@ impl Barrier {
         let mut arrivals = AwaitedBlocks::default();
         let (parent, children) = (parent(group.nodes(), rank), children(group.nodes(), rank));
         children.into_iter().for_each(|child| arrivals.add(group, child, 0));
+        let release = StreamName::new(Rank(0), group.streams().plans().release());
         let (own, release) = match parent {
-            None => (None, Release::Given(Writing::cast(rank))),
-            Some(parent) => (Some(BlockToSend::new(parent)), Release::Awaited(Reading::cast(Rank(0)))),
+            None => (None, Release::Given(Writing::on(release))),
+            Some(parent) => (Some(BlockToSend::new(parent)), Release::Awaited(Reading::on(release))),
         };
         Ok(Call::new(signature, Meeting { arrivals, own, release }))
     }

@@ -24,9 +24,14 @@ impl Writing {
         Writing { name, frame_bytes, begun: false, written: 0, frames: 0 }
     }
 
+    /// One in full frames.
+    pub(super) fn on(name: StreamName) -> Writing {
+        Writing::new(name, usize::MAX)
+    }
+
     /// One that goes by a cast of rank `origin`.
     pub(super) fn cast(origin: Rank) -> Writing {
-        Writing::new(StreamName::new(origin, Way::Cast), usize::MAX)
+        Writing::on(StreamName::new(origin, Way::Cast))
     }
 
     /// Writes as much of `data` as there is room for; true once all of it is written.

@@ -273,8 +273,8 @@ impl Plans {
             Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(Way::Saved),
             Chosen::Saved(_) | Chosen::Auto => None,
         };
-        // A tree of two is a cast to one; and what fits one frame is not worth a thought.
-        let is_small = self.size() <= 2 || frames == 1 || !self.is_known;
+        // A tree of two is a cast to one; and what fits one frame is not worth a thought, unless frames to all are few.
+        let is_small = self.size() <= 2 || frames == 1 && !self.is_policed() || !self.is_known;
         let is_cast = chosen.map_or(is_small && self.network.casts(), |way| way == Way::Cast);
         if is_cast {
             return Decision { way: Way::Cast, frame_bytes: self.payload_bytes as usize };
@@ -288,6 +288,16 @@ impl Plans {
         self.decided.insert((origin, bytes), decision);
         log::info!("{bytes} bytes from rank {origin} go by {}", self.via(decision.way));
         decision
+    }
+
+    /// How rank 0 tells all that a barrier is over.
+    pub(in crate::communicator) fn release(&self) -> Way {
+        if self.is_policed() { Way::Tree(Via::Binary) } else { Way::Cast }
+    }
+
+    /// Whether switches let only so many frames to all pass in a second.
+    fn is_policed(&self) -> bool {
+        self.calibration.cast_max_frames_per_second().is_some()
     }
 
     /// The ways that are priced for a message of so many frames.
