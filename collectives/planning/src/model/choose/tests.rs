@@ -62,6 +62,21 @@ fn long_streams_go_along_the_chain_where_broadcast_is_policed() {
     );
 }
 
+/// What passes is not what a cast sends: half of it is lost.
+#[test]
+fn a_policed_cast_that_would_take_as_long_as_a_chain_is_not_chosen() {
+    let hosts = one_switch(8);
+    let chain =
+        |choice: &Choice| choice.candidates.iter().find(|it| it.via == Via::Chain).map(|it| it.predicted_seconds);
+    let size = 1 << 20;
+    let seconds = chain(&choice(&hosts, Some(size), &fast())).expect("a candidate");
+    // So many frames a second pass that all have in a little less than the chain takes.
+    let frames = size.div_ceil(1468) as f64;
+    let policed = |part: f64| fast().with_cast_max((frames / (seconds * part)) as u64).expect("a rate");
+    assert_ne!(choice(&hosts, Some(size), &policed(0.9)).plan.via(), Via::Cast);
+    assert_ne!(choice(&hosts, Some(size), &policed(0.55)).plan.via(), Via::Cast);
+}
+
 #[test]
 fn between_short_and_long_a_tree_wins_where_broadcast_is_policed() {
     let policed = fast().with_cast_max(100).expect("a rate");
