@@ -68,6 +68,8 @@ pub struct Job<'a> {
     pub iterations: u32,
     /// What one of them is expected to take; bounds the run.
     pub predicted_seconds: f64,
+    /// How long the root rests before each.
+    pub pause: Duration,
 }
 
 /// What was measured, times in seconds.
@@ -131,7 +133,8 @@ pub fn measure_ranks(site: &Site, job: &Job, per_host: usize) -> anyhow::Result<
     for host in hosts.iter().flat_map(|host| std::iter::repeat_n(host, per_host)).skip(1) {
         members.push(site.start(host, "perf", &["-n", &ranks, "--preset", job.preset])?);
     }
-    let limit = PATIENCE + Duration::from_secs_f64(job.predicted_seconds * f64::from(job.iterations) * SLOWEST);
+    let each = Duration::from_secs_f64(job.predicted_seconds * SLOWEST) + job.pause * 2;
+    let limit = PATIENCE + each * job.iterations;
     let ended = root.wait(limit, site.interrupt)?;
     if ended.is_ok() {
         // Their verdicts are in the root's; what they still have to say is not of interest.
@@ -151,6 +154,10 @@ fn start_root(site: &Site, hosts: &[String], job: &Job, ranks: &str) -> anyhow::
         .calibration
         .map(|path| path.to_str().context("the path of the calibration is not valid UTF-8"))
         .transpose()?;
+    let pause = job.pause.as_secs_f64().to_string();
+    if job.pause > Duration::ZERO {
+        arguments.extend(["--pause", &pause]);
+    }
     arguments.extend(["--preset", job.preset]);
     arguments.extend(file.iter().flat_map(|file| ["--calibration", file]));
     site.start(&hosts[0], "perf", &arguments)

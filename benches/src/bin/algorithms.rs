@@ -8,6 +8,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use ethbcast_benches::bed::Bed;
@@ -93,8 +94,10 @@ fn main() -> anyhow::Result<ExitCode> {
         let site = Site { bed: &beds[point.bed], calibration: Some(&file), ..first };
         let Point { via, size_bytes, iterations, predicted: predicted_seconds, .. } = *point;
         let name = via.to_string();
-        let outcome =
-            perf::measure(&site, &Job { via: &name, preset: "default", size_bytes, iterations, predicted_seconds })?;
+        let outcome = perf::measure(
+            &site,
+            &Job { via: &name, preset: "default", size_bytes, iterations, predicted_seconds, pause: Duration::ZERO },
+        )?;
         eprintln!("{:<8} {via:<19} {:>5}  {}", arguments.topologies[point.bed], size(size_bytes), words(&outcome));
         point.outcome = Some(outcome);
     }

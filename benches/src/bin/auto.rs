@@ -9,6 +9,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use ethbcast_benches::bed::Bed;
@@ -198,6 +199,7 @@ impl Contest {
                     size_bytes,
                     iterations,
                     predicted_seconds: entry.predicted,
+                    pause: Duration::ZERO,
                 };
                 match perf::measure(site, &job)? {
                     Err(words) => entry.failure = Some(format!("{} failed: {words}", entry.name)),

@@ -93,7 +93,14 @@ fn main() -> anyhow::Result<ExitCode> {
 fn ours(arguments: &Arguments, site: &Site, preset: &str) -> anyhow::Result<Vec<f64>> {
     let measure = |&size_bytes: &u64| {
         let Arguments { iterations, .. } = *arguments;
-        let job = Job { via: "cast", preset, size_bytes, iterations, predicted_seconds: SLOWEST_ITERATION_SECONDS };
+        let job = Job {
+            via: "cast",
+            preset,
+            size_bytes,
+            iterations,
+            predicted_seconds: SLOWEST_ITERATION_SECONDS,
+            pause: Duration::ZERO,
+        };
         let measured = perf::measure(site, &job)?.map_err(|words| anyhow!("ethbcast failed: {words}"))?;
         Ok(measured.broadcasts.middle80 - measured.barriers.middle80)
     };

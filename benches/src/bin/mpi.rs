@@ -192,6 +192,7 @@ fn take_turns(arguments: &Arguments, cluster: &Cluster, site: &Site, points: &mu
             size_bytes: point.size_bytes,
             iterations: *iterations,
             predicted_seconds: SLOWEST_ITERATION_SECONDS,
+            pause: Duration::ZERO,
         };
         let ours = perf::measure_ranks(site, &job, arguments.ranks_per_host.into())?
             .map_err(|words| anyhow!("ethbcast failed: {words}"))?;

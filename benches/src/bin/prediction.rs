@@ -5,7 +5,8 @@
 //! `docs/results/prediction-unshaped.*`, where processors are what limits. Hosts on one switch; `ethbcast probe`
 //! measures what the network costs, beside it stands what the cables' token buckets let pass at once (`burst_ns`), and
 //! model, simulator and session are all given that, so that they speak of the same segments. Short messages are
-//! measured more often: between two of their hosts a machine may do something else.
+//! measured more often: between two of their hosts a machine may do something else; and the root rests before each, for
+//! right behind another a broadcast finds the buckets empty.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,6 +37,9 @@ const LONG_BYTES: u64 = 64 << 10;
 const MOST: f64 = 0.95;
 /// Broadcasts of a point at most: of messages shorter than [`LONG_BYTES`], and of others.
 const MOST_ITERATIONS: [u32; 2] = [301, 25];
+/// How long the root rests before each broadcast shorter than [`LONG_BYTES`] on shaped cables: their buckets are full
+/// again then, as the model and the simulator have them.
+const REST: Duration = Duration::from_millis(3);
 /// How long a simulation may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -123,9 +127,12 @@ impl Row {
         let predicted_seconds = site.bed.predict(via, size_bytes, calibration)?;
         let most = MOST_ITERATIONS[usize::from(size_bytes >= LONG_BYTES)];
         let iterations = perf::iterations(predicted_seconds, arguments.budget, most);
+        let pause = if arguments.unshaped || size_bytes >= LONG_BYTES { Duration::ZERO } else { REST };
         let name = via.to_string();
-        let measured =
-            perf::measure(site, &Job { via: &name, preset: "default", size_bytes, iterations, predicted_seconds })?;
+        let measured = perf::measure(
+            site,
+            &Job { via: &name, preset: "default", size_bytes, iterations, predicted_seconds, pause },
+        )?;
         // Afterwards: the simulator would take a processor from the lab.
         let simulated =
             if arguments.unshaped { None } else { Some(simulate(site, file, arguments, &name, size_bytes)?) };

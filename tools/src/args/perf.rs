@@ -52,6 +52,10 @@ pub struct PerfArgs {
     /// Iterations with each size.
     #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub iterations: u32,
+    /// Rest so long before each broadcast and each barrier that is timed, as a program does that computes in between:
+    /// meanwhile what token buckets and processors let pass at once is there again. For the root.
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds)]
+    pub pause: Option<f64>,
     /// The cluster's switches and hosts; without it all hosts are taken to be on one switch. For the root.
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,

@@ -61,9 +61,10 @@ fn measure_all(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<()> {
     let root = find_root(ranks, args)?;
     let (iterations, sizes) = agree(ranks, root, args)?;
     let mut report = Report::new(args);
+    let pause = Duration::from_secs_f64(args.pause.filter(|_| args.root).unwrap_or(0.0));
     for size in sizes {
         let row = match args.op {
-            Op::Bcast => measure_broadcasts(ranks, root, size, iterations)?,
+            Op::Bcast => measure_broadcasts(ranks, root, size, iterations, pause)?,
             op => Row::new(op, size as u64, &measure(ranks, op, root, size, iterations)?),
         };
         if args.root {
@@ -81,6 +82,9 @@ fn check(args: &PerfArgs) -> anyhow::Result<()> {
     let refuse = |text: String| fail(Code::Usage, text);
     if args.op != Op::Bcast && (args.via != "auto" || args.plan.is_some()) {
         return refuse("--via and --plan are for --op bcast: leave them out".to_owned());
+    }
+    if args.pause.is_some() && (args.op != Op::Bcast || !args.root) {
+        return refuse("--pause is for --op bcast and the root: leave it out".to_owned());
     }
     if args.sizes.len() > MAX_SIZES {
         return refuse(format!(
@@ -128,13 +132,20 @@ fn agree(ranks: &Communicator, root: u16, args: &PerfArgs) -> anyhow::Result<(u3
 }
 
 /// Times `iterations` barriers, then as many broadcasts with a barrier behind each (Patarasuk 2008, Figure 10); every
-/// rank compares every byte between one iteration and the next.
-fn measure_broadcasts(ranks: &Communicator, root: u16, size: usize, iterations: u32) -> anyhow::Result<Row> {
+/// rank compares every byte between one iteration and the next. Before each this rank rests for so long.
+fn measure_broadcasts(
+    ranks: &Communicator,
+    root: u16,
+    size: usize,
+    iterations: u32,
+    pause: Duration,
+) -> anyhow::Result<Row> {
     let (pattern, mut buffer) = (Pattern::new(size as u64), vec![0; size]);
     let choice = ranks.choice(root, size).map_err(failure)?;
     ranks.barrier().map_err(failure)?;
     let mut barriers = Vec::with_capacity(iterations as usize);
     for _ in 0..iterations {
+        rest(pause);
         let began = Instant::now();
         ranks.barrier().map_err(failure)?;
         barriers.push(began.elapsed());
@@ -145,6 +156,7 @@ fn measure_broadcasts(ranks: &Communicator, root: u16, size: usize, iterations: 
         if ranks.rank() == root {
             pattern.fill(iteration, &mut buffer);
         }
+        rest(pause);
         let began = Instant::now();
         ranks.broadcast(root, &mut buffer).map_err(failure)?;
         ranks.barrier().map_err(failure)?;
@@ -158,6 +170,13 @@ fn measure_broadcasts(ranks: &Communicator, root: u16, size: usize, iterations: 
         }
     }
     Ok(Row::new(Op::Bcast, size as u64, &broadcasts).beside(&barriers).along(Some(&choice)))
+}
+
+/// Nothing if the time is zero: a sleep is a switch of processes also then.
+fn rest(pause: Duration) {
+    if pause > Duration::ZERO {
+        std::thread::sleep(pause);
+    }
 }
 
 /// Times `iterations` operations on blocks of `size` bytes.
