@@ -27,7 +27,8 @@ pub trait Machine {
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
 
     /// Does the same, but the payload may stay where this machine keeps it: then [`payload`](Machine::payload) lends it
-    /// until anything else of this machine is called. To be implemented together with that.
+    /// until anything but these two is called: of all frames that have been written meanwhile. To be implemented together
+    /// with that.
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         self.poll_transmit(now, buffer).map(SplitFrame::whole)

@@ -315,21 +315,23 @@ impl Calls {
         self.keepalive.due().is_some_and(|due| due <= now)
     }
 
-    /// A sign of life is to be sent; and who has been silent for long is asked for one, the most silent first.
+    /// A sign of life is to be sent; and who has been silent for long is asked for one, in turn.
     pub(super) fn give_sign(&mut self, now: Instant) {
         self.keepalive.give(now);
         let quiet_for = asked_after(self.size());
         let others = (0..self.size()).map(Rank).filter(|&rank| rank != self.rank);
         let here = others.filter(|&rank| self.presence.standing(rank) == Attendance::Here);
-        let silence = |rank| (self.presence.silence(now, rank), rank);
-        let mut silent: Vec<_> = here.map(silence).filter(|&(silence, _)| silence >= quiet_for).collect();
-        silent.sort_unstable_by(|one, other| other.cmp(one));
-        silent.iter().take(self.keepalive.most_asked()).for_each(|&(_, rank)| self.keepalive.ask(rank));
+        self.keepalive.ask_in_turn(here.filter(|&rank| self.presence.silence(now, rank) >= quiet_for).collect());
     }
 
     /// A rank asks for a sign of life.
-    pub(super) fn answer_sign(&mut self, rank: Rank) {
-        self.keepalive.answer(rank);
+    pub(super) fn answer_sign(&mut self, now: Instant, rank: Rank) {
+        self.keepalive.answer(now, rank);
+    }
+
+    /// No sign of life is to be sent any more.
+    pub(super) fn forget_signs(&mut self) {
+        self.keepalive.forget();
     }
 
     /// The sign of life that is to be sent now.

@@ -136,13 +136,15 @@ impl Group {
             self.leaving.linger(now);
         }
         match header.kind {
+            // Before the costs are told another tree would be made of them: the frame comes again.
+            Kind::DATA | Kind::PARITY if !self.is_ready() && !self.streams.is_cast(header.stream) => {}
             Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT => self.streams.handle_frame(now, frame),
             Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.handle_frame(now, frame),
             _ if is_notice => match Notice::decode(frame.payload, self.size()) {
                 Some(notice) => {
                     self.calls.on_notice(now, header.rank, header.kind, notice);
                     if header.flags.has(Flags::ACK_NOW) {
-                        self.calls.answer_sign(header.rank);
+                        self.calls.answer_sign(now, header.rank);
                     }
                 }
                 None => stats.malformed += 1,
@@ -254,8 +256,11 @@ impl Group {
     /// The sign of life that is to be sent, before everything else. Who says good-bye gives none: it would be taken for
     /// staying.
     pub(super) fn take_sign(&mut self) -> Option<(Sign, Notice)> {
-        let sign = self.calls.take_sign().filter(|_| !self.leaving.is_parting())?;
-        Some((sign, self.calls.notice(self.moved(), 0)))
+        if self.leaving.has_parted() {
+            self.calls.forget_signs();
+            return None;
+        }
+        Some((self.calls.take_sign()?, self.calls.notice(self.moved(), 0)))
     }
 
     /// The good-bye that is to be sent, after everything else.

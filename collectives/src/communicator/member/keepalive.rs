@@ -1,13 +1,13 @@
 //! When a member tells the others that it is there.
 //!
 //! It tells all by one frame to the group. Where switches police what goes to groups that may not arrive, so who has not
-//! heard another for half of the time that it is given asks it alone, and is answered alone.
+//! heard another for a third of the time that it is given asks it alone, and is answered alone.
 
 use crate::communicator::config::period;
 use crate::membership::timing::HURRY;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// How often a reason to stop is repeated at once.
 const REPEATS: u8 = 2;
@@ -34,12 +34,26 @@ pub(super) struct Keepalive {
     is_first: bool,
     /// Those for one rank alone, one for each at most.
     alone: VecDeque<Sign>,
+    /// Who was asked last.
+    asked_last: Option<Rank>,
+    /// When a rank was answered last.
+    answered: BTreeMap<Rank, Instant>,
 }
 
 impl Keepalive {
     /// The first is due at `now`.
     pub(super) fn new(now: Instant, rank: Rank, size: u16) -> Keepalive {
-        Keepalive { rank, size, due: now, hurried: 0, is_pending: false, is_first: true, alone: VecDeque::new() }
+        Keepalive {
+            rank,
+            size,
+            due: now,
+            hurried: 0,
+            is_pending: false,
+            is_first: true,
+            alone: VecDeque::new(),
+            asked_last: None,
+            answered: BTreeMap::new(),
+        }
     }
 
     /// There is something that all should know at once.
@@ -65,26 +79,43 @@ impl Keepalive {
         (self.is_pending, self.due) = (true, now + pause);
     }
 
-    /// Of so many ranks that are silent so many are asked in a period: all in turn before they count as gone, and among a
-    /// thousand no more frames come to each than eighty in a second.
-    pub(super) fn most_asked(&self) -> usize {
+    /// So many are asked in a period: all in turn before they count as gone, and among a thousand no more frames come to
+    /// each than eighty in a second.
+    fn most_asked(&self) -> usize {
         usize::from(self.size.div_ceil(8))
     }
 
-    /// Rank `rank` has not been heard for long: it is asked for a sign.
-    pub(super) fn ask(&mut self, rank: Rank) {
-        self.tell_alone(Sign { to: Some(rank), asks: true });
+    /// These ranks, by number, have not been heard for long. Those whose turn it is are asked for a sign: one that does
+    /// not answer keeps no turn from the others.
+    pub(super) fn ask_in_turn(&mut self, silent: Vec<Rank>) {
+        let next = silent.partition_point(|rank| Some(*rank) <= self.asked_last);
+        let turns = silent[next..].iter().chain(&silent[..next]);
+        for &rank in turns.take(self.most_asked()) {
+            self.asked_last = Some(rank);
+            self.tell_alone(Sign { to: Some(rank), asks: true });
+        }
     }
 
-    /// Rank `rank` has asked for a sign. One frame comes of one, no longer than that.
-    pub(super) fn answer(&mut self, rank: Rank) {
-        self.tell_alone(Sign { to: Some(rank), asks: false });
+    /// Rank `rank` has asked for a sign, or somebody in its name: it gets one, but not again within a quarter of a
+    /// period.
+    pub(super) fn answer(&mut self, now: Instant, rank: Rank) {
+        let pause = period(self.size) / 4;
+        if self.answered.get(&rank).is_none_or(|&at| now.since(at) >= pause) {
+            self.answered.insert(rank, now);
+            self.tell_alone(Sign { to: Some(rank), asks: false });
+        }
     }
 
     fn tell_alone(&mut self, sign: Sign) {
         if !self.alone.iter().any(|waiting| waiting.to == sign.to) {
             self.alone.push_back(sign);
         }
+    }
+
+    /// Nothing is to be sent any more.
+    pub(super) fn forget(&mut self) {
+        self.is_pending = false;
+        self.alone.clear();
     }
 
     /// The next sign that is to be sent; it is taken as sent.
@@ -100,15 +131,36 @@ impl Keepalive {
 mod tests {
     use super::*;
 
+    fn signs(keepalive: &mut Keepalive) -> Vec<(Option<u16>, bool)> {
+        std::iter::from_fn(|| keepalive.take()).map(|sign| (sign.to.map(|rank| rank.0), sign.asks)).collect()
+    }
+
     #[test]
-    fn all_are_told_first_and_nobody_twice() {
-        let mut keepalive = Keepalive::new(Instant::START, Rank(1), 20);
-        assert_eq!((keepalive.take(), keepalive.most_asked()), (None, 3));
-        (0..3).for_each(|_| keepalive.ask(Rank(4)));
-        keepalive.answer(Rank(4));
-        keepalive.answer(Rank(2));
-        keepalive.give(Instant::START);
-        let signs: Vec<_> = std::iter::from_fn(|| keepalive.take()).map(|sign| (sign.to, sign.asks)).collect();
-        assert_eq!(signs, [(None, false), (Some(Rank(4)), true), (Some(Rank(2)), false)]);
+    fn all_are_told_first_and_nobody_twice_or_too_often() {
+        let (start, mut keepalive) = (Instant::START, Keepalive::new(Instant::START, Rank(1), 20));
+        keepalive.ask_in_turn(vec![Rank(4)]);
+        keepalive.answer(start, Rank(4));
+        (0..3).for_each(|_| keepalive.answer(start, Rank(2)));
+        keepalive.give(start);
+        assert_eq!(signs(&mut keepalive), [(None, false), (Some(4), true), (Some(2), false)]);
+        keepalive.answer(start + period(20) / 5, Rank(2));
+        assert!(signs(&mut keepalive).is_empty());
+        keepalive.answer(start + period(20) / 4, Rank(2));
+        assert_eq!(signs(&mut keepalive), [(Some(2), false)]);
+        keepalive.give(start);
+        keepalive.forget();
+        assert!(signs(&mut keepalive).is_empty());
+    }
+
+    #[test]
+    fn who_never_answers_keeps_no_turn_from_the_others() {
+        let mut keepalive = Keepalive::new(Instant::START, Rank(1), 8);
+        let silent = [0, 3, 6].map(Rank).to_vec();
+        let mut asked = Vec::new();
+        for _ in 0..4 {
+            keepalive.ask_in_turn(silent.clone());
+            asked.extend(signs(&mut keepalive).into_iter().filter_map(|(to, _)| to));
+        }
+        assert_eq!(asked, [0, 3, 6, 0]);
     }
 }

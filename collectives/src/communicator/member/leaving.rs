@@ -70,6 +70,11 @@ impl Leaving {
         matches!(self.stage, LeavingStage::Parting { .. })
     }
 
+    /// Whether it has said good-bye: a sign of life would be taken for staying.
+    pub(super) fn has_parted(&self) -> bool {
+        self.is_parting() || self.is_over()
+    }
+
     /// The others have what they were sent, or it is `alone`; or it is time for the next good-bye.
     pub(super) fn advance(&mut self, now: Instant, alone: bool, settled: bool) {
         match self.stage {

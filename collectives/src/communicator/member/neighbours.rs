@@ -71,6 +71,7 @@ impl Neighbours {
     /// What was measured after the group was complete; streams that have begun go on as they are.
     pub(super) fn set_calibration(&mut self, calibration: Calibration) {
         self.plans.set_calibration(calibration);
+        self.places.clear();
     }
 
     /// The own rank.

@@ -290,9 +290,10 @@ impl Plans {
         decision
     }
 
-    /// How rank 0 tells all that a barrier is over.
+    /// How rank 0 tells all that a barrier is over: each itself, where it cannot tell all at once. A relay may leave
+    /// before it has handed that on.
     pub(in crate::communicator) fn release(&self) -> Way {
-        if self.is_policed() { Way::Tree(Via::Binary) } else { Way::Cast }
+        if self.is_policed() { Way::Tree(Via::Flat) } else { Way::Cast }
     }
 
     /// Whether switches let only so many frames to all pass in a second.

@@ -2,7 +2,7 @@
 
 use super::neighbours::Neighbours;
 use super::plans::Plans;
-use super::way::StreamName;
+use super::way::{StreamName, Way};
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Kind, Rank, StreamId};
@@ -57,6 +57,11 @@ impl Streams {
     /// What was measured after the group was complete.
     pub(super) fn set_calibration(&mut self, calibration: Calibration) {
         self.neighbours.set_calibration(calibration);
+    }
+
+    /// Whether the stream of a number is a cast.
+    pub(super) fn is_cast(&self, number: StreamId) -> bool {
+        self.neighbours.name_of(number).is_some_and(|name| name.way == Way::Cast)
     }
 
     /// Appends a frame to one of this rank's own streams; false while there is no room.

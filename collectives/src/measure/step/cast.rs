@@ -45,8 +45,8 @@ pub(in crate::measure) struct CastStep {
     patience: Duration,
     level: usize,
     gentle: bool,
-    /// What got through at the first try, if the present run is a repetition.
-    suspicion: Option<f64>,
+    /// What got through to whom at the first try, if the present run is a repetition.
+    suspicion: Option<(f64, usize)>,
     /// How many have turned out to get no unicast either at this level.
     lossy: u32,
     run: Run,
@@ -144,6 +144,9 @@ impl CastStep {
             .filter_map(|(at, known, report)| Some((policed(self.run.pace, known, report, least_part)?, at)));
         let by_rate = |one: &(f64, usize), other: &(f64, usize)| one.0.total_cmp(&other.0);
         // Whom least gets through to may be slow or behind a bad cable, which a gentle ramp does not know before.
+        // Again it is about the one that unicast reaches.
+        let suspect = self.suspicion.filter(|_| self.gentle && self.run.only.is_none()).map(|(_, at)| at);
+        let passed = passed.filter(|&(_, at)| suspect.is_none_or(|suspect| suspect == at));
         let passed = if self.gentle { passed.max_by(by_rate) } else { passed.min_by(by_rate) };
         let somebody = reported.count() > 0;
         match (passed, self.run.only, self.suspicion.take()) {
@@ -153,7 +156,7 @@ impl CastStep {
                 self.end(CastFinding::Policed { knee_frames_per_second: rate.round() as u64 });
             }
             (Some((rate, at)), None, None) => {
-                self.suspicion = Some(rate);
+                self.suspicion = Some((rate, at));
                 // A full probe knows what unicast does at each; else the suspect is sent the same train alone.
                 self.begin(self.longer(rate), self.gentle.then_some(at));
             }
@@ -162,7 +165,7 @@ impl CastStep {
     }
 
     /// One that seemed to be policed has been sent the same by unicast, of which as little came, or enough.
-    fn judge_suspect(&mut self, at: usize, is_lossy: bool, suspicion: Option<f64>) {
+    fn judge_suspect(&mut self, at: usize, is_lossy: bool, suspicion: Option<(f64, usize)>) {
         if is_lossy {
             // Of so few frames that get there nothing is to be learnt about broadcast: it is to be learnt of others.
             self.hearers[at].known.loss = 1.0;

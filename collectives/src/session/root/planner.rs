@@ -159,9 +159,9 @@ mod tests {
 
     #[test]
     fn where_receivers_may_come_late_nothing_goes_in_blocks() {
-        let names = ["n0", "n1", "n2"];
-        // As behind a token bucket that is full: much is there before its gap has passed.
-        let costs = [(64, 2_000, 20_000), (1468, 12_000, 10_000), (11_744, 95_000, -80_000)];
+        let names = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
+        // What is on its way long is short messages: hop after hop of one frame each takes longer than blocks.
+        let costs = [(64, 28_049, 1_010_395), (1468, 96_354, 16_884), (11_744, 133_323, 175_849)];
         let points = costs.map(|(bytes, gap_ns, latency_ns)| Point { bytes, gap_ns, latency_ns });
         let in_blocks = |late: bool| {
             let ways = (8..24).map(|power| {

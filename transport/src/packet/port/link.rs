@@ -42,9 +42,10 @@ impl Link for Port {
             exhausted = frame.is_none();
             frame
         });
-        let sent = self.flush(now, |kept| machine.payload(kept))?;
+        let sent = self.flush(now, |kept| machine.payload(kept));
+        // Whatever became of the others: the machine keeps no payload beyond this call.
         self.sender.join(|kept| machine.payload(kept));
-        Ok(Transmitted { frames: left_over + sent, exhausted })
+        Ok(Transmitted { frames: left_over + sent?, exhausted })
     }
 
     fn has_arrival(&self) -> bool {
