@@ -26,9 +26,9 @@ pub trait Machine {
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
 
-    /// Does the same, but the payload may stay where this machine keeps it: then [`payload`](Machine::payload) lends it
-    /// until anything but these two is called: of all frames that have been written meanwhile. To be implemented together
-    /// with that.
+    /// Does the same, but the payload may stay where this machine keeps it: then [`payload`](Machine::payload) lends
+    /// it, and those of all frames that are written meanwhile, until anything but these two is called. To be
+    /// implemented together with that.
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         self.poll_transmit(now, buffer).map(SplitFrame::whole)
@@ -39,7 +39,7 @@ pub trait Machine {
     /// # Panics
     /// If there was none, or it is not kept any more.
     fn payload(&self, kept: Kept) -> &[u8] {
-        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream.0)
+        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream)
     }
 
     /// When and why to be called again; `None` if only a frame or the application can make something happen.

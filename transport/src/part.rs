@@ -33,7 +33,7 @@ pub trait Part {
 
     /// The payload of a frame that has been written without it: see [`Machine::payload`].
     fn payload(&self, kept: Kept) -> &[u8] {
-        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream.0)
+        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream)
     }
 
     /// When and why to be called again; `None` if only a frame or the application can make something happen.

@@ -3,13 +3,11 @@
 //! A payload that lies in a buffer already need not be copied to lie behind its headers: who can hand a link two pieces
 //! of memory for one frame takes it from where it is.
 
-use crate::wire::StreamId;
-
 /// The payload of a frame, where the machine that has written the headers keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The stream that it is of.
-    pub stream: StreamId,
+    /// The number of the stream that it is of.
+    pub stream: u16,
     /// Its number there.
     pub sequence: u64,
     /// Its length.
@@ -55,7 +53,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_written_behind_what_has_been() {
         let mut buffer = *b"headers-......";
-        let kept = Kept { stream: StreamId(1), sequence: 7, bytes: 4 };
+        let kept = Kept { stream: 1, sequence: 7, bytes: 4 };
         let split = SplitFrame { written_bytes: 8, kept: Some(kept) };
         assert_eq!((split.bytes(), SplitFrame::whole(8).bytes()), (12, 8));
         let lend = |asked| if asked == kept { &b"rest"[..] } else { &[] };

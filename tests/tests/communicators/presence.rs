@@ -62,7 +62,7 @@ fn where_nothing_for_the_group_gets_through_nobody_is_taken_for_gone() {
         police(&mut play, &case);
         play.run(8 * SECOND);
         play.assert_done();
-        // To all ten times a second as ever; and to each at most so often that a third of its time has passed each time.
+        // To all ten times a second as ever; and to each only when a third of its time has passed.
         let signs = signs(&play) - before;
         let (size, pairs) = (u64::from(ranks), u64::from(ranks) * u64::from(ranks - 1));
         println!("{ranks} ranks: {signs} signs in 8 s");

@@ -3,7 +3,6 @@
 use super::network::{Cable, ETHER_TYPE};
 use super::script::{collect, numbers};
 use ethbcast_transport::packet::{Clock, Waker, drive};
-use ethbcast_transport::wire::StreamId;
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, SplitFrame};
 use std::ops::ControlFlow;
 
@@ -40,7 +39,7 @@ impl Machine for Keeper {
         self.payloads[number as usize % PLACES] = payload(number);
         let head = [&self.to.octets()[..], &[2, 0, 0, 0, 0, 9], &ETHER_TYPE.octets(), &number.to_be_bytes()].concat();
         buffer[..head.len()].copy_from_slice(&head);
-        let kept = Kept { stream: StreamId(1), sequence: number.into(), bytes: PAYLOAD_BYTES };
+        let kept = Kept { stream: 1, sequence: number.into(), bytes: PAYLOAD_BYTES };
         Some(SplitFrame { written_bytes: head.len(), kept: Some(kept) })
     }
 

@@ -39,7 +39,19 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "transport/src/",
         &[
-            &["agenda", "audit", "defaults", "link", "mac", "machine", "planted", "summed", "time", "tuning"],
+            &[
+                "agenda",
+                "audit",
+                "defaults",
+                "link",
+                "mac",
+                "machine",
+                "planted",
+                "split_frame",
+                "summed",
+                "time",
+                "tuning",
+            ],
             &["wire"],
             &["arq", "parity", "part"],
             &["feed"],

@@ -229,8 +229,8 @@ impl Feed {
         &self.bytes[at..at + self.lengths[(sequence & self.mask) as usize] as usize]
     }
 
-    /// The payloads of up to `most` frames from `first` on, none beyond the [`head`](Feed::head), as far as they lie one
-    /// after the other without a gap; and of how many frames they are: one at least.
+    /// The payloads of up to `most` frames from `first` on, none beyond the [`head`](Feed::head), as far as they lie
+    /// one after the other without a gap; and of how many frames they are: one at least.
     ///
     /// # Panics
     /// As [`payload`](Feed::payload), for the first.

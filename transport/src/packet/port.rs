@@ -87,7 +87,7 @@ impl PortConfig {
     }
 }
 
-/// An open port: the [`Link`] of an Ethernet interface.
+/// An open port: the [`Link`](crate::Link) of an Ethernet interface.
 pub struct Port {
     socket: Arc<OwnedFd>,
     arrivals: Arrivals,
@@ -209,8 +209,8 @@ impl Port {
         Sleeper::new(Arc::clone(&self.socket), self.arrivals.socket(), waker).map_err(Errno::new)
     }
 
-    /// Sends what is staged, as far as the kernel takes it, and says how many frames that were; `payload` lends what they
-    /// lack.
+    /// Sends what is staged, as far as the kernel takes it, and says how many frames that were; `payload` lends what
+    /// they lack.
     fn flush<'a>(&mut self, now: Instant, payload: impl Fn(Kept) -> &'a [u8]) -> Result<usize, DriveError> {
         let (socket, interface) = (self.socket.as_fd(), &self.interface.name);
         let flushed = self.sender.flush(socket, interface, now, &mut self.counters, &payload)?;

@@ -178,8 +178,9 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[[IoSlice; 2]]) -> nix::Result<
         message.msg_hdr.msg_iovlen = if frame[1].is_empty() { 1 } else { 2 };
     }
     // SAFETY: the first `count` headers point to one or two `IoSlice`s each, which have the layout of an `iovec` (as
-    // their documentation promises) and borrow the frame; the kernel only reads them and writes `msg_len` of the headers.
-    // The call itself, because musl makes one call of it for each frame; what pads its headers is zero, as it must be.
+    // their documentation promises) and borrow the frame; the kernel only reads them and writes `msg_len` of the
+    // headers. The call itself, because musl makes one call of it for each frame; what pads its headers is zero, as it
+    // must be.
     let sent = unsafe {
         let messages = messages.as_mut_ptr();
         libc::syscall(libc::SYS_sendmmsg, fd.as_raw_fd(), messages, count as libc::c_uint, libc::MSG_DONTWAIT)

@@ -283,7 +283,7 @@ impl Stream {
                 let flags = Outgoing::flags(sequence, again, urgent, &self.feed, &self.boundaries);
                 let header = self.header(Kind::DATA, flags, sequence, stamp);
                 let content = self.feed.content(&header);
-                let kept = Kept { stream: header.stream, sequence, bytes: self.feed.payload(sequence).len() };
+                let kept = Kept { stream: header.stream.0, sequence, bytes: self.feed.payload(sequence).len() };
                 let written_bytes = self.identity.seal_around(buffer, to, &header, kept.bytes, content) - kept.bytes;
                 return SplitFrame { written_bytes, kept: Some(kept) };
             }

@@ -58,7 +58,7 @@ fn a_frame_in_two_pieces_is_the_frame_in_one() {
     while let Some(length) = whole.poll_transmit(at(1), &mut one) {
         let frame = split.poll_transmit_split(at(1), &mut two).expect("the same");
         let kept = frame.kept.expect("the feed has the payload");
-        assert_eq!((frame.bytes(), kept.sequence, kept.stream), (length, frames, identity(0).stream));
+        assert_eq!((frame.bytes(), kept.sequence, kept.stream), (length, frames, identity(0).stream.0));
         two[frame.written_bytes..length].copy_from_slice(split.payload(kept));
         assert_eq!(one[..length], two[..length]);
         assert_eq!(parse(&two[..length]).expect("sealed").header.rank, Rank::ROOT);

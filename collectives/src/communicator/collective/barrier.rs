@@ -1,5 +1,5 @@
-//! Barrier: nobody goes on before all are there. Arrivals go up a tree, the release comes by one frame (EQA §1), or by one
-//! for each where switches police what goes to all.
+//! Barrier: nobody goes on before all are there. Arrivals go up a tree, the release comes by one frame (EQA §1), or by
+//! one for each where switches police what goes to all.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};

@@ -1,7 +1,7 @@
 //! When a member tells the others that it is there.
 //!
-//! It tells all by one frame to the group. Where switches police what goes to groups that may not arrive, so who has not
-//! heard another for a third of the time that it is given asks it alone, and is answered alone.
+//! It tells all by one frame to the group. Where switches police what goes to groups that may not arrive, so who has
+//! not heard another for a third of the time that it is given asks it alone, and is answered alone.
 
 use crate::communicator::config::period;
 use crate::membership::timing::HURRY;
@@ -79,8 +79,8 @@ impl Keepalive {
         (self.is_pending, self.due) = (true, now + pause);
     }
 
-    /// So many are asked in a period: all in turn before they count as gone, and among a thousand no more frames come to
-    /// each than eighty in a second.
+    /// So many are asked in a period: all in turn before they count as gone, and among a thousand no more frames come
+    /// to each than eighty in a second.
     fn most_asked(&self) -> usize {
         usize::from(self.size.div_ceil(8))
     }

@@ -370,7 +370,7 @@ impl Part for Blocks {
     /// # Panics
     /// If it is of no stream that is written here, or not kept any more.
     fn payload(&self, kept: Kept) -> &[u8] {
-        let at = self.place_followed(kept.stream).expect("what has been written is of one of these");
+        let at = self.place_followed(StreamId(kept.stream)).expect("what has been written is of one of these");
         self.streams[at].payload(kept)
     }
 

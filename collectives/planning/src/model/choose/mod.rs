@@ -23,8 +23,8 @@ const MOST_RANKS_OF_MANY: usize = 1024;
 /// unicast is known to arrive.
 const UNTRIED: f64 = 1.05;
 /// And where it is policed, only if it takes less than one part in so many: frames are not sent as slowly as they pass,
-/// so that about every second one is lost and goes again (64 KiB and 1 MiB to 7 and 31 receivers, 500 frames/s allowed: 1.4
-/// to 2.1 times as long as what passes takes).
+/// so that about every second one is lost and goes again (64 KiB and 1 MiB to 7 and 31 receivers, 500 frames/s allowed:
+/// 1.4 to 2.1 times as long as what passes takes).
 const POLICED: f64 = 2.0;
 
 /// What is to be sent, from where, to whom, over what.
