@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The MTU of these worlds, in bytes.
 const MTU_BYTES: u16 = 300;
 /// The payload of a full frame, in bytes.
-const PAYLOAD_BYTES: usize = MTU_BYTES as usize - HEADER_BYTES;
+pub const PAYLOAD_BYTES: usize = MTU_BYTES as usize - HEADER_BYTES;
 /// How long a root waits for receivers, and a receiver for a root.
 const LISTENS: Duration = Duration::from_secs(1);
 
