@@ -95,7 +95,7 @@ pub mod packet;
 mod parity;
 mod part;
 pub mod sim;
-pub mod split_frame;
+mod split_frame;
 pub mod stream;
 pub mod time;
 pub mod tuning;

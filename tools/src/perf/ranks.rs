@@ -25,6 +25,8 @@ const TAG: u32 = 0;
 const INTERRUPTED: &str = "interrupted; the others have been told";
 /// The longest list of terms: one size each.
 const MAX_SIZES: usize = 64;
+/// A call may stand still for a minute, then the others give it up.
+const MOST_PAUSE_SECONDS: f64 = 30.0;
 
 /// Measures, or takes part.
 ///
@@ -85,6 +87,11 @@ fn check(args: &PerfArgs) -> anyhow::Result<()> {
     }
     if args.pause.is_some() && (args.op != Op::Bcast || !args.root) {
         return refuse("--pause is for --op bcast and the root: leave it out".to_owned());
+    }
+    if let Some(pause) = args.pause.filter(|pause| *pause > MOST_PAUSE_SECONDS) {
+        return refuse(format!(
+            "--pause {pause} is longer than the others wait: give at most {MOST_PAUSE_SECONDS} seconds"
+        ));
     }
     if args.sizes.len() > MAX_SIZES {
         return refuse(format!(

@@ -135,9 +135,10 @@ impl Group {
         if !is_notice {
             self.leaving.linger(now);
         }
+        let ready = self.is_ready();
         match header.kind {
             // Before the costs are told another tree would be made of them: the frame comes again.
-            Kind::DATA | Kind::PARITY if !self.is_ready() && !self.streams.is_cast(header.stream) => {}
+            Kind::DATA | Kind::PARITY | Kind::HEARTBEAT if !ready && !self.streams.is_cast(header.stream) => {}
             Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT => self.streams.handle_frame(now, frame),
             Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.handle_frame(now, frame),
             _ if is_notice => match Notice::decode(frame.payload, self.size()) {
