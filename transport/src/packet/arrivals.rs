@@ -4,7 +4,7 @@ use super::error::OpenError;
 use super::ring::{Geometry, Ring, SlotContent};
 #[cfg(feature = "xdp")]
 use super::xdp::XdpRing;
-use super::{Interface, PortConfig, syscall};
+use super::{Interface, PortConfig};
 use nix::errno::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Arrivals {
             #[cfg(feature = "xdp")]
             (Self::Xdp(own), Self::Xdp(old)) => {
                 use std::os::fd::AsFd;
-                syscall::replace(old.socket().as_fd(), own.socket().as_fd())?;
+                super::syscall::replace(old.socket().as_fd(), own.socket().as_fd())?;
                 own.call_it(Arc::clone(old.socket()));
             }
             _ => {}
