@@ -3,8 +3,9 @@
 //! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does. While frames come
 //! densely we therefore sleep a fixed time and find several, as a NIC does that moderates its interrupts. A nap that
 //! found too little was in the way of somebody who waits for an answer (a ping-pong is dense, too): each such nap
-//! doubles the time until the next is tried. But where frames come several at a time nobody waits for an answer to
-//! each: a nap that found nothing there met a sender that had no CPU for a moment, and is forgotten.
+//! doubles the time until the next is tried. But where bulk comes several frames at a time, or hardly anything is sent
+//! for it, nobody waits for an answer to each: a nap that found nothing there met a sender that had no CPU for a moment,
+//! or an exchange that is over, and is forgotten.
 
 use crate::Instant;
 use std::time::Duration;
@@ -17,6 +18,9 @@ const WORTHWHILE_FRAMES: u32 = 2;
 /// Arrivals this dense are bulk: there a nap takes in [`BULK_FRAMES`], however long that is up to the longest nap.
 const BULK_FRAMES_PER_SECOND: u32 = 20_000;
 const BULK_FRAMES: u32 = 64;
+/// Who sends less than one frame for so many that come is not what their sender waits for. (A barrier's leaf sends one
+/// for two, a stream's receiver one for dozens.)
+const ONE_SIDED_FRAMES: u32 = 8;
 /// Where arrivals are rarer a nap is this part of the longest: the wake-ups saved are few, and round trips are what
 /// counts.
 const SHORT_PART: u32 = 4;
@@ -32,6 +36,7 @@ pub(crate) struct Coalescing {
     received: u32,
     /// Rounds of this interval that received anything.
     rounds: u32,
+    sent: u32,
     since: Instant,
     dense: bool,
     napped: bool,
@@ -45,10 +50,11 @@ impl Coalescing {
         Coalescing { longest, nap: longest / SHORT_PART, ..Coalescing::default() }
     }
 
-    /// Takes note of what one round of the loop received.
-    pub(crate) fn round(&mut self, now: Instant, received: usize) {
-        let received = u32::try_from(received).unwrap_or(u32::MAX);
+    /// Takes note of what one round of the loop received and sent.
+    pub(crate) fn round(&mut self, now: Instant, received: usize, sent: usize) {
+        let [received, sent] = [received, sent].map(|frames| u32::try_from(frames).unwrap_or(u32::MAX));
         self.received = self.received.saturating_add(received);
+        self.sent = self.sent.saturating_add(sent);
         self.rounds += u32::from(received > 0);
         if std::mem::take(&mut self.napped) {
             self.learn(now, received);
@@ -57,10 +63,12 @@ impl Coalescing {
         if interval >= INTERVAL {
             self.nap = self.fitting_nap(interval);
             self.dense = self.nap * self.received >= interval * WORTHWHILE_FRAMES;
-            if self.is_bulk(interval) && self.received >= self.rounds.saturating_mul(WORTHWHILE_FRAMES) {
+            let several_at_a_time = self.received >= self.rounds.saturating_mul(WORTHWHILE_FRAMES);
+            let one_sided = self.received >= self.sent.saturating_mul(ONE_SIDED_FRAMES);
+            if self.is_bulk(interval) && (several_at_a_time || one_sided) {
                 (self.doublings, self.barred_until) = (0, now);
             }
-            (self.received, self.rounds, self.since) = (0, 0, now);
+            (self.received, self.rounds, self.sent, self.since) = (0, 0, 0, now);
         }
     }
 
@@ -104,13 +112,13 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_millis(1);
 
-    /// A loop that for 20 ms received `frames` every `gap`, and the moment after.
-    fn after(frames: usize, gap: Duration) -> (Coalescing, Instant) {
+    /// A loop that for 20 ms received and sent so many frames every `gap`, and the moment after.
+    fn after(received: usize, sent: usize, gap: Duration) -> (Coalescing, Instant) {
         let mut coalescing = Coalescing::new(LONGEST);
         let mut now = Instant::START;
         while now.since(Instant::START) < Duration::from_millis(20) {
             now += gap;
-            coalescing.round(now, frames);
+            coalescing.round(now, received, sent);
         }
         (coalescing, now)
     }
@@ -118,7 +126,7 @@ mod tests {
     #[test]
     fn the_denser_the_arrivals_the_more_a_nap_takes_in_up_to_a_bound() {
         let nap = |frames, gap_micros| {
-            let (mut coalescing, now) = after(frames, Duration::from_micros(gap_micros));
+            let (mut coalescing, now) = after(frames, 0, Duration::from_micros(gap_micros));
             coalescing.nap(now, None)
         };
         assert_eq!(nap(1, 400), None, "2 500 frames/s: each is waited for");
@@ -129,42 +137,51 @@ mod tests {
 
     #[test]
     fn naps_that_find_little_become_ever_rarer() {
-        let (mut coalescing, mut now) = after(1, Duration::from_micros(12));
+        let (mut coalescing, mut now) = after(1, 1, Duration::from_micros(12));
         let mut naps = 0;
         // A ping-pong of 12 µs a round for a second: no nap finds more than one frame.
         while now.since(Instant::START) < Duration::from_secs(1) {
             let nap = coalescing.nap(now, None);
             naps += u32::from(nap.is_some());
             now += nap.unwrap_or(Duration::from_micros(12));
-            coalescing.round(now, 1);
+            coalescing.round(now, 1, 1);
         }
         assert!((1..=8).contains(&naps), "{naps} naps in a second");
     }
 
-    #[test]
-    fn where_frames_come_several_at_a_time_an_empty_nap_is_soon_forgotten() {
-        let (mut coalescing, mut now) = after(8, Duration::from_micros(100));
+    /// How long a loop that takes no naps any more goes on without, where in each round, of so many microseconds, it
+    /// receives and sends so many frames; at most a second.
+    fn barred(round_micros: u64, received: usize, sent: usize) -> Duration {
+        let round = Duration::from_micros(round_micros);
+        let (mut coalescing, begin) = after(received, sent, round);
         // The sender has had no CPU for a moment, again and again: the next nap is seconds away.
         coalescing.doublings = MAX_DOUBLINGS;
-        coalescing.learn(now, 0);
-        assert_eq!(coalescing.nap(now, None), None, "barred");
-        // Then it goes on as before.
-        let begin = now;
+        coalescing.learn(begin, 0);
+        let mut now = begin;
         while coalescing.nap(now, None).is_none() && now.since(begin) < Duration::from_secs(1) {
-            now += Duration::from_micros(100);
-            coalescing.round(now, 8);
+            now += round;
+            coalescing.round(now, received, sent);
         }
-        assert!(now.since(begin) <= INTERVAL * 2, "barred for another {:?}", now.since(begin));
+        now.since(begin)
+    }
+
+    #[test]
+    fn where_nobody_waits_for_answers_an_empty_nap_is_soon_forgotten() {
+        let soon = INTERVAL * 2;
+        assert!(barred(100, 8, 8) <= soon, "a relay, whose frames come several at a time");
+        assert!(barred(4, 1, 0) <= soon, "a receiver that is quick enough to take each by itself");
+        assert!(barred(12, 1, 1) > soon, "a ping-pong");
+        assert!(barred(500, 8, 0) > soon, "no bulk");
     }
 
     #[test]
     fn a_nap_never_overruns_a_deadline_and_can_be_turned_off() {
-        let (mut coalescing, now) = after(10, Duration::from_micros(100));
+        let (mut coalescing, now) = after(10, 0, Duration::from_micros(100));
         let short = Duration::from_micros(10);
         assert_eq!(coalescing.nap(now, Some(short)), Some(short));
         assert_eq!(coalescing.nap(now, Some(Duration::ZERO)), None);
         let mut never = Coalescing::new(Duration::ZERO);
-        (1..100).for_each(|round| never.round(Instant::from_nanos(round * 1_000_000), 100));
+        (1..100).for_each(|round| never.round(Instant::from_nanos(round * 1_000_000), 100, 0));
         assert_eq!(never.nap(Instant::from_nanos(100_000_000), None), None);
     }
 }

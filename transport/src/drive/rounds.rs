@@ -62,7 +62,7 @@ impl Rounds {
     ) -> Result<bool, L::Error> {
         let transmitted = link.transmit(now, machine)?;
         self.sent = transmitted.frames;
-        self.coalescing.round(now, self.received);
+        self.coalescing.round(now, self.received, self.sent);
         if self.have_moved() {
             self.busy_poll.moved(now);
         }

@@ -1,0 +1,261 @@
+//! What a stream takes the processors of both ends, and how fast it is: the engine's own, as in a session.
+//!
+//! A train's receiver is woken for every frame and its sender wakes it, and neither does what the engine does with one.
+//! A stream is acknowledged and kept, and a receiver sleeps through arrivals while it lasts.
+
+use super::{Report, Step};
+use crate::measure::body::{ProbeBody, Task};
+use crate::measure::findings::{BulkFinding, Findings};
+use crate::measure::listener::{CAST, Neighbours, stream_of};
+use crate::measure::probe::ProbeWriter;
+use crate::measure::processor::Processors;
+use crate::measure::settings::ProbeSettings;
+use ethbcast_transport::stream::{Ending, Outlet, Stream};
+use ethbcast_transport::wire::{Frame, Identity, Peer};
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Timer, Tuning};
+use std::time::Duration;
+
+/// The first part of the time, one in so many, does not count.
+const LEAD_IN_PART: u32 = 3;
+/// Reports that each receiver owes: it is ready, the lead-in is over, all is over.
+const REPORTS: usize = 3;
+/// Down a chain it lasts so many times longer: every relay's feed fills first.
+const CHAIN_TIMES: u32 = 6;
+/// Receivers that do not report are asked so often.
+const TRIES: u32 = 4;
+/// Between fewer frames a gap is not told exactly enough.
+const LEAST_FRAMES: u64 = 200;
+
+/// The way a stream goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::measure) enum Way {
+    /// To the first, who hands it to the next, and so on: one alone is sent it and hands it to nobody.
+    Chain,
+    /// To all, by this group address.
+    Cast(MacAddr),
+}
+
+/// Sends a stream.
+#[derive(Clone, Debug)]
+pub(in crate::measure) struct Bulk {
+    hearers: Vec<Hearer>,
+    way: Way,
+    payload: Vec<u8>,
+    length: Duration,
+    patience: Duration,
+    processors: Option<Processors>,
+    /// From the first call on.
+    running: Option<Running>,
+    tries: u32,
+    /// When to ask all who have not reported.
+    due: Option<Instant>,
+    /// When to ask for the next report.
+    next_at: Option<Instant>,
+    /// Of that so many have been asked for.
+    asked: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    test: u32,
+    stream: Box<Stream>,
+}
+
+#[derive(Clone, Debug)]
+struct Hearer {
+    target: usize,
+    peer: Peer,
+    marks: Vec<Mark>,
+    to_ask: bool,
+}
+
+/// Both ends at a report.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// Frames that the receiver's application had, and when the last came, by its clock.
+    taken: u64,
+    last_nanos: u64,
+    receiving_nanos: u64,
+    /// Frames that had left.
+    sent: u64,
+    sending_nanos: u64,
+}
+
+impl Bulk {
+    /// To these targets, which are some.
+    pub(in crate::measure) fn new(targets: &[usize], way: Way, findings: &Findings, settings: &ProbeSettings) -> Bulk {
+        let hearer =
+            |target: usize| Hearer { target, peer: findings.targets[target].peer, marks: Vec::new(), to_ask: false };
+        Bulk {
+            hearers: targets.iter().copied().map(hearer).collect(),
+            way,
+            payload: vec![0; findings.payload_bytes],
+            length: if way == Way::Chain && targets.len() > 1 { settings.bulk * CHAIN_TIMES } else { settings.bulk },
+            patience: settings.patience,
+            processors: findings.processors,
+            running: None,
+            tries: 0,
+            due: None,
+            next_at: None,
+            asked: 1,
+        }
+    }
+
+    fn begin(&mut self, writer: &mut ProbeWriter) {
+        let test = writer.draw();
+        let identity = Identity { stream: stream_of(test), ..writer.identity() };
+        let peers = self.hearers.iter().map(|hearer| hearer.peer);
+        let outlet = match self.way {
+            Way::Chain => Outlet::Lanes(peers.take(1).collect()),
+            Way::Cast(group) => Outlet::Cast { group, listeners: peers.collect() },
+        };
+        let stream = Box::new(Stream::origin(identity, self.payload.len(), &outlet, Tuning::default()));
+        self.running = Some(Running { test, stream });
+    }
+
+    /// All have reported what they have been asked for: what is next.
+    fn go_on(&mut self, now: Instant) {
+        if self.hearers.iter().any(|hearer| hearer.marks.len() < self.asked) {
+            return;
+        }
+        (self.due, self.tries) = (None, 0);
+        let lead_in = self.length / LEAD_IN_PART;
+        self.next_at = (self.asked < REPORTS).then(|| now + if self.asked == 1 { lead_in } else { self.length - lead_in });
+    }
+
+    /// Whether the receivers are ready, and it is not over.
+    fn is_streaming(&self) -> bool {
+        !self.is_done() && self.hearers.iter().all(|hearer| !hearer.marks.is_empty())
+    }
+
+    fn question(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
+        if self.next_at.is_none() && self.due.is_none() {
+            self.due = Some(now + self.patience * (1 << self.tries));
+            for hearer in &mut self.hearers {
+                hearer.to_ask = hearer.marks.len() < self.asked;
+            }
+        }
+        let at = self.hearers.iter().position(|hearer| hearer.to_ask)?;
+        self.hearers[at].to_ask = false;
+        let Peer { rank, mac } = self.hearers[at].peer;
+        let (cast, neighbours) = match self.way {
+            Way::Chain => {
+                let peer = |at: Option<usize>| Some(self.hearers.get(at?)?.peer);
+                (0, Neighbours { parent: peer(at.checked_sub(1)), child: peer(Some(at + 1)) })
+            }
+            Way::Cast(_) => (CAST, Neighbours::default()),
+        };
+        let number = u32::from(rank.0) | cast;
+        let body = ProbeBody { task: Task::Bulk, payload_bytes: self.payload.len() as u16, number };
+        Some(writer.order(buffer, mac, self.running.as_ref()?.test, &neighbours.behind(&body)))
+    }
+
+    /// What was found out with a receiver.
+    fn finding(&self, hearer: &Hearer) -> Option<BulkFinding> {
+        let [_, first, last] = hearer.marks[..] else { return None };
+        let (taken, sent) = (last.taken.checked_sub(first.taken)?, last.sent.checked_sub(first.sent)?);
+        let each = |nanos: Option<u64>, frames: u64| nanos?.checked_div(frames).filter(|&nanos| nanos > 0);
+        let told = self.processors.is_some() && first.receiving_nanos > 0;
+        let gap_nanos = each(last.last_nanos.checked_sub(first.last_nanos), taken)?;
+        let sending_nanos = each(last.sending_nanos.checked_sub(first.sending_nanos), sent);
+        let receiving_nanos = each(last.receiving_nanos.checked_sub(first.receiving_nanos), taken);
+        let work_nanos = sending_nanos.zip(receiving_nanos).filter(|_| told);
+        (taken >= LEAST_FRAMES).then_some(BulkFinding { gap_nanos, work_nanos })
+    }
+}
+
+impl Step for Bulk {
+    fn boxed(&self) -> Box<dyn Step> {
+        Box::new(self.clone())
+    }
+
+    fn on_report(&mut self, now: Instant, report: Report) {
+        let Some(running) = self.running.as_ref().filter(|running| running.test == report.test) else { return };
+        let (asked, stats) = (self.asked, running.stream.stats());
+        let Some(hearer) = self.hearers.iter_mut().find(|hearer| hearer.target == report.target) else { return };
+        if hearer.marks.len() < asked && report.seen <= running.stream.feed().head() {
+            hearer.marks.push(Mark {
+                taken: report.seen,
+                last_nanos: report.body.last_nanos,
+                receiving_nanos: report.body.worked_nanos,
+                sent: stats.data_sent + stats.data_resent,
+                sending_nanos: self.processors.map_or(0, Processors::nanos),
+            });
+            self.go_on(now);
+        }
+    }
+
+    fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        self.running.iter_mut().for_each(|running| running.stream.handle_frame(now, frame));
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        self.running.iter_mut().for_each(|running| running.stream.handle_timeout(now));
+        if self.next_at.is_some_and(|at| at <= now) {
+            (self.next_at, self.asked) = (None, self.asked + 1);
+        }
+        if self.due.is_some_and(|due| due <= now) {
+            (self.due, self.tries) = (None, self.tries + 1);
+        }
+    }
+
+    fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
+        let split = self.poll_split(now, writer, buffer)?;
+        Some(split.join(buffer, |kept| self.payload(kept)))
+    }
+
+    fn poll_split(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<SplitFrame> {
+        if self.is_done() {
+            return None;
+        }
+        if self.running.is_none() {
+            self.begin(writer);
+        }
+        if let Some(length) = self.question(now, writer, buffer) {
+            return Some(SplitFrame::whole(length));
+        }
+        let streaming = self.is_streaming();
+        let running = self.running.as_mut()?;
+        while streaming && running.stream.push(&self.payload, Ending::None) {}
+        running.stream.poll_transmit_split(now, buffer)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.running.as_ref().map_or(&[], |running| running.stream.payload(kept))
+    }
+
+    fn deadline(&self, now: Instant) -> Option<Deadline> {
+        if self.is_done() {
+            return None;
+        }
+        let own = [self.due, self.next_at].into_iter().flatten().map(|at| Deadline { at, why: Timer::HEARTBEAT });
+        own.chain(self.running.as_ref().and_then(|running| running.stream.poll_timeout(now))).min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.running.as_ref().is_none_or(|running| running.stream.is_urgent())
+    }
+
+    fn is_done(&self) -> bool {
+        let all = || self.hearers.iter().all(|hearer| hearer.marks.len() == REPORTS);
+        self.tries >= TRIES || all()
+    }
+
+    fn conclude(&self, findings: &mut Findings) {
+        let last = self.hearers.len() - 1;
+        for (at, hearer) in self.hearers.iter().enumerate() {
+            let Some(finding) = self.finding(hearer) else { continue };
+            let work = finding.work_nanos.into_iter();
+            match self.way {
+                Way::Cast(_) => findings.casting_nanos.extend(work.map(|(sending, _)| sending)),
+                Way::Chain if last == 0 => findings.targets[hearer.target].bulk = Some(finding),
+                // A relay's is what it takes to receive a frame and to send it.
+                Way::Chain if at < last => findings.chain.relaying_nanos.extend(work.map(|(_, relaying)| relaying)),
+                Way::Chain => {
+                    findings.chain.copies = self.hearers.len() as u64;
+                    findings.chain.gap_nanos = Some(finding.gap_nanos);
+                }
+            }
+        }
+    }
+}
