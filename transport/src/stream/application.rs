@@ -59,6 +59,11 @@ impl Stream {
         Some(Run { bytes, frames, ending })
     }
 
+    /// The message that the local application reads ends before frame `sequence`: it knows so beforehand.
+    pub fn expect_message_end(&mut self, sequence: u64) {
+        self.message_end = sequence;
+    }
+
     /// The local application is done with the frame that was [shown](Stream::peek); what ended with it.
     ///
     /// # Panics

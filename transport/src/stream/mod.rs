@@ -60,6 +60,8 @@ pub struct Stream {
     intake: Option<Intake>,
     readers: Box<dyn Readers>,
     local: Option<ReaderId>,
+    /// Where the application knows that the message it reads ends.
+    message_end: u64,
     orphans: Orphans,
     crowding: Crowding,
     stats: StreamStats,
@@ -114,6 +116,7 @@ impl Stream {
             intake: None,
             readers,
             local: None,
+            message_end: 0,
             orphans: Orphans::default(),
             crowding: Crowding::default(),
             stats: StreamStats::default(),

@@ -72,6 +72,7 @@ impl Part for Stream {
     fn is_urgent(&self) -> bool {
         let (head, began) = (self.feed.head(), self.boundaries.before(self.feed.head()));
         let ends = || began > 0 && self.readers.have_been_sent(head) && self.consumed < head;
-        !self.feed.is_complete() && (head - began < BULK_FRAMES || ends())
+        let is_near_end = || head < self.message_end && self.message_end - head < BULK_FRAMES;
+        !self.feed.is_complete() && (head - began < BULK_FRAMES || is_near_end() || ends())
     }
 }

@@ -68,3 +68,23 @@ fn a_frame_in_two_pieces_is_the_frame_in_one() {
     }
     assert_eq!((frames, split.poll_transmit_split(at(1), &mut two)), (3, None));
 }
+
+#[test]
+fn bulk_is_waited_for_near_an_end_that_the_application_knows() {
+    let mut leaf = leaf();
+    let mut urgent_after = |frames: std::ops::Range<u64>, end: Option<u64>| {
+        frames.for_each(|sequence| {
+            come(&mut leaf, sequence, Flags::default());
+            shown(&mut leaf, u64::MAX);
+        });
+        end.into_iter().for_each(|end| leaf.expect_message_end(end));
+        leaf.is_urgent()
+    };
+    assert!(urgent_after(0..63, None), "the beginning of a message");
+    assert!(!urgent_after(63..64, None), "bulk");
+    assert!(!urgent_after(64..100, Some(200)), "whose end is far");
+    assert!(!urgent_after(100..136, None));
+    assert!(urgent_after(136..137, None), "63 frames are lacking");
+    assert!(urgent_after(137..199, None));
+    assert!(!urgent_after(199..210, None), "and who expected less than comes is patient again");
+}

@@ -4,7 +4,7 @@ use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, StreamName, Way};
 use crate::communicator::signature::Signature;
 use ethbcast_transport::Instant;
-use ethbcast_transport::stream::Ending;
+use ethbcast_transport::stream::{Ending, Run};
 use ethbcast_transport::wire::Rank;
 
 /// A message being written to one of this rank's own streams.
@@ -121,14 +121,21 @@ impl Reading {
         let Some(name) = self.find(group, signature)? else { return self.dried_up(group, signature) };
         let before = (self.begun, self.read);
         while !self.begun || self.read < data.len() {
-            let Some(frame) = group.streams().peek(name) else { break };
-            let payload = if self.begun { frame } else { &frame[Signature::BYTES..] };
+            let most = if self.begun { u64::MAX } else { 1 };
+            let Some(Run { bytes, frames, .. }) = group.streams().peek_run(name, most) else { break };
+            let payload = if self.begun { bytes } else { &bytes[Signature::BYTES..] };
             // What goes beyond what was agreed belongs to nobody.
             let part = payload.len().min(data.len() - self.read);
             data[self.read..][..part].copy_from_slice(&payload[..part]);
+            let first_bytes = (!self.begun).then_some(bytes.len());
             (self.begun, self.read) = (true, self.read + part);
-            self.frames += 1;
-            group.streams().consume(now, name, self.read < data.len());
+            self.frames += frames;
+            group.streams().consume(now, name, frames, self.read < data.len());
+            if let Some(frame_bytes) = first_bytes {
+                // The first frame may be a short one: then its message seems longer than it is, and is bulk for longer.
+                let left = (data.len() - self.read).div_ceil(frame_bytes);
+                group.streams().expect_frames(name, left as u64);
+            }
         }
         if (self.begun, self.read) != before {
             group.streams().drained(now, name);

@@ -4,7 +4,7 @@ use super::neighbours::Neighbours;
 use super::plans::Plans;
 use super::way::{StreamName, Way};
 use ethbcast_planning::model::Calibration;
-use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, Memory, Run, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Kind, Rank, StreamId};
 use ethbcast_transport::{Agenda, AuditError, Deadline, Instant, Part};
 use std::collections::BTreeMap;
@@ -84,11 +84,24 @@ impl Streams {
         self.slots.get(&name)?.stream.peek().map(|(payload, _)| payload)
     }
 
-    /// The frame that `peek` showed has been read; `midway` says whether more of its message follows.
-    pub(in crate::communicator) fn consume(&mut self, now: Instant, name: StreamName, midway: bool) {
+    /// The next frames of a message, up to so many and to its last, as far as they are there.
+    pub(in crate::communicator) fn peek_run(&self, name: StreamName, most: u64) -> Option<Run<'_>> {
+        self.slots.get(&name)?.stream.peek_run(most)
+    }
+
+    /// So many frames that were shown have been read; `midway` says whether more of their message follows.
+    pub(in crate::communicator) fn consume(&mut self, now: Instant, name: StreamName, frames: u64, midway: bool) {
         if let Some(slot) = self.slots.get_mut(&name) {
-            slot.stream.consume(now);
+            slot.stream.consume_run(now, frames);
             slot.midway = midway;
+        }
+    }
+
+    /// Of the message that is being read of a stream so many frames are still to be read.
+    pub(in crate::communicator) fn expect_frames(&mut self, name: StreamName, frames: u64) {
+        if let Some(slot) = self.slots.get_mut(&name) {
+            let position = slot.stream.position();
+            slot.stream.expect_message_end(position + frames);
         }
     }
 
@@ -152,8 +165,8 @@ impl Streams {
         let waiting = self.existing().filter(|(_, slot)| slot.stream.backlog_frames() > 0);
         let names: Vec<StreamName> = waiting.map(|(name, _)| name).collect();
         for name in names {
-            while self.peek(name).is_some() {
-                self.consume(now, name, true);
+            while let Some(frames) = self.peek_run(name, u64::MAX).map(|run| run.frames) {
+                self.consume(now, name, frames, true);
             }
             self.drained(now, name);
         }
