@@ -173,7 +173,8 @@ impl Row {
         let off = self.ratios().map(|ratio| ratio.map_or("failed".to_owned(), |ratio| percent_off(ratio, 1.0) + " %"));
         let measured =
             self.measured.as_ref().map_or_else(Clone::clone, |measured| milliseconds(measured.broadcast()) + " ms");
-        format!("{measured}, predicted {}, simulated {}", off[0], off[1])
+        let simulated = self.simulated.as_ref().map_or_else(String::new, |_| format!(", simulated {}", off[1]));
+        format!("{measured}, predicted {}{simulated}", off[0])
     }
 }
 
@@ -204,7 +205,10 @@ fn table(rows: &[Row]) -> Table {
         let measured = row.measured.as_ref().ok();
         let cell = |of: &dyn Fn(&Measured) -> String| measured.map_or("-".to_owned(), of);
         let off = row.ratios().map(|ratio| ratio.map_or("-".to_owned(), |ratio| percent_off(ratio, 1.0)));
-        let within = row.is_good().map(|good| verdict(good).to_owned());
+        let tried = [true, row.simulated.is_some()];
+        let within = tried.map(|tried| if tried { verdict } else { |_| "-" });
+        let [predicted, simulated] = row.is_good();
+        let within = [within[0](predicted).to_owned(), within[1](simulated).to_owned()];
         let [[predicted_off, simulated_off], [predicted_good, simulated_good]] = [off, within];
         table.push(vec![
             row.via.to_string(),

@@ -17,11 +17,14 @@ pub(super) enum Task {
     Ask = 3,
     /// Send a train to the address that follows, if the one behind it is one's own.
     Flow = 4,
+    /// Take a stream, as a receiver of a session does, and report where it stands.
+    Bulk = 5,
 }
 
 impl Task {
     fn from_wire(value: u8) -> Option<Task> {
-        [Task::Invite, Task::Ping, Task::Train, Task::Ask, Task::Flow].into_iter().find(|&task| task as u8 == value)
+        let tasks = [Task::Invite, Task::Ping, Task::Train, Task::Ask, Task::Flow, Task::Bulk];
+        tasks.into_iter().find(|&task| task as u8 == value)
     }
 }
 
@@ -30,10 +33,10 @@ impl Task {
 pub(super) struct ProbeBody {
     /// What is asked for.
     pub task: Task,
-    /// Ping: the longest payload of a frame of the message. Flow: the payload of its frames. Else 0.
+    /// Ping: the longest payload of a frame of the message. Flow, bulk: the payload of their frames. Else 0.
     pub payload_bytes: u16,
     /// Ping: the bytes of the whole message. Train: the frame from which on the second count goes. Flow: how many
-    /// frames. Else 0.
+    /// frames. Bulk: the receiver's rank, and above it whether the frames come to the group. Else 0.
     pub number: u32,
 }
 
@@ -51,7 +54,8 @@ impl ProbeBody {
         payload[..Self::BYTES].copy_from_slice(&self.encode().into_bytes());
     }
 
-    fn encode(&self) -> BodyWriter {
+    /// The fixed part, with nothing behind it yet.
+    pub(super) fn encode(&self) -> BodyWriter {
         let mut out = BodyWriter::default();
         out.u8(self.task as u8).zeros(1).u16(self.payload_bytes).u32(self.number);
         out
@@ -136,7 +140,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_probe_is_read_as_it_was_written(
-            task in 0..5_u8,
+            task in 0..6_u8,
             payload_bytes: u16,
             number: u32,
             rest in prop::collection::vec(any::<u8>(), 0..9),

@@ -1,7 +1,7 @@
 //! What the model takes from a measurement.
 
 use super::processor::per_frame_and_byte;
-use super::{self as measure, CastFinding, ProbeResult, TargetResult};
+use super::{self as measure, Bulk, CastFinding, ProbeResult, TargetResult};
 use ethbcast_planning::model::{Broadcast, Calibration, CalibrationError, HostCost, Point, Processing};
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 
@@ -24,19 +24,31 @@ pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> 
     }
 }
 
-/// What the processors of both ends take, if both have told; how long an idle host takes to notice a frame is what is
-/// left of half the shortest round trip after both ends' work and two cables.
+/// What the processors of both ends take, if both have told: by trains of several sizes, and by streams. How long an idle host takes to notice a frame is what is left of
+/// half the shortest round trip after both ends' work and two cables.
 fn processing(result: &ProbeResult) -> Option<Processing> {
     if result.work.len() < 2 {
         return None;
     }
-    let (send_frame_ns, send_byte_ps) = per_frame_and_byte(&result.work, |point| point.sending_nanos);
-    let (receive_frame_ns, receive_byte_ps) = per_frame_and_byte(&result.work, |point| point.receiving_nanos);
+    let sending = per_frame_and_byte(&result.work, |point| point.sending_nanos);
+    let receiving = per_frame_and_byte(&result.work, |point| point.receiving_nanos);
     let least = result.points.first()?;
     let cable_nanos = result.rate_bits_per_second.map_or(0, |rate| (least.bytes as u64 * 8_000_000_000) / rate.max(1));
-    let wake_up_ns = (least.round_trip_nanos / 2).saturating_sub(send_frame_ns + receive_frame_ns + 2 * cable_nanos);
+    let wake_up_ns = (least.round_trip_nanos / 2).saturating_sub(sending.0 + receiving.0 + 2 * cable_nanos);
+    let ((send_frame_ns, send_byte_ps), (receive_frame_ns, receive_byte_ps)) = (sending, receiving);
+    let in_streams = |of: fn(&Bulk) -> Option<u64>| result.bulk.as_ref().and_then(of).unwrap_or(0);
+    let alone = |bulk: &Bulk| bulk.work_nanos.map(|(sending, receiving)| sending + receiving);
     let shared_cores = result.shared_cores;
-    Some(Processing { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, wake_up_ns, shared_cores })
+    Some(Processing {
+        send_frame_ns,
+        send_byte_ps,
+        receive_frame_ns,
+        receive_byte_ps,
+        pass_on_frame_ns: in_streams(|bulk| bulk.relaying_nanos).max(result.bulk.as_ref().and_then(alone).unwrap_or(0)),
+        cast_frame_ns: in_streams(|bulk| bulk.casting_nanos),
+        wake_up_ns,
+        shared_cores,
+    })
 }
 
 /// What a model takes from what was found out about broadcast.
@@ -89,6 +101,7 @@ mod tests {
             silent: Vec::new(),
             targets: Vec::new(),
             work: Vec::new(),
+            bulk: None,
             shared_cores: 0,
         }
     }

@@ -130,4 +130,8 @@ impl Part for Finder {
         let at = moments.into_iter().flatten().min()?;
         (!self.done).then_some(Wait::Announce.at(at))
     }
+
+    fn is_urgent(&self) -> bool {
+        true
+    }
 }

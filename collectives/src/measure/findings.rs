@@ -30,6 +30,25 @@ pub enum CastFinding {
     NotMeasured,
 }
 
+/// What a stream to a target has shown, for each frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BulkFinding {
+    pub gap_nanos: u64,
+    /// What it took the processors, to send and to receive, if they tell.
+    pub work_nanos: Option<(u64, u64)>,
+}
+
+/// What a stream down a chain has shown, for each frame.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ChainFinding {
+    /// How many are sent each frame.
+    pub copies: u64,
+    /// What it took the processor of each relay.
+    pub relaying_nanos: Vec<u64>,
+    /// The time between two at the end.
+    pub gap_nanos: Option<u64>,
+}
+
 /// What is known of one target.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
@@ -43,6 +62,7 @@ pub(super) struct Target {
     /// What a message takes the processors: to send, to receive.
     pub sending: Samples,
     pub receiving: Samples,
+    pub bulk: Option<BulkFinding>,
     /// What tells its computer from others, if it has told.
     pub computer: Option<u64>,
     /// Frames of its trains, and those that were lost.
@@ -58,6 +78,9 @@ pub(super) struct Findings {
     /// The longest payload that passes to all targets, as far as is known.
     pub payload_bytes: usize,
     pub cast: CastFinding,
+    pub chain: ChainFinding,
+    /// What a frame of a cast took this end's processor, for each report.
+    pub casting_nanos: Vec<u64>,
     /// This end's processors, if it is known what time they spend.
     pub processors: Option<Processors>,
 }
@@ -72,6 +95,7 @@ impl Target {
             gaps: Samples::new(),
             sending: Samples::new(),
             receiving: Samples::new(),
+            bulk: None,
             computer: None,
             sent: 0,
             lost: 0,

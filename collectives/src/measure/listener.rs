@@ -12,8 +12,8 @@ use std::time::Duration;
 pub(super) const CAST: u32 = 1 << 16;
 /// Whose prober says nothing for so long has been left.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Where the application's bytes go, again and again: more than a cache keeps.
-const APPLICATION_BYTES: usize = 4 << 20;
+/// Where the application's bytes go, again and again: more than caches keep, as a file does not stay there either.
+const APPLICATION_BYTES: usize = 16 << 20;
 
 /// Between whom a receiver is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,12 +35,13 @@ impl Neighbours {
         out.into_bytes()
     }
 
-    /// Reads them behind a body.
+    /// Reads them behind a body; none that is a group's address.
     pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Neighbours> {
         let mut peer = || Some((Rank(from.u16()?), address(from)));
         let (parent, child) = (peer()?, peer()?);
         let [parent, child] = [parent, child].map(|(rank, mac)| Some(Peer { rank, mac: mac? }));
-        Some(Neighbours { parent, child })
+        let one = [parent, child].into_iter().flatten().all(|peer| !peer.mac.is_multicast());
+        one.then_some(Neighbours { parent, child })
     }
 }
 

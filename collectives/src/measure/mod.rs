@@ -10,7 +10,10 @@
 //! frames that says little. Here a train of messages is sent with a bounded number of frames in flight, and the
 //! *responder* says when frames arrived, by its own clock: the slope over the last three quarters of the train is the
 //! gap, whatever the first frames found empty on their way (buffers, a shaper's bucket), and however many frames or
-//! reports are lost. If both ends are lent their [`Processors`], it is also measured what the train takes them.
+//! reports are lost.
+//!
+//! **What processors take.** If both ends are lent their [`Processors`], it is measured what trains take them, and, as
+//! streams are not trains, what a stream of the engine does, to one and by cast to all, and how fast it is.
 
 mod body;
 mod calibrate;
@@ -18,6 +21,7 @@ mod finder;
 mod findings;
 pub mod kind;
 mod knee;
+mod listener;
 mod parcel;
 mod probe;
 mod prober;
@@ -39,7 +43,7 @@ pub(crate) use probe::{FIRST_PING, carries, write_ping};
 pub use prober::Prober;
 pub use processor::{Processors, WorkPoint};
 pub use responder::{HostInfo, Responder};
-pub use result::{Point, ProbeResult, TargetResult};
+pub use result::{Bulk, Point, ProbeResult, TargetResult};
 pub use settings::{ProbeSettings, Unicast};
 pub(crate) use spell::spell;
 pub use survey::{SurveyEnd, Surveyor};

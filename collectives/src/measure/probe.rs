@@ -46,6 +46,10 @@ impl ProbeWriter {
         ProbeWriter { identity, test }
     }
 
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
+    }
+
     pub(super) fn session(&self) -> u32 {
         self.identity.session
     }
@@ -60,6 +64,11 @@ impl ProbeWriter {
     pub(super) fn write(&self, buffer: &mut [u8], probe: &Probe) -> usize {
         self.fill(buffer, probe);
         self.seal(buffer, probe)
+    }
+
+    /// Writes a frame with this payload, and returns its length.
+    pub(super) fn order(&self, buffer: &mut [u8], to: MacAddr, test: u32, payload: &[u8]) -> usize {
+        self.identity.write(buffer, to, &header(&self.identity, kind::PROBE, test, 0, Flags::default()), payload)
     }
 
     /// Writes the payload, and returns it.

@@ -1,16 +1,16 @@
 //! The host that measures.
 
 use super::body::ReportBody;
-use super::findings::{CastFinding, Findings, Target};
+use super::findings::{CastFinding, ChainFinding, Findings, Target};
 use super::kind;
 use super::probe::ProbeWriter;
 use super::processor::Processors;
 use super::result::ProbeResult;
 use super::settings::{ProbeSettings, full_payload};
-use super::step::{CastStep, EchoFrame, Largest, Ping, Report, RollCall, Step, Train};
+use super::step::{Bulk, CastStep, EchoFrame, Largest, Ping, Report, RollCall, Step, Train, Way};
 use crate::membership::timers::Wait;
-use ethbcast_transport::wire::{Flags, Frame, Identity, Peer};
-use ethbcast_transport::{Deadline, Instant, Part, Timer};
+use ethbcast_transport::wire::{Flags, Frame, Identity, Kind, Peer};
+use ethbcast_transport::{Deadline, Instant, Kept, Part, SplitFrame, Timer};
 use std::collections::VecDeque;
 
 /// Measures the network between this host and its targets, one target at a time, so that nothing disturbs anything.
@@ -30,7 +30,8 @@ pub struct Prober {
 }
 
 /// Something to do; what is found out builds on what has been before. `EachLargest` stands for the largest frame to
-/// every target, `EachSize` for round trips and trains of all sizes with every target.
+/// every target, `EachSize` for round trips and trains of all sizes with every target, `EachBulk` for a stream to each of
+/// the first.
 #[derive(Clone, Copy, Debug)]
 enum Item {
     RollCall,
@@ -39,8 +40,17 @@ enum Item {
     EachSize,
     Ping { target: usize, bytes: usize },
     Train { target: usize, bytes: usize },
+    EachBulk,
+    Bulk { target: usize },
+    ChainBulk,
     Cast,
+    CastBulk,
 }
+
+/// Streams go to so many targets, one after the other: the others' are taken to be like these.
+const BULK_TARGETS: usize = 8;
+/// A stream is cast to so many at most, who all acknowledge to this end: a session's do so in a tree.
+const MOST_LISTENERS: usize = 64;
 
 impl Prober {
     /// Begins to measure between this host and `targets`, which must run a [`Responder`](super::Responder).
@@ -54,7 +64,15 @@ impl Prober {
             Some(unicast) => Target::known(peer, payload_bytes, unicast),
             None => Target::new(peer),
         };
-        let all = vec![Item::RollCall, Item::EachLargest, Item::EachSize, Item::Cast];
+        let all = [
+            Item::RollCall,
+            Item::EachLargest,
+            Item::EachSize,
+            Item::EachBulk,
+            Item::ChainBulk,
+            Item::Cast,
+            Item::CastBulk,
+        ];
         let mut prober = Prober {
             // A test takes far longer than a microsecond: numbers drawn from the clock are never drawn again.
             writer: ProbeWriter::new(identity, now.as_micros() as u32),
@@ -64,9 +82,11 @@ impl Prober {
                 targets: targets.into_iter().map(target).collect(),
                 payload_bytes,
                 cast: CastFinding::NotMeasured,
+                chain: ChainFinding::default(),
+                casting_nanos: Vec::new(),
                 processors: None,
             },
-            agenda: VecDeque::from(if settings.unicast.is_some() { vec![Item::Cast] } else { all }),
+            agenda: if settings.unicast.is_some() { [Item::Cast].into() } else { all.into() },
             settings,
             step: None,
         };
@@ -123,7 +143,15 @@ impl Prober {
                 self.sizes().into_iter().rev().for_each(|item| self.agenda.push_front(item));
                 None
             }
-            Item::Largest { target } | Item::Ping { target, .. } | Item::Train { target, .. }
+            Item::EachBulk => {
+                let targets = if settings.bulk.is_zero() { 0 } else { findings.targets.len().min(BULK_TARGETS) };
+                (0..targets).rev().for_each(|target| self.agenda.push_front(Item::Bulk { target }));
+                None
+            }
+            Item::Largest { target }
+            | Item::Ping { target, .. }
+            | Item::Train { target, .. }
+            | Item::Bulk { target }
                 if !findings.targets[target].present =>
             {
                 None
@@ -131,8 +159,23 @@ impl Prober {
             Item::Largest { target } => Some(Box::new(Largest::new(target, findings, settings))),
             Item::Ping { target, bytes } => Some(Box::new(Ping::new(target, bytes, findings, settings))),
             Item::Train { target, bytes } => Some(Box::new(Train::new(target, bytes, findings, settings))),
+            Item::Bulk { target } => Some(Box::new(Bulk::new(&[target], Way::Chain, findings, settings))),
+            Item::ChainBulk => self.bulk(BULK_TARGETS, Way::Chain),
+            Item::CastBulk => {
+                let tried = findings.cast == CastFinding::FullRate && findings.present() <= MOST_LISTENERS;
+                settings.cast.filter(|_| tried).and_then(|group| self.bulk(MOST_LISTENERS, Way::Cast(group)))
+            }
             Item::Cast => settings.cast.map(|group| Box::new(CastStep::new(group, findings, settings)) as _),
         };
+    }
+
+    /// A stream to the first targets that are there, if that is to be tried and there are several.
+    fn bulk(&self, most: usize, way: Way) -> Option<Box<dyn Step>> {
+        let (findings, settings) = (&self.findings, &self.settings);
+        let present = (0..findings.targets.len()).filter(|&target| findings.targets[target].present);
+        let present: Vec<_> = present.take(most).collect();
+        let tried = !settings.bulk.is_zero() && present.len() > 1;
+        tried.then(|| Box::new(Bulk::new(&present, way, findings, settings)) as _)
     }
 
     /// All sizes with all targets, once for each round: when time runs out, every target has had its turn. Trains come
@@ -172,6 +215,7 @@ impl Part for Prober {
                 let Some(body) = ReportBody::decode(frame.payload) else { return };
                 step.on_report(now, Report { target, test, seen: header.sequence, asked: last, body });
             }
+            Kind::ACK => step.on_frame(now, frame),
             _ => return,
         }
         self.handle_timeout(now);
@@ -193,12 +237,24 @@ impl Part for Prober {
         self.step.as_mut()?.poll(now, &mut self.writer, buffer)
     }
 
-    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.step.as_mut()?.poll_split(now, &mut self.writer, buffer)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.step.as_ref().map_or(&[], |step| step.payload(kept))
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let end = Wait::Silence.at(self.ends_at);
         let step = self.step.as_ref()?;
         // What was to be sent by the time it was told of waits for room, and for no timer. What has become due since
         // then, as between two looks at the clock, has had no turn yet.
-        let deadline = step.deadline().filter(|deadline| deadline.why != Timer::PACE || deadline.at > self.told);
+        let deadline = step.deadline(now).filter(|deadline| deadline.why != Timer::PACE || deadline.at > self.told);
         Some(deadline.map_or(end, |deadline| deadline.min(end)))
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.step.as_ref().is_some_and(|step| step.is_urgent())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::body::{ProbeBody, ReportBody, Task, address};
 use super::kind;
+use super::listener::{Listener, Neighbours, payload_bytes};
 use super::parcel::Parcel;
 use super::probe::header;
 use super::processor::Processors;
@@ -47,6 +48,7 @@ pub struct Responder {
     tallies: Vec<TrainTally>,
     frames_sent: u64,
     processors: Option<Processors>,
+    listener: Option<Listener>,
 }
 
 #[derive(Clone, Debug)]
@@ -82,7 +84,7 @@ impl Responder {
     /// Of the identity's session nothing is used: an answer carries the session of its PROBE.
     pub fn new(identity: Identity, mtu_bytes: usize, info: Option<HostInfo>) -> Responder {
         let (answers, tallies) = (VecDeque::new(), Vec::new());
-        Responder { identity, mtu_bytes, info, answers, tallies, frames_sent: 0, processors: None }
+        Responder { identity, mtu_bytes, info, answers, tallies, frames_sent: 0, processors: None, listener: None }
     }
 
     /// Also tells what time of these it has had, and on which computer, if they are lent.
@@ -98,13 +100,32 @@ impl Responder {
 
     /// Begins to send a train of full frames to somebody who counts them.
     pub(super) fn flow(&mut self, to: MacAddr, (session, test): (u32, u32), frames: u32, payload_bytes: usize) {
-        let most = self.mtu_bytes.saturating_sub(HEADER_BYTES).max(ProbeBody::BYTES);
-        let payload_bytes = payload_bytes.clamp(ProbeBody::BYTES, most);
+        let payload_bytes = payload_bytes.clamp(ProbeBody::BYTES, self.most_payload_bytes());
         let is_flow = |answer: &&Reply| matches!(answer.what, What::Flow { .. });
         let has_room = self.answers.len() < MAX_ANSWERS && self.answers.iter().filter(is_flow).count() < MAX_FLOWS;
         if has_room && (1..=MAX_FLOW_FRAMES).contains(&frames) && !to.is_multicast() && to != self.identity.mac {
             self.answers.push_back(Reply { to, session, test, what: What::Flow { frames, payload_bytes, next: 0 } });
         }
+    }
+
+    fn most_payload_bytes(&self) -> usize {
+        self.mtu_bytes.saturating_sub(HEADER_BYTES).max(ProbeBody::BYTES)
+    }
+
+    /// Only who was started to answer probes takes streams, and one at a time.
+    fn on_bulk(&mut self, now: Instant, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
+        let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
+        let own = |listener: &Listener| listener.is_for(prober, session);
+        let Some(neighbours) = Neighbours::read(&mut rest) else { return };
+        if self.info.is_none() || self.listener.as_ref().is_some_and(|listener| !own(listener)) {
+            return;
+        }
+        if self.listener.as_ref().is_none_or(|listener| !listener.is_of(test)) {
+            let payload_bytes = payload_bytes(&body, self.most_payload_bytes());
+            self.listener = Some(Listener::new(now, self.identity, frame, body.number, payload_bytes, neighbours));
+        }
+        let counted = self.listener.as_ref().map_or_else(Default::default, Listener::counted);
+        self.answer_report(frame, counted, true);
     }
 
     /// Frames it has sent.
@@ -114,8 +135,7 @@ impl Responder {
 
     /// The echo goes out when the message's last frame is there, as it does between processes (§5.1).
     fn on_ping(&mut self, frame: &Frame<'_>, body: ProbeBody) {
-        let own_payload_bytes = self.mtu_bytes.saturating_sub(HEADER_BYTES).max(ProbeBody::BYTES);
-        let payload_bytes = usize::from(body.payload_bytes).clamp(ProbeBody::BYTES, own_payload_bytes);
+        let payload_bytes = payload_bytes(&body, self.most_payload_bytes());
         let parcel = Parcel { bytes: (body.number as usize).min(MAX_ECHO_BYTES + 1), payload_bytes };
         let allowed = parcel.bytes <= MAX_ECHO_BYTES && parcel.frames() <= MAX_ECHO_FRAMES;
         if frame.header.flags.has(Flags::LAST) && allowed {
@@ -176,7 +196,11 @@ impl Responder {
 
     /// Says what has been counted of a prober's train: zeros, if none of it has come.
     fn report(&mut self, frame: &Frame<'_>, prober: MacAddr, asked: bool) {
-        let (seen, counts) = self.counted(prober, (frame.header.session, frame.header.stamp));
+        let counted = self.counted(prober, (frame.header.session, frame.header.stamp));
+        self.answer_report(frame, counted, asked);
+    }
+
+    fn answer_report(&mut self, frame: &Frame<'_>, (seen, counts): (u64, ReportBody), asked: bool) {
         let worked_nanos = self.processors.map_or(0, Processors::nanos);
         let body = ReportBody { worked_nanos, computer: self.processors.and_then(Processors::computer), ..counts };
         self.answer(frame, What::Report { seen, body, asked });
@@ -191,8 +215,13 @@ impl Responder {
 }
 
 impl Part for Responder {
-    /// Takes a PROBE; all other frames are ignored.
+    /// Takes a PROBE, and frames of a stream that one has announced; all others are ignored.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+        if let Some(listener) = &mut self.listener
+            && listener.hears(frame.header.session)
+        {
+            listener.handle_frame(now, frame);
+        }
         if frame.header.kind != kind::PROBE || frame.source.is_multicast() {
             return;
         }
@@ -207,12 +236,20 @@ impl Part for Responder {
             Task::Train => self.on_train(now, frame, body),
             Task::Ask => self.report(frame, address(&mut rest).unwrap_or(frame.source), true),
             Task::Flow => self.on_flow(frame, body, rest),
+            Task::Bulk => self.on_bulk(now, frame, body, rest),
         }
     }
 
-    fn handle_timeout(&mut self, _now: Instant) {}
+    fn handle_timeout(&mut self, now: Instant) {
+        self.listener.iter_mut().for_each(|listener| listener.handle_timeout(now));
+        self.listener.take_if(|listener| listener.is_over(now));
+    }
 
-    fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        if let Some(length) = self.listener.as_mut().and_then(|listener| listener.poll_transmit(now, buffer)) {
+            self.frames_sent += 1;
+            return Some(length);
+        }
         let answer = self.answers.front_mut()?;
         let identity = Identity { session: answer.session, ..self.identity };
         let (length, over) = match &mut answer.what {
@@ -256,7 +293,12 @@ impl Part for Responder {
         Some(length)
     }
 
-    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
-        None
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        self.listener.as_ref().and_then(|listener| listener.poll_timeout(now))
+    }
+
+    /// While a stream lasts it is received as in a session; all else is answered at once.
+    fn is_urgent(&self) -> bool {
+        self.listener.as_ref().is_none_or(Listener::is_urgent)
     }
 }

@@ -5,6 +5,12 @@ use super::processor::WorkPoint;
 use ethbcast_transport::wire::{Peer, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A processor that is busy for so much of the time is what a stream waits for.
+const BUSY: f64 = 0.7;
+
+/// Where a chain is slower than this times one send, processors make it so.
+const LIMITED: u64 = 2;
+
 /// The model's numbers for messages of one size (Patarasuk 2008 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
@@ -16,6 +22,21 @@ pub struct Point {
     pub round_trip_nanos: u64,
     /// L(m) = RTT(m)/2 − g(m), not below 0.
     pub latency_nanos: u64,
+}
+
+/// What a stream of full frames takes, for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bulk {
+    /// The payload of its frames.
+    pub payload_bytes: usize,
+    /// The time between two, one way.
+    pub gap_nanos: u64,
+    /// What it takes processors to send one and to receive it, if they tell.
+    pub work_nanos: Option<(u64, u64)>,
+    /// What it takes to receive one and send it on, if that was tried.
+    pub relaying_nanos: Option<u64>,
+    /// What it takes to send one to all at once, if that was tried.
+    pub casting_nanos: Option<u64>,
 }
 
 /// What was measured with one host.
@@ -52,6 +73,8 @@ pub struct ProbeResult {
     pub targets: Vec<TargetResult>,
     /// What messages take the processors of both ends, by size; empty if they do not tell.
     pub work: Vec<WorkPoint>,
+    /// What streams take; `None` if there were none.
+    pub bulk: Option<Bulk>,
     /// The cores that this host shares with all who answered, as in namespaces of one computer; 0 if each has its own,
     /// or one does not say.
     pub shared_cores: u32,
@@ -59,8 +82,10 @@ pub struct ProbeResult {
 
 impl ProbeResult {
     pub(super) fn new(findings: &Findings) -> ProbeResult {
+        let bulk = bulk(findings);
+        let streaming = streaming(findings, bulk.as_ref());
         let targets: Vec<_> =
-            findings.targets.iter().filter(|it| it.present).map(|it| target_result(it, findings)).collect();
+            findings.targets.iter().filter(|it| it.present).map(|it| target_result(it, findings, streaming)).collect();
         let points = over_targets(&targets, findings);
         let (sent, lost) = findings.targets.iter().fold((0, 0), |sum, it| (sum.0 + it.sent, sum.1 + it.lost));
         ProbeResult {
@@ -70,11 +95,51 @@ impl ProbeResult {
             cast: findings.cast,
             silent: findings.targets.iter().filter(|it| !it.present).map(|it| it.peer.rank).collect(),
             work: work(findings),
+            bulk,
             shared_cores: findings.shared_cores(),
             targets,
             points,
         }
     }
+}
+
+/// The medians over the targets that were sent a stream.
+fn bulk(findings: &Findings) -> Option<Bulk> {
+    let found = || findings.targets.iter().filter_map(|target| target.bulk);
+    let middle = |nanos: Vec<u64>| median(&nanos);
+    let work = || found().filter_map(|bulk| bulk.work_nanos);
+    let gap_nanos = middle(found().map(|bulk| bulk.gap_nanos).collect())?;
+    Some(Bulk {
+        payload_bytes: findings.payload_bytes,
+        gap_nanos,
+        work_nanos: middle(work().map(|(sending, _)| sending).collect())
+            .zip(middle(work().map(|(_, receiving)| receiving).collect())),
+        relaying_nanos: relaying(findings, gap_nanos),
+        casting_nanos: median(&findings.casting_nanos),
+    })
+}
+
+/// The median of what relays take for a frame, who are sent one alone in `gap_nanos`. Where all share the processors
+/// that a chain is as slow by, it is these between two frames, idle moments and all, for each copy.
+fn relaying(findings: &Findings, gap_nanos: u64) -> Option<u64> {
+    let chain = &findings.chain;
+    let own = median(&chain.relaying_nanos)?;
+    let limited = chain.gap_nanos.filter(|&chain_nanos| chain_nanos > gap_nanos * LIMITED);
+    let shared = limited.map_or(0, |nanos| nanos * u64::from(findings.shared_cores()) / chain.copies.max(1));
+    Some(own.max(shared))
+}
+
+/// How many times what a train's full frames take a stream's do, where processors are what they wait for: elsewhere a
+/// train, whose frames are timed one by one and none of which is sent again, tells it more exactly.
+fn streaming(findings: &Findings, bulk: Option<&Bulk>) -> f64 {
+    let by_processors = |bulk: &&Bulk| {
+        let busy = bulk.work_nanos.map_or(0, |(sending, receiving)| sending.max(receiving));
+        busy as f64 >= bulk.gap_nanos as f64 * BUSY
+    };
+    let bulk = bulk.filter(by_processors);
+    let gaps = findings.targets.iter().filter_map(|target| median(target.gaps.get(&findings.payload_bytes)?));
+    let train = median(&gaps.collect::<Vec<_>>());
+    bulk.zip(train).map_or(1.0, |(bulk, train)| bulk.gap_nanos as f64 / train.max(1) as f64)
 }
 
 /// For each size the medians of all samples of all targets.
@@ -95,10 +160,13 @@ fn work(findings: &Findings) -> Vec<WorkPoint> {
     sizes.into_iter().filter_map(point).collect()
 }
 
-fn target_result(target: &Target, findings: &Findings) -> TargetResult {
+/// Messages of full frames and more take as long as `streaming` makes it.
+fn target_result(target: &Target, findings: &Findings, streaming: f64) -> TargetResult {
     let measured = target.gaps.iter().filter_map(|(&bytes, gaps)| {
         let round_trip_nanos = median(target.round_trips.get(&bytes)?)?;
-        Some(Point { bytes, gap_nanos: median(gaps)?, round_trip_nanos, latency_nanos: 0 })
+        let times = if bytes >= findings.payload_bytes { streaming } else { 1.0 };
+        let gap_nanos = (median(gaps)? as f64 * times) as u64;
+        Some(Point { bytes, gap_nanos, round_trip_nanos, latency_nanos: 0 })
     });
     let points = smoothed(measured.collect(), |bytes| findings.parcel(bytes).message_wire_bytes());
     TargetResult {

@@ -37,6 +37,9 @@ pub struct ProbeSettings {
     pub train_max: Duration,
     /// How long the train of the longest messages takes at least.
     pub train_longest: Duration,
+    /// How long a stream to each of the first targets, and one to all by cast, lasts, which show what streams take
+    /// processors; zero: there is none.
+    pub bulk: Duration,
     /// Fewest messages of a train.
     pub train_messages: u64,
     /// How long to wait for the first answer of a host before it is asked again.
@@ -54,7 +57,7 @@ pub struct ProbeSettings {
 }
 
 impl ProbeSettings {
-    /// Everything, in 2 to 5 s on a link of 100 Mbit/s or more. `mtu_bytes` is the interface's.
+    /// Everything, in 2 to 6 s on a link of 100 Mbit/s or more. `mtu_bytes` is the interface's.
     ///
     /// Broadcast is left out unless [`with_cast`](ProbeSettings::with_cast) names the group address.
     pub fn full(mtu_bytes: usize) -> ProbeSettings {
@@ -68,6 +71,8 @@ impl ProbeSettings {
             // At 1 Gbit/s 3000 full frames; against a nap of the receiver of 1 ms, 3 %.
             train_max: Duration::from_millis(40),
             train_longest: Duration::ZERO,
+            // Naps begin after 5 ms, and windows have grown after 30.
+            bulk: Duration::from_millis(90),
             train_messages: 3,
             patience: Duration::from_millis(50),
             roll_calls: 10,
@@ -90,6 +95,7 @@ impl ProbeSettings {
             train_max: Duration::from_millis(5),
             // At 100 Mbit/s 250 KB: what a shaper's bucket lets through at once is over by then.
             train_longest: Duration::from_millis(20),
+            bulk: Duration::ZERO,
             patience: Duration::from_millis(5),
             roll_calls: 3,
             seeks_mtu: false,
@@ -104,6 +110,7 @@ impl ProbeSettings {
     pub fn ramp(mtu_bytes: usize, group: MacAddr, unicast: Unicast) -> ProbeSettings {
         ProbeSettings {
             patience: Duration::from_millis(10),
+            bulk: Duration::ZERO,
             budget: Duration::from_secs(1),
             unicast: Some(unicast),
             ..ProbeSettings::full(mtu_bytes).with_cast(group)

@@ -24,6 +24,7 @@ fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
         Task::Train => "train",
         Task::Ask => "ask",
         Task::Flow => "flow",
+        Task::Bulk => "bulk",
     };
     let fields = Fields::default().text("task", word).number("payload", payload_bytes).number("number", number);
     Some(match task {
@@ -36,7 +37,7 @@ fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
             Some(of) => fields.text("sender", of.to_string()),
             None => fields,
         },
-        Task::Ping | Task::Train => fields,
+        Task::Ping | Task::Train | Task::Bulk => fields,
     })
 }
 

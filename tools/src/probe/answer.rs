@@ -59,7 +59,12 @@ impl Part for Answering {
         self.responder.poll_transmit(now, buffer)
     }
 
-    fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
-        self.end.map(|at| Deadline { at, why: Timer("end") })
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let end = self.end.map(|at| Deadline { at, why: Timer("end") });
+        [end, self.responder.poll_timeout(now)].into_iter().flatten().min()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.responder.is_urgent()
     }
 }

@@ -48,8 +48,9 @@ impl Station {
         let waker = Waker::new().code(Code::System)?;
         let interrupt = Interrupt::wake(&waker).code(Code::System)?;
         let mut port = PortConfig::new(args.ether_type);
-        // A loop that slept through arrivals between two frames of a message would be measured as the network's.
-        port.receive_coalescing = Duration::ZERO;
+        // A loop that looked for frames before it slept would be measured as the network's; and so would one that slept
+        // through arrivals, but where it is that which is measured.
+        port.busy_poll = Duration::ZERO;
         let wire = Wire::open(args, port)?;
         interrupt.heed();
         Ok(Station { wire, clock: Clock::start(), waker, interrupt })

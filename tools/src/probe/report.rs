@@ -61,11 +61,21 @@ impl Report<'_> {
 
     /// What a full frame takes the processors of both ends, if they tell.
     fn work(&self) -> String {
-        let frame = self.result.work.iter().rfind(|point| point.frames == 1);
-        frame.map_or_else(String::new, |point| {
-            let [sending, receiving] = [point.sending_nanos, point.receiving_nanos].map(micros);
-            format!("a frame of {} bytes takes a processor {sending} to send, {receiving} to receive\n\n", point.bytes)
-        })
+        let takes = |what: String, (sending, receiving): (u64, u64)| {
+            format!("{what} takes a processor {} to send, {} to receive", micros(sending), micros(receiving))
+        };
+        let streamed = self.result.bulk.and_then(|bulk| {
+            let text = takes(format!("a frame of a stream, with {} bytes,", bulk.payload_bytes), bulk.work_nanos?);
+            let more = [("pass on", bulk.relaying_nanos), ("send to all", bulk.casting_nanos)];
+            let more = more.map(|(what, nanos)| nanos.map(|nanos| format!(", {} to {what}", micros(nanos))));
+            Some(text + &more.into_iter().flatten().collect::<String>() + "\n\n")
+        });
+        let alone = || {
+            let frame = self.result.work.iter().rfind(|point| point.frames == 1)?;
+            let what = format!("a frame of {} bytes", frame.bytes);
+            Some(takes(what, (frame.sending_nanos, frame.receiving_nanos)) + "\n\n")
+        };
+        streamed.or_else(alone).unwrap_or_default()
     }
 
     fn host_line(&self, target: &TargetResult) -> String {

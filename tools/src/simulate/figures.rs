@@ -3,7 +3,7 @@
 //! All hosts of a lab share one machine; its figures were fitted to labs of 2 and 8 hosts on 2 cores.
 
 use super::settings::Conditions;
-use ethbcast_planning::model::Processing;
+use ethbcast_planning::model::{Processing, nap_ns};
 use ethbcast_transport::sim::{Cable, HostSettings, QueueLimit, SwitchSettings};
 use ethbcast_transport::wire::{ETHERNET_BYTES, HEADER_BYTES};
 use std::time::Duration;
@@ -36,10 +36,6 @@ const LAB_BURST: Duration = Duration::from_micros(500);
 /// frames.
 const NAP_AFTER: Duration = Duration::from_millis(5);
 const NAP_AFTER_FRAMES: u32 = 64;
-/// It sleeps so long at least, if that takes in two frames; through bulk, longer.
-const NAP: (Duration, Duration) = (Duration::from_micros(250), Duration::from_millis(1));
-const BULK_FRAMES_PER_SECOND: f64 = 20_000.0;
-const BULK_FRAMES: f64 = 64.0;
 
 impl Conditions {
     /// What a frame costs on a cable beside its own bytes; tbf, which shapes the lab's cables, counts no more than
@@ -115,18 +111,9 @@ impl Conditions {
         if !self.naps || self.is_never_idle() {
             return Duration::ZERO;
         }
-        let frames_per_second = 1.0 / self.frame_time().as_secs_f64();
-        let (short, long) = NAP;
-        if transfer < NAP_AFTER.max(self.frame_time() * NAP_AFTER_FRAMES)
-            || frames_per_second * short.as_secs_f64() < 2.0
-        {
-            return Duration::ZERO;
-        }
-        let nap = match frames_per_second >= BULK_FRAMES_PER_SECOND {
-            true => Duration::from_secs_f64(BULK_FRAMES / frames_per_second).clamp(short, long),
-            false => short,
-        };
-        nap - self.frame_time() / 2
+        let is_short = transfer < NAP_AFTER.max(self.frame_time() * NAP_AFTER_FRAMES);
+        let nap = Duration::from_nanos(nap_ns(self.frame_time().as_nanos() as f64) as u64);
+        if is_short { Duration::ZERO } else { nap.saturating_sub(self.frame_time() / 2) }
     }
 
     /// Whether what a relay takes for a frame is more than what a cable does: then it never waits for one.

@@ -12,6 +12,7 @@ mod cables;
 mod calibration;
 mod choose;
 mod collective;
+mod nap;
 mod parity;
 mod predict;
 mod segment;
@@ -23,6 +24,7 @@ pub use choose::{
     price,
 };
 pub use collective::{Allgather, allgather, scatter};
+pub use nap::nap_ns;
 pub use predict::{Job, predict};
 pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
 pub use shape::{BlockRound, Shape, Slow};

@@ -8,7 +8,8 @@
 //!   children, r(m) + D·s(m). Where that takes longer than the ports do, (X − 1)·max(D·g(m), r(m) + D·s(m)) follows the
 //!   first segment: the remark of §5.3 on 1000 Mbit/s, where processors could not send and receive at the link's rate.
 //!   In a round of blocks a host sends and receives, s + r. If all hosts share one machine, nothing takes less than the
-//!   work of all of them on its cores. That the first segment's hosts work is in L and g, which were measured on them.
+//!   work of all of them on its cores. Frames at both ends of a message are waited for; those between come as in a long
+//!   stream, which takes less, and whose receivers sleep through arrivals. That the first segment's hosts work is in L and g, which were measured on them.
 //! - Token buckets let C nanoseconds' worth pass at once after a pause, and L(m) + g(m) has been measured so: g(m) of
 //!   it is in the first segment, by the rest, C − g(m), ports hold up what follows less, and the sends before it at
 //!   each host on the way; processors do as they do.
@@ -25,9 +26,13 @@
 //!   In all cases the last repair takes a round trip, 2 (L + g), if there is one.
 
 use super::calibration::Calibration;
+use super::nap::nap_ns;
 use super::parity;
 use super::shape::{BlockRound, Shape};
 use crate::plan::Via;
+
+/// At both ends of a message somebody waits for each of so many frames: receivers do not sleep through their arrivals.
+const WOKEN_FRAMES: f64 = 128.0;
 
 /// A message to be priced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +95,7 @@ impl Pricing<'_> {
         let further = self.further(first_bytes);
         let following = (further * busiest * gap - self.at_once(gap)).max(further * self.relaying(first_bytes));
         let pipelined = first + following.max(0.0);
-        if self.shared() > 0.0 { pipelined.max(self.shared() + latency) } else { pipelined }
+        if self.shared() > 0.0 { pipelined.max(self.shared() + latency + self.naps()) } else { pipelined }
     }
 
     /// What a token bucket lets pass at once beside a first segment of this gap, in nanoseconds of its rate.
@@ -100,9 +105,23 @@ impl Pricing<'_> {
 
     /// What a segment takes the processor of the busiest host.
     fn relaying(&self, bytes: u64) -> f64 {
-        let (sending, receiving) = self.processing(bytes);
+        let (sending, receiving) = self.working(bytes);
         let Shape { root_degree, relay_degree, .. } = *self.shape;
         (receiving + relay_degree as f64 * sending).max(root_degree as f64 * sending)
+    }
+
+    /// The same of bytes of this message, of whose frames not all are woken for.
+    fn working(&self, bytes: u64) -> (f64, f64) {
+        let (sending, receiving) = self.processing(bytes);
+        (sending * self.woken(), receiving * self.woken())
+    }
+
+    /// How many times what frames take that are woken for this message's do: at both its ends each is, and between them
+    /// they come as in a long stream.
+    fn woken(&self) -> f64 {
+        let streaming = self.calibration.processing().map_or(1.0, |processing| processing.streaming(self.frame));
+        let woken = (WOKEN_FRAMES / self.frames(self.size)).min(1.0);
+        woken + (1.0 - woken) * streaming
     }
 
     /// What sending so many bytes takes a processor, and what receiving them.
@@ -118,12 +137,25 @@ impl Pricing<'_> {
     }
 
     /// What the whole message takes of processors that all hosts share; each of them but the root gets it once. There
-    /// the switches are programs, too: a cast costs as much as what it saves its root, for they make its copies.
+    /// the switches are programs, too, and make a cast's copies: if it was not measured what that takes, as much as
+    /// what they save its root.
     fn shared(&self) -> f64 {
-        let cores = self.calibration.processing().map_or(0, |processing| processing.shared_cores);
-        let (sending, receiving) = self.processing(self.size);
+        let Some(processing) = self.calibration.processing().filter(|it| it.shared_cores > 0) else { return 0.0 };
+        let (sending, receiving) = self.working(self.size);
         let copies = (self.shape.ranks - 1) as f64;
-        if cores == 0 { 0.0 } else { copies * (sending + receiving) / f64::from(cores) }
+        let casting = if self.shape.via == Via::Cast { self.casting() } else { 0.0 };
+        let sent = if casting > 0.0 { casting } else { copies * sending };
+        (sent + copies * receiving) / f64::from(processing.shared_cores)
+    }
+
+    /// For how long these processors have nothing to do while a long message's frames reach the last host, since each on
+    /// the way sleeps through arrivals, half a nap on average.
+    fn naps(&self) -> f64 {
+        let frames = self.frames(self.size);
+        let hops = self.shape.paths.iter().map(|&(hops, _)| hops).max().unwrap_or(1);
+        let streaming = self.calibration.processing().map_or(1.0, |processing| processing.streaming(self.frame));
+        let frame_ns = self.shared() / self.woken() * streaming / frames;
+        if frame_ns > 0.0 && frames > WOKEN_FRAMES { hops as f64 * nap_ns(frame_ns) / 2.0 } else { 0.0 }
     }
 
     /// How much longer than on the usual cable what every cable carries takes on the slowest of them.
@@ -156,7 +188,17 @@ impl Pricing<'_> {
         let missed_by_some = 1.0 - self.received().powi(self.shape.ranks as i32 - 1);
         let repeated = 1.0 + self.repaired(frames, missed_by_some);
         let last_repair = 2.0 * self.hop(bytes) * (1.0 - (1.0 - missed_by_some).powf(frames));
-        at_link_rate.max(policed).max(self.shared()) * repeated + self.calibration.latency_ns(bytes) + last_repair
+        at_link_rate.max(policed).max(self.casting()).max(self.shared() + self.naps()) * repeated
+            + self.calibration.latency_ns(bytes)
+            + last_repair
+    }
+
+    /// What a cast takes its root's processor.
+    fn casting(&self) -> f64 {
+        let times = self.calibration.processing().and_then(|processing| {
+            Some(processing.casting(self.frame)? * self.woken() / processing.streaming(self.frame))
+        });
+        times.unwrap_or(0.0) * self.processing(self.size).0
     }
 
     /// How many frames a cast sends for each of `frames` to mend what was lost, if so many of them are missed by some.

@@ -78,6 +78,34 @@ fn a_relay_takes_no_less_than_its_processor() {
 }
 
 #[test]
+fn long_messages_take_processors_what_streams_do() {
+    let in_streams = |shared_cores| {
+        let processing = Processing {
+            send_frame_ns: 900,
+            send_byte_ps: 1000,
+            receive_frame_ns: 1000,
+            pass_on_frame_ns: 1000,
+            cast_frame_ns: 4000,
+            shared_cores,
+            ..Processing::default()
+        };
+        plain().with_processing(processing).expect("under a second")
+    };
+    let [chain, cast] = [Via::Chain, Via::Cast].map(|via| shape(via, &one_switch(4)));
+    // Nobody sleeps through arrivals of 128 frames, which take 2 µs each to be received and sent.
+    assert_eq!(microseconds(&chain, 12_800, 100, &in_streams(0)), 18.0 + 127.0 * 2.0);
+    assert_eq!(microseconds(&chain, 12_800, 100, &in_streams(1)), 3.0 * 128.0 * 2.0 + 5.0);
+    // Of 1000 frames the others take half of that, 1.128 µs on average.
+    assert_eq!(microseconds(&chain, 100_000, 100, &in_streams(0)), 1144.872);
+    // Frames come every 3 µs to three hosts, each of which sleeps 250 µs.
+    assert_eq!(microseconds(&chain, 100_000, 100, &in_streams(1)), 3000.0 * 1.128 + 5.0 + 3.0 * 125.0);
+    // A cast takes its root four times what a frame to one does, and where all share a core, this and three receptions.
+    assert_eq!(microseconds(&cast, 100_000, 100, &in_streams(0)), 4000.0 * 1.128 + 5.0);
+    let shared = 4000.0 * 1.128 + 3000.0 * 0.564 + 5.0 + 5.5 * 32.0;
+    assert_eq!(microseconds(&cast, 100_000, 100, &in_streams(1)), shared);
+}
+
+#[test]
 fn a_token_bucket_lets_what_follows_the_first_segment_pass_sooner() {
     let chain = shape(Via::Chain, &one_switch(4));
     let bucket = |burst_ns| plain().with_burst_ns(burst_ns).expect("under a second");

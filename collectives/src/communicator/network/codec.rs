@@ -14,6 +14,11 @@ const PROBE: u8 = 2;
 const TOPOLOGY: u8 = 4;
 const CALIBRATION: u8 = 8;
 
+/// In the byte that says whether what processors take follows: no, yes, yes and what they take in long streams.
+const NO_PROCESSING: u8 = 0;
+const PROCESSING: u8 = 1;
+const PROCESSING_IN_STREAMS: u8 = 2;
+
 /// In the byte that says which way: that of least predicted time, this one, or the tree that follows.
 const AUTO: u8 = 0;
 const VIA: u8 = 1;
@@ -147,13 +152,22 @@ fn write_calibration(calibration: &Calibration, out: &mut BodyWriter) {
         let rank = name.strip_prefix("rank").and_then(|rank| rank.parse().ok()).unwrap_or(Rank::NONE.0);
         out.u16(rank).u64(*injection_ns);
     }
-    out.u8(u8::from(calibration.processing().is_some()));
-    if let Some(processing) = calibration.processing() {
-        let &Processing { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, .. } = processing;
-        out.u64(send_frame_ns).u64(send_byte_ps).u64(receive_frame_ns).u64(receive_byte_ps);
-        out.u64(processing.wake_up_ns).u32(processing.shared_cores);
-    }
+    match calibration.processing() {
+        None => out.u8(NO_PROCESSING),
+        Some(processing) => write_processing(processing, out),
+    };
     out.u64(calibration.burst_ns());
+}
+
+fn write_processing<'a>(processing: &Processing, out: &'a mut BodyWriter) -> &'a mut BodyWriter {
+    let &Processing { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, .. } = processing;
+    let in_streams = processing.pass_on_frame_ns > 0 || processing.cast_frame_ns > 0;
+    out.u8(if in_streams { PROCESSING_IN_STREAMS } else { PROCESSING });
+    out.u64(send_frame_ns).u64(send_byte_ps).u64(receive_frame_ns).u64(receive_byte_ps);
+    if in_streams {
+        out.u64(processing.pass_on_frame_ns).u64(processing.cast_frame_ns);
+    }
+    out.u64(processing.wake_up_ns).u32(processing.shared_cores)
 }
 
 fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration> {
@@ -174,19 +188,22 @@ fn read_calibration(from: &mut BodyReader<'_>, size: u16) -> Option<Calibration>
         .collect::<Option<Vec<_>>>()?;
     let calibration = calibration_of(points, loss, broadcast, hosts)?;
     let calibration = match from.u8()? {
-        0 => calibration,
-        1 => calibration.with_processing(read_processing(from)?).ok()?,
-        _ => return None,
+        NO_PROCESSING => calibration,
+        known => calibration.with_processing(read_processing(known, from)?).ok()?,
     };
     calibration.with_burst_ns(from.u64()?).ok()
 }
 
-fn read_processing(from: &mut BodyReader<'_>) -> Option<Processing> {
+fn read_processing(known: u8, from: &mut BodyReader<'_>) -> Option<Processing> {
+    matches!(known, PROCESSING | PROCESSING_IN_STREAMS).then_some(())?;
+    let in_streams = |from: &mut BodyReader<'_>| if known == PROCESSING_IN_STREAMS { from.u64() } else { Some(0) };
     Some(Processing {
         send_frame_ns: from.u64()?,
         send_byte_ps: from.u64()?,
         receive_frame_ns: from.u64()?,
         receive_byte_ps: from.u64()?,
+        pass_on_frame_ns: in_streams(from)?,
+        cast_frame_ns: in_streams(from)?,
         wake_up_ns: from.u64()?,
         shared_cores: from.u32()?,
     })
@@ -237,8 +254,12 @@ mod tests {
         let processing = Processing { send_frame_ns: 1, receive_byte_ps: 4, shared_cores: 2, ..Processing::default() };
         let calibration =
             calibration.map(|it| it.with_processing(processing).and_then(|it| it.with_burst_ns(7)).expect("little"));
+        let of_streams = calibration.clone().map(|it| {
+            it.with_processing(Processing { pass_on_frame_ns: 3, cast_frame_ns: 5, ..processing }).expect("little")
+        });
         let full = Network { topology, calibration, chosen: Chosen::Via(Via::Kary(4)), casts: false, probe: true };
-        vec![Network::unknown(), full.clone(), Network { chosen: Chosen::Saved(tree(3)), ..full }]
+        let saved = Network { chosen: Chosen::Saved(tree(3)), calibration: of_streams, ..full.clone() };
+        vec![Network::unknown(), full, saved]
     }
 
     #[test]

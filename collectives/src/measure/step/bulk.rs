@@ -120,7 +120,8 @@ impl Bulk {
         }
         (self.due, self.tries) = (None, 0);
         let lead_in = self.length / LEAD_IN_PART;
-        self.next_at = (self.asked < REPORTS).then(|| now + if self.asked == 1 { lead_in } else { self.length - lead_in });
+        self.next_at =
+            (self.asked < REPORTS).then(|| now + if self.asked == 1 { lead_in } else { self.length - lead_in });
     }
 
     /// Whether the receivers are ready, and it is not over.

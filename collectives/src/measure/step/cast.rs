@@ -282,7 +282,7 @@ impl Step for CastStep {
         }
     }
 
-    fn deadline(&self) -> Option<Deadline> {
+    fn deadline(&self, _now: Instant) -> Option<Deadline> {
         if self.done || self.run.test.is_none() {
             return None;
         }

@@ -99,7 +99,7 @@ impl Step for Largest {
         Some(writer.write(buffer, &Probe { to: self.to, test, index: 0, flags: Flags::LAST, body, payload_bytes }))
     }
 
-    fn deadline(&self) -> Option<Deadline> {
+    fn deadline(&self, _now: Instant) -> Option<Deadline> {
         self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
     }
 

@@ -1,11 +1,13 @@
 //! The tests a prober goes through, one after the other.
 
+mod bulk;
 mod cast;
 mod largest;
 mod ping;
 mod roll_call;
 mod train;
 
+pub(super) use bulk::{Bulk, Way};
 pub(super) use cast::CastStep;
 pub(super) use largest::Largest;
 pub(super) use ping::Ping;
@@ -15,7 +17,8 @@ pub(super) use train::Train;
 use super::body::ReportBody;
 use super::findings::Findings;
 use super::probe::ProbeWriter;
-use ethbcast_transport::{Deadline, Instant};
+use ethbcast_transport::wire::Frame;
+use ethbcast_transport::{Deadline, Instant, Kept, SplitFrame};
 use std::fmt::Debug;
 
 /// A frame that came back.
@@ -53,14 +56,32 @@ pub(super) trait Step: Debug + Send {
     /// Takes a report of this or another test.
     fn on_report(&mut self, _now: Instant, _report: Report) {}
 
+    /// Takes a frame of a stream.
+    fn on_frame(&mut self, _now: Instant, _frame: &Frame<'_>) {}
+
     /// Lets time pass.
     fn on_timeout(&mut self, now: Instant);
 
     /// Writes the next frame.
     fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize>;
 
+    /// Does the same, but the payload may stay where it is kept.
+    fn poll_split(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.poll(now, writer, buffer).map(SplitFrame::whole)
+    }
+
+    /// The payload of a frame that has been written without it.
+    fn payload(&self, kept: Kept) -> &[u8] {
+        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream)
+    }
+
     /// When to be called again.
-    fn deadline(&self) -> Option<Deadline>;
+    fn deadline(&self, now: Instant) -> Option<Deadline>;
+
+    /// Whether what comes next is to be noticed at once.
+    fn is_urgent(&self) -> bool {
+        true
+    }
 
     /// Whether there is nothing more to come.
     fn is_done(&self) -> bool;

@@ -102,7 +102,7 @@ impl Step for Ping {
         Some(writer.write(buffer, &Probe { to: self.to, test, index, flags, body, payload_bytes }))
     }
 
-    fn deadline(&self) -> Option<Deadline> {
+    fn deadline(&self, _now: Instant) -> Option<Deadline> {
         self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
     }
 

@@ -81,7 +81,7 @@ impl Step for RollCall {
         Some(writer.write(buffer, &probe))
     }
 
-    fn deadline(&self) -> Option<Deadline> {
+    fn deadline(&self, _now: Instant) -> Option<Deadline> {
         self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
     }
 

@@ -223,7 +223,7 @@ impl Step for Train {
         ))
     }
 
-    fn deadline(&self) -> Option<Deadline> {
+    fn deadline(&self, _now: Instant) -> Option<Deadline> {
         self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
     }
 

@@ -296,4 +296,9 @@ impl Part for Surveyor {
         let end = Wait::Silence.at(self.ends_at);
         Some(self.trial.as_ref().and_then(Trial::deadline).map_or(end, |deadline| deadline.min(end)))
     }
+
+    /// What is counted here is timed, too.
+    fn is_urgent(&self) -> bool {
+        true
+    }
 }

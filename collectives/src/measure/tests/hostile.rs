@@ -3,6 +3,7 @@
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::kind;
+use crate::measure::listener::Neighbours;
 use ethbcast_transport::Machine;
 use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES, Rank, StreamId};
 use proptest::prelude::*;
@@ -57,6 +58,39 @@ fn answers_that_cannot_leave_do_not_pile_up() {
         responder.handle_frame(Instant::START, &probe(ProbeBody::plain(Task::Ask), Flags::default(), 0, test));
     }
     assert_eq!(drain(&mut responder).0, 64);
+}
+
+/// An order of a stream from this host to host 1.
+fn order(from: usize, test: u32, neighbours: Neighbours) -> Vec<u8> {
+    let body = ProbeBody { task: Task::Bulk, payload_bytes: 1468, number: 1 };
+    let identity = identity(from);
+    let header = Header { stamp: test, ..identity.header(kind::PROBE) };
+    let mut frame = vec![0; 1514];
+    let length = identity.write(&mut frame, host_mac(1), &header, &neighbours.behind(&body));
+    frame.truncate(length);
+    frame
+}
+
+#[test]
+fn a_stream_is_taken_from_one_prober_at_a_time_by_who_was_started_to_be_measured() {
+    let nobody = Neighbours::default();
+    let answered = |responder: &mut Alone<Responder>, frame: &[u8], at: Duration| {
+        responder.handle_timeout(Instant::START + at);
+        responder.handle_frame(Instant::START + at, frame);
+        drain(responder).0
+    };
+    let mut in_a_session = Alone::new(Responder::new(identity(1), MTU_BYTES, None));
+    assert_eq!(answered(&mut in_a_session, &order(0, 1, nobody), Duration::ZERO), 0);
+    let mut responder = Alone::new(responder(1));
+    let to_a_group = Neighbours { child: Some(Peer { rank: Rank(2), mac: group() }), ..nobody };
+    assert_eq!(answered(&mut responder, &order(0, 1, to_a_group), Duration::ZERO), 0);
+    assert_eq!(answered(&mut responder, &order(0, 2, nobody), Duration::ZERO), 1, "a report");
+    assert_eq!(answered(&mut responder, &order(0, 2, nobody), Duration::from_millis(10)), 1, "asked again");
+    assert_eq!(answered(&mut responder, &order(2, 9, nobody), Duration::from_secs(1)), 0, "it listens to another");
+    assert!(responder.poll_timeout(Instant::START).is_some());
+    assert_eq!(answered(&mut responder, &order(2, 9, nobody), Duration::from_secs(3)), 1, "who has gone");
+    responder.handle_timeout(Instant::START + Duration::from_secs(6));
+    assert_eq!(responder.poll_timeout(Instant::START), None, "nothing is kept of it");
 }
 
 #[test]

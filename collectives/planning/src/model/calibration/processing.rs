@@ -8,6 +8,8 @@ const MOST: u64 = 1_000_000_000;
 
 /// What a host's processor takes: so much for each frame, and for each byte of it. A host does one thing after the
 /// other; a relay receives and sends.
+///
+/// These are frames whose receiver is woken for them; in a long stream one wake-up serves many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processing {
@@ -19,6 +21,15 @@ pub struct Processing {
     pub receive_frame_ns: u64,
     /// For each byte of it, in picoseconds.
     pub receive_byte_ps: u64,
+    /// For a full frame of a long stream that is received and sent to one other, in nanoseconds; 0 if that was not
+    /// measured: what the numbers above make of it.
+    #[serde(default)]
+    pub pass_on_frame_ns: u64,
+    /// For a full frame that is sent to all at once, in nanoseconds: where switches are programs that share the
+    /// sender's processors, they copy it there. In a long stream; 0 if that was not measured: what [`send_frame_ns`](Self::send_frame_ns)
+    /// says of one to a single host.
+    #[serde(default)]
+    pub cast_frame_ns: u64,
     /// From a frame's arrival to an idle host's taking notice, in nanoseconds. Simulations need it; in the model it is
     /// part of L(m).
     #[serde(default)]
@@ -35,6 +46,20 @@ impl Processing {
         frames * self.send_frame_ns as f64 + bytes as f64 * self.send_byte_ps as f64 / 1e3
     }
 
+    /// How many times what the numbers for frames and bytes make of it full frames of so much payload take in a long
+    /// stream; 1 if that was not measured.
+    pub fn streaming(&self, frame_payload_bytes: u64) -> f64 {
+        let both = self.sending_ns(1.0, frame_payload_bytes) + self.receiving_ns(1.0, frame_payload_bytes);
+        if self.pass_on_frame_ns > 0 && both > 0.0 { self.pass_on_frame_ns as f64 / both } else { 1.0 }
+    }
+
+    /// How many times what [sending](Self::sending_ns) takes a host, to a single other, it takes to all at once, by full
+    /// frames of so much payload; `None` if that was not measured.
+    pub fn casting(&self, frame_payload_bytes: u64) -> Option<f64> {
+        let sending = self.sending_ns(1.0, frame_payload_bytes);
+        (self.cast_frame_ns > 0 && sending > 0.0).then(|| self.cast_frame_ns as f64 / sending)
+    }
+
     /// What a host takes to receive them, in nanoseconds.
     pub fn receiving_ns(&self, frames: f64, bytes: u64) -> f64 {
         frames * self.receive_frame_ns as f64 + bytes as f64 * self.receive_byte_ps as f64 / 1e3
@@ -46,6 +71,8 @@ impl Processing {
             ("send_byte_ps", self.send_byte_ps),
             ("receive_frame_ns", self.receive_frame_ns),
             ("receive_byte_ps", self.receive_byte_ps),
+            ("pass_on_frame_ns", self.pass_on_frame_ns),
+            ("cast_frame_ns", self.cast_frame_ns),
             ("wake_up_ns", self.wake_up_ns),
         ];
         match numbers.into_iter().find(|&(_, value)| value > MOST) {
@@ -55,11 +82,14 @@ impl Processing {
     }
 
     pub(super) fn to_toml(self) -> String {
-        let Self { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, wake_up_ns, shared_cores } = self;
-        let shared = if shared_cores > 0 { format!("shared_cores = {shared_cores}\n") } else { String::new() };
+        let Self { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, wake_up_ns, .. } = self;
+        let if_any = |name: &str, value: u64| if value > 0 { format!("{name} = {value}\n") } else { String::new() };
+        let pass_on = if_any("pass_on_frame_ns", self.pass_on_frame_ns);
+        let cast = if_any("cast_frame_ns", self.cast_frame_ns);
+        let shared = if_any("shared_cores", self.shared_cores.into());
         format!(
             "\n[processing]\nsend_frame_ns = {send_frame_ns}\nsend_byte_ps = {send_byte_ps}\nreceive_frame_ns = \
-             {receive_frame_ns}\nreceive_byte_ps = {receive_byte_ps}\nwake_up_ns = {wake_up_ns}\n{shared}"
+             {receive_frame_ns}\nreceive_byte_ps = {receive_byte_ps}\n{pass_on}{cast}wake_up_ns = {wake_up_ns}\n{shared}"
         )
     }
 }
