@@ -24,8 +24,9 @@ pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> 
     }
 }
 
-/// What the processors of both ends take, if both have told: by trains of several sizes, and by streams. How long an idle host takes to notice a frame is what is left of
-/// half the shortest round trip after both ends' work and two cables.
+/// What the processors of both ends take, if both have told: by trains of several sizes, and by streams. How long an
+/// idle host takes to notice a frame is what is left of half the shortest round trip after both ends' work and two
+/// cables.
 fn processing(result: &ProbeResult) -> Option<Processing> {
     if result.work.len() < 2 {
         return None;

@@ -30,8 +30,8 @@ pub struct Prober {
 }
 
 /// Something to do; what is found out builds on what has been before. `EachLargest` stands for the largest frame to
-/// every target, `EachSize` for round trips and trains of all sizes with every target, `EachBulk` for a stream to each of
-/// the first.
+/// every target, `EachSize` for round trips and trains of all sizes with every target, `EachBulk` for a stream to each
+/// of the first.
 #[derive(Clone, Copy, Debug)]
 enum Item {
     RollCall,

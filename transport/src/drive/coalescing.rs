@@ -4,8 +4,8 @@
 //! densely we therefore sleep a fixed time and find several, as a NIC does that moderates its interrupts. A nap that
 //! found too little was in the way of somebody who waits for an answer (a ping-pong is dense, too): each such nap
 //! doubles the time until the next is tried. But where bulk comes several frames at a time, or hardly anything is sent
-//! for it, nobody waits for an answer to each: a nap that found nothing there met a sender that had no CPU for a moment,
-//! or an exchange that is over, and is forgotten.
+//! for it, nobody waits for an answer to each: a nap that found nothing there met a sender that had no CPU for a
+//! moment, or an exchange that is over, and is forgotten.
 
 use crate::Instant;
 use std::time::Duration;

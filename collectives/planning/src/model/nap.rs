@@ -1,5 +1,5 @@
-//! How long a host sleeps through dense arrivals: what the driver of `ethbcast-transport` does, as models and simulations
-//! have it.
+//! How long a host sleeps through dense arrivals: what the driver of `ethbcast-transport` does, as models and
+//! simulations have it.
 
 /// In nanoseconds: it sleeps so long at least, and through bulk up to so long.
 const NAP_NS: (f64, f64) = (250e3, 1e6);

@@ -9,7 +9,8 @@
 //!   first segment: the remark of §5.3 on 1000 Mbit/s, where processors could not send and receive at the link's rate.
 //!   In a round of blocks a host sends and receives, s + r. If all hosts share one machine, nothing takes less than the
 //!   work of all of them on its cores. Frames at both ends of a message are waited for; those between come as in a long
-//!   stream, which takes less, and whose receivers sleep through arrivals. That the first segment's hosts work is in L and g, which were measured on them.
+//!   stream, which takes less, and whose receivers sleep through arrivals. That the first segment's hosts work is in L
+//!   and g, which were measured on them.
 //! - Token buckets let C nanoseconds' worth pass at once after a pause, and L(m) + g(m) has been measured so: g(m) of
 //!   it is in the first segment, by the rest, C − g(m), ports hold up what follows less, and the sends before it at
 //!   each host on the way; processors do as they do.
@@ -148,8 +149,8 @@ impl Pricing<'_> {
         (sent + copies * receiving) / f64::from(processing.shared_cores)
     }
 
-    /// For how long these processors have nothing to do while a long message's frames reach the last host, since each on
-    /// the way sleeps through arrivals, half a nap on average.
+    /// For how long these processors have nothing to do while a long message's frames reach the last host, since each
+    /// on the way sleeps through arrivals, half a nap on average.
     fn naps(&self) -> f64 {
         let frames = self.frames(self.size);
         let hops = self.shape.paths.iter().map(|&(hops, _)| hops).max().unwrap_or(1);

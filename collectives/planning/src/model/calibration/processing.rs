@@ -25,9 +25,8 @@ pub struct Processing {
     /// measured: what the numbers above make of it.
     #[serde(default)]
     pub pass_on_frame_ns: u64,
-    /// For a full frame that is sent to all at once, in nanoseconds: where switches are programs that share the
-    /// sender's processors, they copy it there. In a long stream; 0 if that was not measured: what [`send_frame_ns`](Self::send_frame_ns)
-    /// says of one to a single host.
+    /// For a full frame of a long stream that is sent to all at once, in nanoseconds: where switches are programs that
+    /// share the sender's processors, they copy it there. 0 if that was not measured.
     #[serde(default)]
     pub cast_frame_ns: u64,
     /// From a frame's arrival to an idle host's taking notice, in nanoseconds. Simulations need it; in the model it is
@@ -53,8 +52,8 @@ impl Processing {
         if self.pass_on_frame_ns > 0 && both > 0.0 { self.pass_on_frame_ns as f64 / both } else { 1.0 }
     }
 
-    /// How many times what [sending](Self::sending_ns) takes a host, to a single other, it takes to all at once, by full
-    /// frames of so much payload; `None` if that was not measured.
+    /// How many times what [sending](Self::sending_ns) a full frame of so much payload to a single host takes, to all at
+    /// once it does; `None` if that was not measured.
     pub fn casting(&self, frame_payload_bytes: u64) -> Option<f64> {
         let sending = self.sending_ns(1.0, frame_payload_bytes);
         (self.cast_frame_ns > 0 && sending > 0.0).then(|| self.cast_frame_ns as f64 / sending)
@@ -89,7 +88,8 @@ impl Processing {
         let shared = if_any("shared_cores", self.shared_cores.into());
         format!(
             "\n[processing]\nsend_frame_ns = {send_frame_ns}\nsend_byte_ps = {send_byte_ps}\nreceive_frame_ns = \
-             {receive_frame_ns}\nreceive_byte_ps = {receive_byte_ps}\n{pass_on}{cast}wake_up_ns = {wake_up_ns}\n{shared}"
+             {receive_frame_ns}\nreceive_byte_ps = {receive_byte_ps}\n{pass_on}{cast}wake_up_ns = {wake_up_ns}\n\
+             {shared}"
         )
     }
 }
