@@ -1,11 +1,13 @@
 //! From the ledgered form back to the content, every chunk of it checked.
 
 use super::Form;
+use super::crew::{Crew, Hashing};
 use super::early::Early;
 use super::hash::{ChunkHash, Merged, is_ledger, value_in};
 use super::layout::{ChunkSize, SpanPlace, amount};
 use crate::session::Trailer;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How often the same bytes are asked for again before the content is given up.
 pub const MOST_ATTEMPTS: u8 = 3;
@@ -96,6 +98,7 @@ pub struct Decoder {
     merged: Merged,
     held: Option<Held>,
     early: Early,
+    hashing: Hashing,
     /// What has been noticed and not said.
     damage: Option<Damage>,
     /// Why no more can be had.
@@ -106,6 +109,11 @@ impl Decoder {
     /// Of a content whose chunks are so long.
     pub fn new(chunk: ChunkSize) -> Decoder {
         Decoder { chunk, ..Decoder::default() }
+    }
+
+    /// The same, whose spans' chunks this crew hashes.
+    pub fn hashed_by(self, crew: Arc<dyn Crew>) -> Decoder {
+        Decoder { hashing: Hashing::by(crew), ..self }
     }
 
     /// Takes the next span: a whole one, or the last. Its content comes from [`poll`](Decoder::poll), unless something
@@ -191,7 +199,7 @@ impl Decoder {
     /// Checks what is held as far as it is right, and takes note of what is damaged.
     fn check(&mut self) {
         let Some(held) = &mut self.held else { return };
-        if held.check() || held.lacks() {
+        if held.check(&self.hashing) || held.lacks() {
             return;
         }
         held.times += 1;
@@ -259,7 +267,7 @@ impl Held {
     }
 
     /// Whether all is right from the present part on; if not, the present part is the first that is damaged.
-    fn check(&mut self) -> bool {
+    fn check(&mut self, hashing: &Hashing) -> bool {
         let (ledger, _) = self.span.split_at(self.place.ledger_bytes());
         if !self.ledger_is_right {
             if !is_ledger(&self.place, ledger) {
@@ -267,12 +275,10 @@ impl Held {
             }
             (self.ledger_is_right, self.times) = (true, 0);
         }
-        while self.right.len() < self.place.chunks() {
-            let number = self.right.len();
-            if !self.is_here(number) {
-                return false;
-            }
-            let chunk = ChunkHash::of(self.place.chunk_offset(number), &self.span[self.place.chunk(number)]);
+        let first = self.right.len();
+        let end = (first..self.place.chunks()).find(|&number| !self.is_here(number)).unwrap_or(self.place.chunks());
+        let chunks = hashing.hash_all(first..end, |number| ChunkHash::in_span(&self.place, number, &self.span));
+        for (number, chunk) in (first..end).zip(chunks) {
             if chunk.value() != value_in(ledger, number) {
                 // What is wrong of this receiver's own has simply not come.
                 let own = self.own & (1 << number);
@@ -282,7 +288,7 @@ impl Held {
             self.right.push(chunk);
             self.times = 0;
         }
-        true
+        end == self.place.chunks()
     }
 
     fn damage(&self) -> Damage {

@@ -1,10 +1,12 @@
 //! From a content to its ledgered form.
 
 use super::Form;
+use super::crew::{Crew, Hashing};
 use super::hash::{ChunkHash, Merged, write_ledger};
 use super::layout::{ChunkSize, SPAN_BYTES, SpanPlace};
 use crate::session::Trailer;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A span that is filled with content where it will be sent from: room for its ledger is kept before it.
 #[derive(Clone, Debug, Default)]
@@ -48,18 +50,18 @@ impl SpanBuffer {
 
     /// Writes the ledger before the content of span `index`; nothing if there is no content.
     pub fn seal(&mut self, index: u64) {
-        self.seal_with(index, |_| ());
+        self.seal_with(index, &Hashing::default(), |_| ());
     }
 
-    fn seal_with(&mut self, index: u64, mut each: impl FnMut(&ChunkHash)) {
+    fn seal_with(&mut self, index: u64, hashing: &Hashing, mut each: impl FnMut(&ChunkHash)) {
         if self.content_bytes == 0 {
             return;
         }
         let place = SpanPlace::new(self.chunk, index, self.content_bytes);
         let begin = self.chunk.most_ledger_bytes() - place.ledger_bytes();
         let span = &mut self.bytes[begin..];
-        let hash = |number| ChunkHash::of(place.chunk_offset(number), &span[place.chunk(number)]);
-        let chunks: Vec<ChunkHash> = (0..place.chunks()).map(hash).collect();
+        let chunks = hashing.hash_all(0..place.chunks(), |number| ChunkHash::in_span(&place, number, span));
+        let chunks: Vec<ChunkHash> = chunks.collect();
         chunks.iter().for_each(&mut each);
         write_ledger(&place, &chunks, &mut span[..place.ledger_bytes()]);
         self.begin = Some(begin);
@@ -96,6 +98,7 @@ pub struct Encoder {
     spans: u64,
     content_bytes: u64,
     merged: Merged,
+    hashing: Hashing,
 }
 
 impl Encoder {
@@ -104,10 +107,15 @@ impl Encoder {
         Encoder { chunk, ..Encoder::default() }
     }
 
+    /// The same, whose spans' chunks this crew hashes.
+    pub fn hashed_by(self, crew: Arc<dyn Crew>) -> Encoder {
+        Encoder { hashing: Hashing::by(crew), ..self }
+    }
+
     /// Seals the next span: a full one, unless it is the last.
     pub fn seal(&mut self, span: &mut SpanBuffer) {
         debug_assert_eq!(span.chunk, self.chunk, "all chunks of a content are of one size");
-        span.seal_with(self.spans, |chunk| self.merged.push(chunk));
+        span.seal_with(self.spans, &self.hashing, |chunk| self.merged.push(chunk));
         self.spans += 1;
         self.content_bytes += span.content_bytes as u64;
     }

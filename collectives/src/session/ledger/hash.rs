@@ -7,7 +7,7 @@ use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_ro
 
 /// What a chunk hashes to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ChunkHash {
+pub struct ChunkHash {
     value: [u8; VALUE_BYTES],
     /// The digest of a content that is nothing but this chunk; only the first can be that.
     alone: Option<Digest>,
@@ -20,6 +20,11 @@ impl ChunkHash {
         hasher.set_input_offset(offset).update(bytes);
         let alone = (offset == 0).then(|| *hasher.finalize().as_bytes());
         ChunkHash { value: hasher.finalize_non_root(), alone }
+    }
+
+    /// Of a chunk of a span that is at this place, of which `span` has all, the ledger before it.
+    pub(super) fn in_span(place: &SpanPlace, number: usize, span: &[u8]) -> ChunkHash {
+        ChunkHash::of(place.chunk_offset(number), &span[place.chunk(number)])
     }
 
     /// Its chaining value.

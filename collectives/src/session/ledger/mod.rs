@@ -16,11 +16,12 @@
 //! content (u64): a damaged ledger is noticed before anything is judged by it. All spans but the last are whole, so
 //! where everything is is arithmetic ([`SpanPlace`], [`Form`]).
 //!
-//! No thread, clock or file: [`Encoder`] and [`SpanBuffer`] make the form, [`Decoder`] checks it, [`Spans`] cuts what
+//! No thread, clock or file (a [`Crew`] of threads may be lent): [`Encoder`] and [`SpanBuffer`] make the form, [`Decoder`] checks it, [`Spans`] cuts what
 //! comes in any pieces, [`Recent`] keeps what was sent last. [`Ledgered`] and [`Checked`] put it between a session and
 //! a source or sink.
 
 mod checked;
+mod crew;
 mod decoder;
 mod early;
 mod encoder;
@@ -37,8 +38,10 @@ mod tests;
 pub(crate) use tests::encoded;
 
 pub use checked::Checked;
+pub use crew::{Alone, Crew};
 pub use decoder::{Content, Damage, Decoder, MOST_ATTEMPTS};
 pub use encoder::{Encoder, SpanBuffer};
+pub use hash::ChunkHash;
 pub use layout::{CHUNK_BYTES, ChunkSize, Form, SPAN_BYTES, SpanPlace};
 pub(in crate::session) use layout::{amount, overlap};
 pub use ledgered::Ledgered;

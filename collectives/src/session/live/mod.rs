@@ -25,6 +25,7 @@
 mod cancel;
 mod content;
 mod error;
+mod hashers;
 mod history;
 mod last_words;
 mod limited;

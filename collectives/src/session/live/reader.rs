@@ -1,6 +1,7 @@
 //! Reads what is sent, on a thread of its own, and hashes what was read on another, which puts the ledgers before it.
 
 use super::Error;
+use super::hashers::hashers;
 use crate::session::Trailer;
 use crate::session::ledger::{ChunkSize, Encoder, SpanBuffer};
 use ethbcast_transport::packet::Waker;
@@ -51,7 +52,7 @@ impl<R: Read> Reader<R> {
         let (to_hasher, filled) = sync_channel(SPANS_UNHASHED);
         let (failed, woken) = (progress.clone(), Arc::clone(&waker));
         thread::scope(|scope| {
-            let hasher = Hasher { what, size, encoder: Encoder::new(chunk), progress, waker };
+            let hasher = Hasher { what, size, encoder: Encoder::new(chunk).hashed_by(hashers()), progress, waker };
             let started = thread::Builder::new().name("hasher".to_owned());
             if let Err(error) = started.spawn_scoped(scope, move || hasher.run(&filled)) {
                 drop(failed.send(Progress::Failed(Error::Resources(error))));

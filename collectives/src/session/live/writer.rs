@@ -1,6 +1,7 @@
 //! A writer on a thread of its own: checks the spans it is given, asks again for what came damaged, writes what is
 //! right, settles it when all is there, and publishes it when the root has accepted it.
 
+use super::hashers::hashers;
 use super::read_again::ReadAt;
 use super::storage::{Offered, Storage, StorageError};
 use crate::session::ledger::{Completed, Completer, Completion, Decoder, HeldOffer, Holdings, Spans};
@@ -256,7 +257,7 @@ impl<S: Storage> Writer<S> {
     fn obey(&mut self, order: Order) -> Result<bool, StorageError> {
         match order {
             Order::Begin(offered) => {
-                self.decoder = Decoder::new(offered.chunk);
+                self.decoder = Decoder::new(offered.chunk).hashed_by(hashers());
                 self.storage.begin(&offered)?;
                 self.storage.kept().map(|kept| self.kept.try_send(kept));
             }

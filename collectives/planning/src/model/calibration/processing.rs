@@ -52,8 +52,8 @@ impl Processing {
         if self.pass_on_frame_ns > 0 && both > 0.0 { self.pass_on_frame_ns as f64 / both } else { 1.0 }
     }
 
-    /// How many times what [sending](Self::sending_ns) a full frame of so much payload to a single host takes, to all at
-    /// once it does; `None` if that was not measured.
+    /// How many times what [sending](Self::sending_ns) a full frame of so much payload to one takes, sending it to all
+    /// does; `None` if that was not measured.
     pub fn casting(&self, frame_payload_bytes: u64) -> Option<f64> {
         let sending = self.sending_ns(1.0, frame_payload_bytes);
         (self.cast_frame_ns > 0 && sending > 0.0).then(|| self.cast_frame_ns as f64 / sending)

@@ -1,0 +1,97 @@
+//! Threads that hash the chunks of a span side by side, where processors have nothing else to do.
+
+use crate::session::ledger::{Alone, ChunkHash, Crew};
+use rayon_core::{ThreadPool, ThreadPoolBuilder};
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+use std::thread;
+
+/// A session needs so many processors for itself: its frames, and who reads or writes.
+const OWN_PROCESSORS: usize = 2;
+/// More hash no faster than memory is read: one does 3 to 6 GB/s.
+const MOST_THREADS: usize = 4;
+
+/// All sessions of a process share them.
+static SHARED: LazyLock<Arc<dyn Crew>> = LazyLock::new(|| {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MOST_THREADS))
+});
+
+/// Who hashes for the sessions of this process: as many threads as processors are free, or whoever asks if that is no
+/// more than one.
+pub(super) fn hashers() -> Arc<dyn Crew> {
+    Arc::clone(&SHARED)
+}
+
+#[derive(Debug)]
+pub(super) struct Hashers(ThreadPool);
+
+impl Hashers {
+    /// So many threads; whoever asks hashes alone instead of fewer than two, and if they cannot be had.
+    pub(super) fn of_threads(threads: usize) -> Arc<dyn Crew> {
+        let named = ThreadPoolBuilder::new().num_threads(threads).thread_name(|number| format!("hasher {number}"));
+        match if threads < 2 { None } else { named.build().ok() } {
+            Some(pool) => Arc::new(Hashers(pool)),
+            None => Arc::new(Alone),
+        }
+    }
+}
+
+impl Crew for Hashers {
+    fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash> {
+        if chunks.len() < 2 { Alone.hash_all(chunks, hash) } else { self.0.install(|| side_by_side(chunks, hash)) }
+    }
+}
+
+/// Half of them by whoever of the threads has nothing else to do.
+fn side_by_side(chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash> {
+    if chunks.len() < 2 {
+        return Alone.hash_all(chunks, hash);
+    }
+    let middle = chunks.start.midpoint(chunks.end);
+    let halves = (chunks.start..middle, middle..chunks.end);
+    let (mut first, second) = rayon_core::join(|| side_by_side(halves.0, hash), || side_by_side(halves.1, hash));
+    first.extend(second);
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::ledger::{ChunkSize, Decoder, Encoder, SPAN_BYTES, SpanBuffer, encoded};
+
+    #[test]
+    fn side_by_side_the_same_comes_of_it_and_the_same_damage_is_found() {
+        let content: Vec<u8> = (0..3 * SPAN_BYTES as u32 + 200_000).map(|at| (at >> 7) as u8).collect();
+        let (alone, trailer) = encoded(&content);
+        for threads in [0, 1, 2, 3, 7] {
+            let crew = Hashers::of_threads(threads);
+            let mut encoder = Encoder::new(ChunkSize::DEFAULT).hashed_by(Arc::clone(&crew));
+            let mut stream = Vec::new();
+            for part in content.chunks(SPAN_BYTES) {
+                let mut span = SpanBuffer::empty(ChunkSize::DEFAULT, SpanBuffer::default());
+                span.room()[..part.len()].copy_from_slice(part);
+                span.filled(part.len());
+                encoder.seal(&mut span);
+                stream.extend_from_slice(span.as_bytes());
+            }
+            assert!(stream == alone && encoder.trailer() == trailer, "{threads} threads");
+            let mut decoder = Decoder::new(ChunkSize::DEFAULT).hashed_by(crew);
+            for (number, span) in alone.chunks(ChunkSize::DEFAULT.whole_bytes()).enumerate() {
+                let mut span = span.to_vec();
+                // Two chunks of each: the first is wanted, then the second.
+                let (first, second) = (10_000 + number, span.len() - 10);
+                [first, second].into_iter().for_each(|at| span[at] ^= 1);
+                decoder.take(span);
+                for at in [first, second] {
+                    let wanted = decoder.wanted().expect("damaged");
+                    let begin = number * ChunkSize::DEFAULT.whole_bytes();
+                    assert!(wanted.contains(&((begin + at) as u64)), "{threads} threads: {wanted:?} for {at}");
+                    decoder.supply(wanted.start, &alone[wanted.start as usize..wanted.end as usize]);
+                }
+                assert!(decoder.poll().is_some() && decoder.failed().is_none());
+            }
+            assert_eq!(decoder.trailer(), trailer);
+        }
+    }
+}
