@@ -47,6 +47,7 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
         receive_byte_ps,
         pass_on_frame_ns: in_streams(|bulk| bulk.relaying_nanos).max(result.bulk.as_ref().and_then(alone).unwrap_or(0)),
         cast_frame_ns: in_streams(|bulk| bulk.casting_nanos),
+        stream_frame_bytes: result.bulk.as_ref().map_or(0, |bulk| bulk.payload_bytes as u32),
         wake_up_ns,
         shared_cores,
     })

@@ -4,50 +4,64 @@ use super::body::{ProbeBody, ReportBody, address};
 use crate::membership::codec::BodyReader;
 use crate::membership::timers::Wait;
 use ethbcast_transport::stream::{Outlet, Stream};
-use ethbcast_transport::wire::{Frame, Identity, Kind, Peer, Rank, StreamId};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Tuning};
+use ethbcast_transport::wire::{Frame, Identity, Peer, Rank, StreamId};
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning};
 use std::time::Duration;
 
-/// In the number of an order: the frames come to the group. Below it is the receiver's rank.
-pub(super) const CAST: u32 = 1 << 16;
 /// Whose prober says nothing for so long has been left.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Where the application's bytes go, again and again: more than caches keep, as a file does not stay there either.
 const APPLICATION_BYTES: usize = 16 << 20;
 
-/// Between whom a receiver is.
+/// Where a receiver is in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Neighbours {
+pub(super) struct Place {
     /// Who sends it the stream, if not the prober.
     pub parent: Option<Peer>,
     /// Whom it hands the stream.
     pub child: Option<Peer>,
+    /// If it is cast, to so many; else 0.
+    pub listeners: u16,
+    /// Its place among these.
+    pub position: u16,
 }
 
-impl Neighbours {
-    /// An order's payload: its body, and behind it both, each as rank and address, zeros for nobody.
+impl Place {
+    /// An order's payload: its body, and behind it both neighbours, each as rank and address, zeros for nobody, and
+    /// what is to be known of a cast.
     pub(super) fn behind(&self, body: &ProbeBody) -> Vec<u8> {
         let nobody = Peer { rank: Rank(0), mac: MacAddr::default() };
         let mut out = body.encode();
         for peer in [self.parent, self.child].map(|peer| peer.unwrap_or(nobody)) {
             out.u16(peer.rank.0).bytes(&peer.mac.octets());
         }
+        out.u16(self.listeners).u16(self.position);
         out.into_bytes()
     }
 
-    /// Reads them behind a body; none that is a group's address.
-    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Neighbours> {
+    /// Reads it behind a body; none if a neighbour is a group, the receiver itself, whose address is `own`, or both its
+    /// parent and its child.
+    pub(super) fn read(from: &mut BodyReader<'_>, own: MacAddr) -> Option<Place> {
         let mut peer = || Some((Rank(from.u16()?), address(from)));
         let (parent, child) = (peer()?, peer()?);
         let [parent, child] = [parent, child].map(|(rank, mac)| Some(Peer { rank, mac: mac? }));
-        let one = [parent, child].into_iter().flatten().all(|peer| !peer.mac.is_multicast());
-        one.then_some(Neighbours { parent, child })
+        let mut macs = [parent, child].into_iter().flatten().map(|peer| peer.mac);
+        let sane = macs.all(|mac| !mac.is_multicast() && mac != own)
+            && parent.zip(child).is_none_or(|(parent, child)| parent.mac != child.mac);
+        let (listeners, position) = (from.u16()?, from.u16()?);
+        sane.then_some(Place { parent, child, listeners, position })
     }
 }
 
 /// The stream of one test in a prober's session.
 pub(super) fn stream_of(test: u32) -> StreamId {
     StreamId(test as u16)
+}
+
+/// The engine's numbers for one of so many listeners, as sessions have them, or, for none, without a cast.
+pub(super) fn tuned(listeners: usize, position: usize) -> Tuning {
+    let own = Tuning::default();
+    if listeners > 0 { own.for_cast(listeners, position) } else { own }
 }
 
 /// Takes the stream of one prober by the engine, as a receiver of a session does, and has an application that copies
@@ -58,6 +72,7 @@ pub(super) struct Listener {
     session: u32,
     test: u32,
     stream: Box<Stream>,
+    /// When the application had the first frames, and the latest.
     first_nanos: u64,
     last_nanos: u64,
     application: Vec<u8>,
@@ -66,28 +81,29 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// One for the stream that `order` announces, in frames of up to `payload_bytes`.
+    /// One for the stream that `order` announces, in frames of up to `payload_bytes`, in the memory of one before.
     pub(super) fn new(
         now: Instant,
         identity: Identity,
         order: &Frame<'_>,
-        number: u32,
-        payload_bytes: usize,
-        neighbours: Neighbours,
+        (body, place): (&ProbeBody, &Place),
+        before: Option<Listener>,
     ) -> Listener {
         let (session, test) = (order.header.session, order.header.stamp);
-        let identity = Identity { session, stream: stream_of(test), rank: Rank(number as u16), ..identity };
-        let parent = neighbours.parent.unwrap_or(Peer { rank: order.header.rank, mac: order.source });
-        let children = neighbours.child.into_iter().collect();
-        let outlet = if number & CAST == 0 { Outlet::Lanes(children) } else { Outlet::RepairChildren(children) };
+        let identity = Identity { session, stream: stream_of(test), rank: Rank(body.number as u16), ..identity };
+        let parent = place.parent.unwrap_or(Peer { rank: order.header.rank, mac: order.source });
+        let children = place.child.into_iter().collect();
+        let outlet = if place.listeners == 0 { Outlet::Lanes(children) } else { Outlet::RepairChildren(children) };
+        let tuning = tuned(place.listeners.into(), place.position.into());
+        let payload_bytes = body.payload_bytes.into();
         Listener {
             prober: order.source,
             session,
             test,
-            stream: Box::new(Stream::receiver(identity, payload_bytes, parent, &outlet, Tuning::default())),
+            stream: Box::new(Stream::receiver(identity, payload_bytes, parent, &outlet, tuning)),
             first_nanos: 0,
             last_nanos: 0,
-            application: vec![0; APPLICATION_BYTES.max(payload_bytes)],
+            application: before.map_or_else(|| vec![0; APPLICATION_BYTES], |before| before.application),
             filled: 0,
             heard_at: now,
         }
@@ -103,23 +119,22 @@ impl Listener {
         self.session == session
     }
 
-    /// Whether this is the test that its stream belongs to.
-    pub(super) fn is_of(&self, test: u32) -> bool {
-        self.test == test
+    /// How far a test is behind the one that its stream belongs to, in serial arithmetic: 0 if it is this one.
+    pub(super) fn ahead(&self, test: u32) -> i32 {
+        test.wrapping_sub(self.test) as i32
     }
 
-    /// Takes a frame of the stream.
+    /// Takes a frame of the stream; others change nothing.
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if frame.header.kind == Kind::DATA {
-            self.heard_at = now;
-            self.first_nanos = if self.first_nanos == 0 { now.as_nanos() } else { self.first_nanos };
-            self.last_nanos = now.as_nanos();
-        }
+        let before = self.stream.stats().data_received;
         self.stream.handle_frame(now, frame);
+        if self.stream.stats().data_received > before {
+            self.heard_at = now;
+        }
     }
 
-    /// Hands the application what has come, and writes an acknowledgement if one is due.
-    pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    /// Hands the application what has come, and writes an acknowledgement or what is to be handed on.
+    pub(super) fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         while let Some(run) = self.stream.peek_run(u64::MAX) {
             let fits = self.filled + run.bytes.len() <= self.application.len();
             let begin = if fits { self.filled } else { 0 };
@@ -127,8 +142,14 @@ impl Listener {
             self.application[begin..self.filled].copy_from_slice(run.bytes);
             let frames = run.frames;
             self.stream.consume_run(now, frames);
+            self.first_nanos = if self.first_nanos == 0 { now.as_nanos() } else { self.first_nanos };
+            self.last_nanos = now.as_nanos();
         }
-        self.stream.poll_transmit(now, buffer)
+        self.stream.poll_transmit_split(now, buffer)
+    }
+
+    pub(super) fn payload(&self, kept: Kept) -> &[u8] {
+        self.stream.payload(kept)
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
@@ -155,9 +176,4 @@ impl Listener {
         let (first_nanos, last_nanos) = (self.first_nanos, self.last_nanos);
         (taken, ReportBody { arrived: taken, first_nanos, last_nanos, ..ReportBody::default() })
     }
-}
-
-/// The payload of a stream's frames, as an order says it.
-pub(super) fn payload_bytes(body: &ProbeBody, most: usize) -> usize {
-    usize::from(body.payload_bytes).clamp(ProbeBody::BYTES, most)
 }

@@ -66,9 +66,10 @@ impl ProbeWriter {
         self.seal(buffer, probe)
     }
 
-    /// Writes a frame with this payload, and returns its length.
-    pub(super) fn order(&self, buffer: &mut [u8], to: MacAddr, test: u32, payload: &[u8]) -> usize {
-        self.identity.write(buffer, to, &header(&self.identity, kind::PROBE, test, 0, Flags::default()), payload)
+    /// Writes one frame with this payload instead, and returns its length.
+    pub(super) fn order(&self, buffer: &mut [u8], order: &Probe, payload: &[u8]) -> usize {
+        let header = header(&self.identity, kind::PROBE, order.test, order.index, order.flags);
+        self.identity.write(buffer, order.to, &header, payload)
     }
 
     /// Writes the payload, and returns it.

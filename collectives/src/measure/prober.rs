@@ -49,8 +49,8 @@ enum Item {
 
 /// Streams go to so many targets, one after the other: the others' are taken to be like these.
 const BULK_TARGETS: usize = 8;
-/// A stream is cast to so many at most, who all acknowledge to this end: a session's do so in a tree.
-const MOST_LISTENERS: usize = 64;
+/// A stream is cast to so many at most, who all acknowledge to this end.
+const MOST_LISTENERS: usize = 16;
 
 impl Prober {
     /// Begins to measure between this host and `targets`, which must run a [`Responder`](super::Responder).
@@ -172,7 +172,9 @@ impl Prober {
     /// A stream to the first targets that are there, if that is to be tried and there are several.
     fn bulk(&self, most: usize, way: Way) -> Option<Box<dyn Step>> {
         let (findings, settings) = (&self.findings, &self.settings);
-        let present = (0..findings.targets.len()).filter(|&target| findings.targets[target].present);
+        // Who takes no stream alone keeps nobody waiting again.
+        let takes = |at: usize, target: &Target| target.present && (at >= BULK_TARGETS || target.bulk.is_some());
+        let present = (0..).zip(&findings.targets).filter(|&(at, target)| takes(at, target)).map(|(at, _)| at);
         let present: Vec<_> = present.take(most).collect();
         let tried = !settings.bulk.is_zero() && present.len() > 1;
         tried.then(|| Box::new(Bulk::new(&present, way, findings, settings)) as _)

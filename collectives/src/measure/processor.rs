@@ -56,7 +56,7 @@ pub(super) struct Work {
 /// What a message took both ends between two reports, in nanoseconds: to send, to receive. `None` if that was not
 /// told, or no frame came in between.
 pub(super) fn between(first: &Work, last: &Work, parcel: Parcel) -> Option<(u64, u64)> {
-    let each = |nanos: u64, frames: u64| (frames > 0).then(|| (nanos * parcel.frames()).checked_div(frames)).flatten();
+    let each = |nanos: u64, frames: u64| nanos.checked_mul(parcel.frames())?.checked_div(frames);
     let sending = last.sending_nanos.checked_sub(first.sending_nanos)?;
     let receiving = last.receiving_nanos.checked_sub(first.receiving_nanos)?;
     let told = first.receiving_nanos > 0 && first.sending_nanos > 0;

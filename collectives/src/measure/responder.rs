@@ -2,13 +2,13 @@
 
 use super::body::{ProbeBody, ReportBody, Task, address};
 use super::kind;
-use super::listener::{Listener, Neighbours, payload_bytes};
+use super::listener::{Listener, Place};
 use super::parcel::Parcel;
 use super::probe::header;
 use super::processor::Processors;
 use crate::membership::codec::BodyReader;
 use ethbcast_transport::wire::{Flags, Frame, HEADER_BYTES, Identity, OVERHEAD_BYTES};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame};
 use std::collections::VecDeque;
 
 /// Answers that may wait for room to send; more are not given.
@@ -112,20 +112,29 @@ impl Responder {
         self.mtu_bytes.saturating_sub(HEADER_BYTES).max(ProbeBody::BYTES)
     }
 
-    /// Only who was started to answer probes takes streams, and one at a time.
+    /// The payload of the frames that are asked for, as long as they can be.
+    fn payload_bytes(&self, body: &ProbeBody) -> usize {
+        usize::from(body.payload_bytes).clamp(ProbeBody::BYTES, self.most_payload_bytes())
+    }
+
+    /// Only who was started to answer probes takes streams, and one at a time, until its prober says that it is over.
     fn on_bulk(&mut self, now: Instant, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
         let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
-        let own = |listener: &Listener| listener.is_for(prober, session);
-        let Some(neighbours) = Neighbours::read(&mut rest) else { return };
-        if self.info.is_none() || self.listener.as_ref().is_some_and(|listener| !own(listener)) {
+        let Some(place) = Place::read(&mut rest, self.identity.mac).filter(|_| self.info.is_some()) else { return };
+        let known = self.listener.as_ref();
+        // Somebody else's; or a question that was long on its way.
+        if known.is_some_and(|known| !known.is_for(prober, session) || known.ahead(test) < 0) {
             return;
         }
-        if self.listener.as_ref().is_none_or(|listener| !listener.is_of(test)) {
-            let payload_bytes = payload_bytes(&body, self.most_payload_bytes());
-            self.listener = Some(Listener::new(now, self.identity, frame, body.number, payload_bytes, neighbours));
+        let is_over = frame.header.flags.has(Flags::LAST);
+        if !is_over && known.is_none_or(|known| known.ahead(test) > 0) {
+            let payload_bytes = self.payload_bytes(&body) as u16;
+            let body = ProbeBody { payload_bytes, ..body };
+            self.listener = Some(Listener::new(now, self.identity, frame, (&body, &place), self.listener.take()));
         }
-        let counted = self.listener.as_ref().map_or_else(Default::default, Listener::counted);
-        self.answer_report(frame, counted, true);
+        let (taken, counts) = self.listener.as_ref().map_or_else(Default::default, Listener::counted);
+        self.answer_report(frame, (taken, ReportBody { late_nanos: frame.header.sequence, ..counts }), true);
+        self.listener.take_if(|_| is_over);
     }
 
     /// Frames it has sent.
@@ -135,7 +144,7 @@ impl Responder {
 
     /// The echo goes out when the message's last frame is there, as it does between processes (§5.1).
     fn on_ping(&mut self, frame: &Frame<'_>, body: ProbeBody) {
-        let payload_bytes = payload_bytes(&body, self.most_payload_bytes());
+        let payload_bytes = self.payload_bytes(&body);
         let parcel = Parcel { bytes: (body.number as usize).min(MAX_ECHO_BYTES + 1), payload_bytes };
         let allowed = parcel.bytes <= MAX_ECHO_BYTES && parcel.frames() <= MAX_ECHO_FRAMES;
         if frame.header.flags.has(Flags::LAST) && allowed {
@@ -246,10 +255,37 @@ impl Part for Responder {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        if let Some(length) = self.listener.as_mut().and_then(|listener| listener.poll_transmit(now, buffer)) {
-            self.frames_sent += 1;
-            return Some(length);
-        }
+        let split = self.poll_transmit_split(now, buffer)?;
+        Some(split.join(buffer, |kept| self.payload(kept)))
+    }
+
+    /// Reports before a stream, which may never leave room for them, and other answers behind it.
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        let reports = self.answers.front().is_some_and(|answer| matches!(answer.what, What::Report { .. }));
+        let listener = self.listener.as_mut().filter(|_| !reports);
+        let streamed = listener.and_then(|listener| listener.poll_transmit_split(now, buffer));
+        let split = streamed.or_else(|| self.poll_answer(buffer).map(SplitFrame::whole))?;
+        self.frames_sent += 1;
+        Some(split)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.listener.as_ref().map_or(&[], |listener| listener.payload(kept))
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        self.listener.as_ref().and_then(|listener| listener.poll_timeout(now))
+    }
+
+    /// While a stream lasts it is received as in a session; else everything is answered at once.
+    fn is_urgent(&self) -> bool {
+        self.listener.as_ref().is_none_or(Listener::is_urgent)
+    }
+}
+
+impl Responder {
+    /// Writes the next answer that is no part of a stream.
+    fn poll_answer(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let answer = self.answers.front_mut()?;
         let identity = Identity { session: answer.session, ..self.identity };
         let (length, over) = match &mut answer.what {
@@ -289,16 +325,6 @@ impl Part for Responder {
         if over {
             self.answers.pop_front();
         }
-        self.frames_sent += 1;
         Some(length)
-    }
-
-    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.listener.as_ref().and_then(|listener| listener.poll_timeout(now))
-    }
-
-    /// While a stream lasts it is received as in a session; all else is answered at once.
-    fn is_urgent(&self) -> bool {
-        self.listener.as_ref().is_none_or(Listener::is_urgent)
     }
 }

@@ -125,7 +125,7 @@ fn relaying(findings: &Findings, gap_nanos: u64) -> Option<u64> {
     let chain = &findings.chain;
     let own = median(&chain.relaying_nanos)?;
     let limited = chain.gap_nanos.filter(|&chain_nanos| chain_nanos > gap_nanos * LIMITED);
-    let shared = limited.map_or(0, |nanos| nanos * u64::from(findings.shared_cores()) / chain.copies.max(1));
+    let shared = limited.map_or(0, |nanos| nanos.saturating_mul(findings.shared_cores().into()) / chain.copies.max(1));
     Some(own.max(shared))
 }
 
@@ -164,11 +164,15 @@ fn work(findings: &Findings) -> Vec<WorkPoint> {
 fn target_result(target: &Target, findings: &Findings, streaming: f64) -> TargetResult {
     let measured = target.gaps.iter().filter_map(|(&bytes, gaps)| {
         let round_trip_nanos = median(target.round_trips.get(&bytes)?)?;
-        let times = if bytes >= findings.payload_bytes { streaming } else { 1.0 };
-        let gap_nanos = (median(gaps)? as f64 * times) as u64;
-        Some(Point { bytes, gap_nanos, round_trip_nanos, latency_nanos: 0 })
+        Some(Point { bytes, gap_nanos: median(gaps)?, round_trip_nanos, latency_nanos: 0 })
     });
-    let points = smoothed(measured.collect(), |bytes| findings.parcel(bytes).message_wire_bytes());
+    let mut points = smoothed(measured.collect(), |bytes| findings.parcel(bytes).message_wire_bytes());
+    let mut least = 0;
+    for point in &mut points {
+        let times = if point.bytes >= findings.payload_bytes { streaming } else { 1.0 };
+        point.gap_nanos = ((point.gap_nanos as f64 * times) as u64).max(least);
+        least = point.gap_nanos;
+    }
     TargetResult {
         peer: target.peer,
         rate_bits_per_second: rate(&points, findings),

@@ -38,7 +38,7 @@ pub struct ProbeSettings {
     /// How long the train of the longest messages takes at least.
     pub train_longest: Duration,
     /// How long a stream to each of the first targets, and one to all by cast, lasts, which show what streams take
-    /// processors; zero: there is none.
+    /// processors; one down a chain of these lasts six times as long. Zero: there are none.
     pub bulk: Duration,
     /// Fewest messages of a train.
     pub train_messages: u64,

@@ -67,6 +67,7 @@ fn settings(mtu_bytes: usize) -> ProbeSettings {
         sizes_bytes: vec![full.sizes_bytes[0], longest],
         trains: Duration::from_millis(300),
         train_max: Duration::from_millis(100),
+        bulk: Duration::ZERO,
         budget: Duration::from_secs(10),
         ..full
     }

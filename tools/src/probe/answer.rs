@@ -7,7 +7,7 @@ use ethbcast_collectives::measure::{HostInfo, Responder};
 use ethbcast_collectives::session::live::{log_counters, processors};
 use ethbcast_transport::packet::processor_time;
 use ethbcast_transport::wire::{Frame, Rank};
-use ethbcast_transport::{Alone, Deadline, Instant, Part, Timer};
+use ethbcast_transport::{Alone, Deadline, Instant, Kept, Part, SplitFrame, Timer};
 use serde_json::json;
 use std::time::Duration;
 
@@ -57,6 +57,14 @@ impl Part for Answering {
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.responder.poll_transmit(now, buffer)
+    }
+
+    fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
+        self.responder.poll_transmit_split(now, buffer)
+    }
+
+    fn payload(&self, kept: Kept) -> &[u8] {
+        self.responder.payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {

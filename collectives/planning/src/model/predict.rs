@@ -120,7 +120,7 @@ impl Pricing<'_> {
     /// How many times what frames take that are woken for this message's do: at both its ends each is, and between them
     /// they come as in a long stream.
     fn woken(&self) -> f64 {
-        let streaming = self.calibration.processing().map_or(1.0, |processing| processing.streaming(self.frame));
+        let streaming = self.calibration.processing().map_or(1.0, |processing| processing.streaming());
         let woken = (WOKEN_FRAMES / self.frames(self.size)).min(1.0);
         woken + (1.0 - woken) * streaming
     }
@@ -152,11 +152,17 @@ impl Pricing<'_> {
     /// For how long these processors have nothing to do while a long message's frames reach the last host, since each
     /// on the way sleeps through arrivals, half a nap on average.
     fn naps(&self) -> f64 {
-        let frames = self.frames(self.size);
+        let Some(processing) = self.calibration.processing().filter(|it| it.shared_cores > 0) else { return 0.0 };
+        if self.frames(self.size) <= WOKEN_FRAMES {
+            return 0.0;
+        }
+        let (sending, receiving) = self.processing(self.frame.min(self.segment));
+        let copies = (self.shape.ranks - 1) as f64;
+        let casting = processing.casting().filter(|_| self.shape.via == Via::Cast);
+        let sent = casting.map_or(copies * sending, |times| times * sending / processing.streaming());
+        let frame_ns = (sent + copies * receiving) * processing.streaming() / f64::from(processing.shared_cores);
         let hops = self.shape.paths.iter().map(|&(hops, _)| hops).max().unwrap_or(1);
-        let streaming = self.calibration.processing().map_or(1.0, |processing| processing.streaming(self.frame));
-        let frame_ns = self.shared() / self.woken() * streaming / frames;
-        if frame_ns > 0.0 && frames > WOKEN_FRAMES { hops as f64 * nap_ns(frame_ns) / 2.0 } else { 0.0 }
+        hops as f64 * nap_ns(frame_ns) / 2.0
     }
 
     /// How much longer than on the usual cable what every cable carries takes on the slowest of them.
@@ -168,7 +174,7 @@ impl Pricing<'_> {
         let pass_bytes = self.segment.saturating_mul(self.shape.ranks as u64).min(self.size);
         let moved = |round: &BlockRound| self.segment.saturating_mul(round.blocks as u64).min(pass_bytes);
         let busy = |round: &BlockRound| {
-            let (sending, receiving) = self.processing(if round.is_exchange { moved(round) } else { 0 });
+            let (sending, receiving) = self.working(if round.is_exchange { moved(round) } else { 0 });
             let ports = round.flows as f64 * self.calibration.gap_ns(moved(round)) * self.slowest();
             round.times as f64 * ports.max(sending + receiving)
         };
@@ -196,9 +202,10 @@ impl Pricing<'_> {
 
     /// What a cast takes its root's processor.
     fn casting(&self) -> f64 {
-        let times = self.calibration.processing().and_then(|processing| {
-            Some(processing.casting(self.frame)? * self.woken() / processing.streaming(self.frame))
-        });
+        let times = self
+            .calibration
+            .processing()
+            .and_then(|processing| Some(processing.casting()? * self.woken() / processing.streaming()));
         times.unwrap_or(0.0) * self.processing(self.size).0
     }
 

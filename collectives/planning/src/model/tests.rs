@@ -86,6 +86,7 @@ fn long_messages_take_processors_what_streams_do() {
             receive_frame_ns: 1000,
             pass_on_frame_ns: 1000,
             cast_frame_ns: 4000,
+            stream_frame_bytes: 100,
             shared_cores,
             ..Processing::default()
         };

@@ -127,14 +127,13 @@ impl Reading {
             // What goes beyond what was agreed belongs to nobody.
             let part = payload.len().min(data.len() - self.read);
             data[self.read..][..part].copy_from_slice(&payload[..part]);
-            let first_bytes = (!self.begun).then_some(bytes.len());
+            // The first frame of short ones has the signature beside what the others have.
+            let frame_bytes = (self.begun && frames > 0).then(|| bytes.len() / frames as usize);
             (self.begun, self.read) = (true, self.read + part);
             self.frames += frames;
             group.streams().consume(now, name, frames, self.read < data.len());
-            if let Some(frame_bytes) = first_bytes {
-                // The first frame may be a short one: then its message seems longer than it is, and is bulk for longer.
-                let left = (data.len() - self.read).div_ceil(frame_bytes);
-                group.streams().expect_frames(name, left as u64);
+            if let Some(frame_bytes) = frame_bytes.filter(|&bytes| bytes > 0) {
+                group.streams().expect_frames(name, (data.len() - self.read).div_ceil(frame_bytes) as u64);
             }
         }
         if (self.begun, self.read) != before {

@@ -165,7 +165,7 @@ fn write_processing<'a>(processing: &Processing, out: &'a mut BodyWriter) -> &'a
     out.u8(if in_streams { PROCESSING_IN_STREAMS } else { PROCESSING });
     out.u64(send_frame_ns).u64(send_byte_ps).u64(receive_frame_ns).u64(receive_byte_ps);
     if in_streams {
-        out.u64(processing.pass_on_frame_ns).u64(processing.cast_frame_ns);
+        out.u64(processing.pass_on_frame_ns).u64(processing.cast_frame_ns).u32(processing.stream_frame_bytes);
     }
     out.u64(processing.wake_up_ns).u32(processing.shared_cores)
 }
@@ -204,6 +204,7 @@ fn read_processing(known: u8, from: &mut BodyReader<'_>) -> Option<Processing> {
         receive_byte_ps: from.u64()?,
         pass_on_frame_ns: in_streams(from)?,
         cast_frame_ns: in_streams(from)?,
+        stream_frame_bytes: if known == PROCESSING_IN_STREAMS { from.u32()? } else { 0 },
         wake_up_ns: from.u64()?,
         shared_cores: from.u32()?,
     })
@@ -255,7 +256,13 @@ mod tests {
         let calibration =
             calibration.map(|it| it.with_processing(processing).and_then(|it| it.with_burst_ns(7)).expect("little"));
         let of_streams = calibration.clone().map(|it| {
-            it.with_processing(Processing { pass_on_frame_ns: 3, cast_frame_ns: 5, ..processing }).expect("little")
+            it.with_processing(Processing {
+                pass_on_frame_ns: 3,
+                cast_frame_ns: 5,
+                stream_frame_bytes: 9,
+                ..processing
+            })
+            .expect("little")
         });
         let full = Network { topology, calibration, chosen: Chosen::Via(Via::Kary(4)), casts: false, probe: true };
         let saved = Network { chosen: Chosen::Saved(tree(3)), calibration: of_streams, ..full.clone() };

@@ -6,13 +6,14 @@
 use super::{Report, Step};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::{BulkFinding, Findings};
-use crate::measure::listener::{CAST, Neighbours, stream_of};
-use crate::measure::probe::ProbeWriter;
+use crate::measure::listener::{Place, stream_of, tuned};
+use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::processor::Processors;
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{Frame, Identity, Peer};
-use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Timer, Tuning};
+use ethbcast_transport::wire::{Flags, Frame, Identity, Peer};
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Timer};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// The first part of the time, one in so many, does not count.
@@ -22,7 +23,9 @@ const REPORTS: usize = 3;
 /// Down a chain it lasts so many times longer: every relay's feed fills first.
 const CHAIN_TIMES: u32 = 6;
 /// Receivers that do not report are asked so often.
-const TRIES: u32 = 4;
+const TRIES: u32 = 3;
+/// What a frame may take, in nanoseconds: whoever says more is not to be believed.
+const POSSIBLE: RangeInclusive<u64> = 1..=1_000_000_000;
 /// Between fewer frames a gap is not told exactly enough.
 const LEAST_FRAMES: u64 = 200;
 
@@ -53,6 +56,10 @@ pub(in crate::measure) struct Bulk {
     next_at: Option<Instant>,
     /// Of that so many have been asked for.
     asked: usize,
+    /// They are told that it is over.
+    closing: bool,
+    /// Somebody does not answer.
+    given_up: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -67,6 +74,7 @@ struct Hearer {
     peer: Peer,
     marks: Vec<Mark>,
     to_ask: bool,
+    closed: bool,
 }
 
 /// Both ends at a report.
@@ -84,8 +92,13 @@ struct Mark {
 impl Bulk {
     /// To these targets, which are some.
     pub(in crate::measure) fn new(targets: &[usize], way: Way, findings: &Findings, settings: &ProbeSettings) -> Bulk {
-        let hearer =
-            |target: usize| Hearer { target, peer: findings.targets[target].peer, marks: Vec::new(), to_ask: false };
+        let hearer = |target: usize| Hearer {
+            target,
+            peer: findings.targets[target].peer,
+            marks: Vec::new(),
+            to_ask: false,
+            closed: false,
+        };
         Bulk {
             hearers: targets.iter().copied().map(hearer).collect(),
             way,
@@ -98,6 +111,8 @@ impl Bulk {
             due: None,
             next_at: None,
             asked: 1,
+            closing: false,
+            given_up: false,
         }
     }
 
@@ -105,57 +120,78 @@ impl Bulk {
         let test = writer.draw();
         let identity = Identity { stream: stream_of(test), ..writer.identity() };
         let peers = self.hearers.iter().map(|hearer| hearer.peer);
-        let outlet = match self.way {
-            Way::Chain => Outlet::Lanes(peers.take(1).collect()),
-            Way::Cast(group) => Outlet::Cast { group, listeners: peers.collect() },
+        let (outlet, listeners) = match self.way {
+            Way::Chain => (Outlet::Lanes(peers.take(1).collect()), 0),
+            Way::Cast(group) => (Outlet::Cast { group, listeners: peers.collect() }, self.hearers.len()),
         };
-        let stream = Box::new(Stream::origin(identity, self.payload.len(), &outlet, Tuning::default()));
+        let stream = Box::new(Stream::origin(identity, self.payload.len(), &outlet, tuned(listeners, 0)));
         self.running = Some(Running { test, stream });
+    }
+
+    /// Whether a receiver has not reported what it has been asked for.
+    fn owes(&self, hearer: &Hearer) -> bool {
+        if self.closing { !hearer.closed } else { hearer.marks.len() < self.asked }
     }
 
     /// All have reported what they have been asked for: what is next.
     fn go_on(&mut self, now: Instant) {
-        if self.hearers.iter().any(|hearer| hearer.marks.len() < self.asked) {
+        if self.hearers.iter().any(|hearer| self.owes(hearer)) {
             return;
         }
         (self.due, self.tries) = (None, 0);
         let lead_in = self.length / LEAD_IN_PART;
-        self.next_at =
-            (self.asked < REPORTS).then(|| now + if self.asked == 1 { lead_in } else { self.length - lead_in });
+        match self.asked {
+            1 => self.next_at = Some(now + lead_in),
+            REPORTS => self.closing = true,
+            _ => self.next_at = Some(now + (self.length - lead_in)),
+        }
     }
 
-    /// Whether the receivers are ready, and it is not over.
-    fn is_streaming(&self) -> bool {
-        !self.is_done() && self.hearers.iter().all(|hearer| !hearer.marks.is_empty())
+    /// The number of the question that is asked now.
+    fn question(&self) -> u64 {
+        if self.closing { REPORTS as u64 + 1 } else { self.asked as u64 }
     }
 
-    fn question(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
+    fn ask(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.next_at.is_none() && self.due.is_none() {
             self.due = Some(now + self.patience * (1 << self.tries));
-            for hearer in &mut self.hearers {
-                hearer.to_ask = hearer.marks.len() < self.asked;
-            }
+            let owing: Vec<bool> = self.hearers.iter().map(|hearer| self.owes(hearer)).collect();
+            self.hearers.iter_mut().zip(owing).for_each(|(hearer, owes)| hearer.to_ask = owes);
         }
         let at = self.hearers.iter().position(|hearer| hearer.to_ask)?;
         self.hearers[at].to_ask = false;
-        let Peer { rank, mac } = self.hearers[at].peer;
-        let (cast, neighbours) = match self.way {
-            Way::Chain => {
-                let peer = |at: Option<usize>| Some(self.hearers.get(at?)?.peer);
-                (0, Neighbours { parent: peer(at.checked_sub(1)), child: peer(Some(at + 1)) })
-            }
-            Way::Cast(_) => (CAST, Neighbours::default()),
+        let order = Probe {
+            to: self.hearers[at].peer.mac,
+            test: self.running.as_ref()?.test,
+            index: self.question(),
+            flags: if self.closing { Flags::LAST } else { Flags::default() },
+            body: ProbeBody {
+                task: Task::Bulk,
+                payload_bytes: self.payload.len() as u16,
+                number: self.hearers[at].peer.rank.0.into(),
+            },
+            payload_bytes: 0,
         };
-        let number = u32::from(rank.0) | cast;
-        let body = ProbeBody { task: Task::Bulk, payload_bytes: self.payload.len() as u16, number };
-        Some(writer.order(buffer, mac, self.running.as_ref()?.test, &neighbours.behind(&body)))
+        Some(writer.order(buffer, &order, &self.place(at).behind(&order.body)))
+    }
+
+    /// Where a receiver is.
+    fn place(&self, at: usize) -> Place {
+        let peer = |at: Option<usize>| Some(self.hearers.get(at?)?.peer);
+        match self.way {
+            Way::Chain => {
+                Place { parent: peer(at.checked_sub(1)), child: peer(Some(at + 1)), listeners: 0, position: 0 }
+            }
+            Way::Cast(_) => Place { listeners: self.hearers.len() as u16, position: at as u16, ..Place::default() },
+        }
     }
 
     /// What was found out with a receiver.
     fn finding(&self, hearer: &Hearer) -> Option<BulkFinding> {
         let [_, first, last] = hearer.marks[..] else { return None };
         let (taken, sent) = (last.taken.checked_sub(first.taken)?, last.sent.checked_sub(first.sent)?);
-        let each = |nanos: Option<u64>, frames: u64| nanos?.checked_div(frames).filter(|&nanos| nanos > 0);
+        let each =
+            |nanos: Option<u64>, frames: u64| nanos?.checked_div(frames).filter(|nanos| POSSIBLE.contains(nanos));
         let told = self.processors.is_some() && first.receiving_nanos > 0;
         let gap_nanos = each(last.last_nanos.checked_sub(first.last_nanos), taken)?;
         let sending_nanos = each(last.sending_nanos.checked_sub(first.sending_nanos), sent);
@@ -173,8 +209,16 @@ impl Step for Bulk {
     fn on_report(&mut self, now: Instant, report: Report) {
         let Some(running) = self.running.as_ref().filter(|running| running.test == report.test) else { return };
         let (asked, stats) = (self.asked, running.stream.stats());
+        let (question, closing) = (self.question(), self.closing);
         let Some(hearer) = self.hearers.iter_mut().find(|hearer| hearer.target == report.target) else { return };
-        if hearer.marks.len() < asked && report.seen <= running.stream.feed().head() {
+        // A later answer to an earlier question is none to this one.
+        if report.body.late_nanos != question || report.seen > running.stream.feed().head() {
+            return;
+        }
+        if closing {
+            hearer.closed = true;
+            self.go_on(now);
+        } else if hearer.marks.len() < asked {
             hearer.marks.push(Mark {
                 taken: report.seen,
                 last_nanos: report.body.last_nanos,
@@ -198,6 +242,12 @@ impl Step for Bulk {
         if self.due.is_some_and(|due| due <= now) {
             (self.due, self.tries) = (None, self.tries + 1);
         }
+        match (self.tries >= TRIES, self.closing) {
+            // Whoever listens hears at least once that it is over.
+            (true, false) => (self.closing, self.tries) = (true, TRIES - 1),
+            (true, true) => self.given_up = true,
+            (false, _) => {}
+        }
     }
 
     fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
@@ -212,12 +262,12 @@ impl Step for Bulk {
         if self.running.is_none() {
             self.begin(writer);
         }
-        if let Some(length) = self.question(now, writer, buffer) {
+        if let Some(length) = self.ask(now, writer, buffer) {
             return Some(SplitFrame::whole(length));
         }
-        let streaming = self.is_streaming();
-        let running = self.running.as_mut()?;
-        while streaming && running.stream.push(&self.payload, Ending::None) {}
+        let are_ready = self.hearers.iter().all(|hearer| !hearer.marks.is_empty());
+        let running = self.running.as_mut().filter(|_| !self.closing)?;
+        while are_ready && running.stream.push(&self.payload, Ending::None) {}
         running.stream.poll_transmit_split(now, buffer)
     }
 
@@ -238,8 +288,7 @@ impl Step for Bulk {
     }
 
     fn is_done(&self) -> bool {
-        let all = || self.hearers.iter().all(|hearer| hearer.marks.len() == REPORTS);
-        self.tries >= TRIES || all()
+        self.given_up || self.closing && self.hearers.iter().all(|hearer| hearer.closed)
     }
 
     fn conclude(&self, findings: &mut Findings) {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::kind;
-use crate::measure::listener::Neighbours;
+use crate::measure::listener::Place;
 use ethbcast_transport::Machine;
 use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES, Rank, StreamId};
 use proptest::prelude::*;
@@ -61,19 +61,19 @@ fn answers_that_cannot_leave_do_not_pile_up() {
 }
 
 /// An order of a stream from this host to host 1.
-fn order(from: usize, test: u32, neighbours: Neighbours) -> Vec<u8> {
+fn order(from: usize, test: u32, place: Place) -> Vec<u8> {
     let body = ProbeBody { task: Task::Bulk, payload_bytes: 1468, number: 1 };
     let identity = identity(from);
     let header = Header { stamp: test, ..identity.header(kind::PROBE) };
     let mut frame = vec![0; 1514];
-    let length = identity.write(&mut frame, host_mac(1), &header, &neighbours.behind(&body));
+    let length = identity.write(&mut frame, host_mac(1), &header, &place.behind(&body));
     frame.truncate(length);
     frame
 }
 
 #[test]
 fn a_stream_is_taken_from_one_prober_at_a_time_by_who_was_started_to_be_measured() {
-    let nobody = Neighbours::default();
+    let nobody = Place::default();
     let answered = |responder: &mut Alone<Responder>, frame: &[u8], at: Duration| {
         responder.handle_timeout(Instant::START + at);
         responder.handle_frame(Instant::START + at, frame);
@@ -82,10 +82,17 @@ fn a_stream_is_taken_from_one_prober_at_a_time_by_who_was_started_to_be_measured
     let mut in_a_session = Alone::new(Responder::new(identity(1), MTU_BYTES, None));
     assert_eq!(answered(&mut in_a_session, &order(0, 1, nobody), Duration::ZERO), 0);
     let mut responder = Alone::new(responder(1));
-    let to_a_group = Neighbours { child: Some(Peer { rank: Rank(2), mac: group() }), ..nobody };
-    assert_eq!(answered(&mut responder, &order(0, 1, to_a_group), Duration::ZERO), 0);
+    let beside = |parent, child| {
+        let peer = |mac| Some(Peer { rank: Rank(2), mac });
+        Place { parent: peer(parent), child: peer(child), ..nobody }
+    };
+    for (parent, child) in [(2, group()), (2, host_mac(1)), (1, host_mac(2)), (2, host_mac(2))] {
+        let place = beside(host_mac(parent), child);
+        assert_eq!(answered(&mut responder, &order(0, 1, place), Duration::ZERO), 0, "{place:?}");
+    }
     assert_eq!(answered(&mut responder, &order(0, 2, nobody), Duration::ZERO), 1, "a report");
     assert_eq!(answered(&mut responder, &order(0, 2, nobody), Duration::from_millis(10)), 1, "asked again");
+    assert_eq!(answered(&mut responder, &order(0, 1, nobody), Duration::from_millis(10)), 0, "of a test before");
     assert_eq!(answered(&mut responder, &order(2, 9, nobody), Duration::from_secs(1)), 0, "it listens to another");
     assert!(responder.poll_timeout(Instant::START).is_some());
     assert_eq!(answered(&mut responder, &order(2, 9, nobody), Duration::from_secs(3)), 1, "who has gone");
@@ -120,46 +127,70 @@ impl Liar {
         numbers[self.random.below(numbers.len() as u64) as usize]
     }
 
-    /// Puts other numbers into a report; other frames are left alone.
-    fn distort(&mut self, buffer: &mut [u8], length: usize) {
+    /// Puts other numbers into a report of this host: all, one, or none; other frames are left alone.
+    fn distort(&mut self, host: usize, buffer: &mut [u8], length: usize) {
         let parsed = wire::parse(&buffer[..length]).expect("own frames parse");
         let (mut header, payload_bytes) = (parsed.header, parsed.payload.len());
         if header.kind != crate::measure::kind::REPORT {
             return;
         }
-        if self.number() == 0 {
+        if self.random.below(32) == 0 {
             header.sequence = self.number();
         }
+        let fields = payload_bytes as u64 / 8;
+        let (all, only) = (self.random.below(3) == 0, self.random.below(2 * fields));
         (0..payload_bytes / 8).for_each(|at| {
             let number = self.number();
-            buffer[OVERHEAD_BYTES + at * 8..][..8].copy_from_slice(&number.to_be_bytes());
+            if all || at as u64 == only {
+                buffer[OVERHEAD_BYTES + at * 8..][..8].copy_from_slice(&number.to_be_bytes());
+            }
         });
-        let link = EthernetHeader { source: host_mac(1), destination: host_mac(0), ether_type: EtherType::DEFAULT };
+        let link = EthernetHeader { source: host_mac(host), destination: host_mac(0), ether_type: EtherType::DEFAULT };
         wire::seal(buffer, link, &header, payload_bytes);
     }
 }
 
 #[test]
-fn a_responder_that_lies_harms_only_the_result() {
-    for seed in 0..50 {
-        let settings =
-            ProbeSettings { budget: Duration::from_secs(5), ..ProbeSettings::full(MTU_BYTES).with_cast(group()) };
-        let peer = Peer { rank: Rank(1), mac: host_mac(1) };
-        let mut prober = Alone::new(Prober::new(Instant::START, identity(0), vec![peer], settings));
-        let mut liar = Liar { responder: Alone::new(responder(1)), random: ethbcast_transport::sim::Random::new(seed) };
+fn responders_that_lie_harm_only_the_result() {
+    let mut streams = 0;
+    for seed in 0..12 {
+        // Half of them are short, so that time is left for streams.
+        let full =
+            ProbeSettings { bulk: Duration::from_millis(9), ..ProbeSettings::full(MTU_BYTES).with_cast(group()) };
+        let short = ProbeSettings { rounds: 1, sizes_bytes: vec![256, 1468], ..full.clone() };
+        let settings = ProbeSettings { budget: Duration::from_secs(5), ..if seed % 2 == 0 { short } else { full } };
+        let peers = (1..=3).map(|host| Peer { rank: Rank(host), mac: host_mac(host.into()) }).collect();
+        let lent = Some(Processors::new(|| Duration::from_secs(1), 7, u32::MAX));
+        let mut prober = Alone::new(Prober::new(Instant::START, identity(0), peers, settings).with_processors(lent));
+        let liar = |host| Liar {
+            responder: Alone::new(responder(host).with_processors(lent)),
+            random: ethbcast_transport::sim::Random::new(seed * 4 + host as u64),
+        };
+        let mut liars = [1, 2, 3].map(liar);
         let (mut buffer, mut now) = (vec![0; 1514], Instant::START);
         let mut frames = 0_u64;
         while !prober.part.is_done() {
             prober.handle_timeout(now);
             while let Some(length) = prober.poll_transmit(now, &mut buffer) {
-                liar.responder.handle_frame(now, &buffer[..length]);
+                let to = wire::destination(&buffer[..length]);
+                let hears = |host: usize| to.is_none_or(|to| to == host_mac(host) || to.is_multicast());
+                (1..).zip(&mut liars).filter(|(host, _)| hears(*host)).for_each(|(_, liar)| {
+                    liar.responder.handle_frame(now, &buffer[..length]);
+                });
                 frames += 1;
             }
-            while let Some(length) = liar.responder.poll_transmit(now, &mut buffer) {
-                liar.distort(&mut buffer, length);
-                prober.handle_frame(now, &buffer[..length]);
+            for at in 0..liars.len() {
+                while let Some(length) = liars[at].responder.poll_transmit(now, &mut buffer) {
+                    liars[at].distort(at + 1, &mut buffer, length);
+                    match wire::destination(&buffer[..length]).and_then(|to| (1..=3).find(|&host| host_mac(host) == to))
+                    {
+                        Some(host) => liars[host - 1].responder.handle_frame(now, &buffer[..length]),
+                        None => prober.handle_frame(now, &buffer[..length]),
+                    }
+                }
+                liars[at].responder.handle_timeout(now);
             }
-            now += Duration::from_micros(100);
+            now += Duration::from_millis(1);
             assert!(now <= Instant::START + Duration::from_secs(6), "seed {seed}: the budget holds");
         }
         assert!(frames < 20_000_000, "seed {seed}: {frames} frames");
@@ -168,7 +199,9 @@ fn a_responder_that_lies_harms_only_the_result() {
             result.points.is_sorted_by_key(|point| point.gap_nanos) && result.loss <= 1.0,
             "seed {seed}: {result:?}"
         );
+        streams += u32::from(result.bulk.is_some());
     }
+    assert!(streams > 2, "in {streams} runs a stream was believed");
 }
 
 /// Kind, flags, test (`None` for one that cannot be), number and payload of a frame.

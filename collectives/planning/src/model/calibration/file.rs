@@ -22,8 +22,9 @@
 //! send_byte_ps = 350                      # and for each byte of it, in picoseconds
 //! receive_frame_ns = 1900
 //! receive_byte_ps = 300
-//! pass_on_frame_ns = 3400                 # may be left out: a full frame of a long stream, received and sent on
-//! cast_frame_ns = 9300                    # may be left out: the same, sent to all
+//! pass_on_frame_ns = 3400                 # may be left out: a frame of a long stream, received and sent on
+//! cast_frame_ns = 9300                    # may be left out: one that is sent to all
+//! stream_frame_bytes = 1468               # may be left out: how much of a message these frames carry
 //! wake_up_ns = 6000                       # may be left out: from a frame's arrival to a sleeping host's taking notice
 //! shared_cores = 2                        # may be left out: all hosts run on one machine of so many processors
 //! ```

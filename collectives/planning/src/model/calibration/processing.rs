@@ -21,14 +21,17 @@ pub struct Processing {
     pub receive_frame_ns: u64,
     /// For each byte of it, in picoseconds.
     pub receive_byte_ps: u64,
-    /// For a full frame of a long stream that is received and sent to one other, in nanoseconds; 0 if that was not
-    /// measured: what the numbers above make of it.
+    /// For a frame of a long stream that is received and sent to one other, in nanoseconds; 0 if that was not measured:
+    /// what the numbers above make of it.
     #[serde(default)]
     pub pass_on_frame_ns: u64,
-    /// For a full frame of a long stream that is sent to all at once, in nanoseconds: where switches are programs that
-    /// share the sender's processors, they copy it there. 0 if that was not measured.
+    /// For a frame of a long stream that is sent to all at once, in nanoseconds: where switches are programs that share
+    /// the sender's processors, they copy it there. 0 if that was not measured.
     #[serde(default)]
     pub cast_frame_ns: u64,
+    /// The bytes of the message in each frame of these streams.
+    #[serde(default)]
+    pub stream_frame_bytes: u32,
     /// From a frame's arrival to an idle host's taking notice, in nanoseconds. Simulations need it; in the model it is
     /// part of L(m).
     #[serde(default)]
@@ -45,17 +48,18 @@ impl Processing {
         frames * self.send_frame_ns as f64 + bytes as f64 * self.send_byte_ps as f64 / 1e3
     }
 
-    /// How many times what the numbers for frames and bytes make of it full frames of so much payload take in a long
-    /// stream; 1 if that was not measured.
-    pub fn streaming(&self, frame_payload_bytes: u64) -> f64 {
-        let both = self.sending_ns(1.0, frame_payload_bytes) + self.receiving_ns(1.0, frame_payload_bytes);
+    /// How many times what the numbers for frames and bytes make of it the frames of a long stream take; 1 if that was
+    /// not measured.
+    pub fn streaming(&self) -> f64 {
+        let bytes = self.stream_frame_bytes.into();
+        let both = self.sending_ns(1.0, bytes) + self.receiving_ns(1.0, bytes);
         if self.pass_on_frame_ns > 0 && both > 0.0 { self.pass_on_frame_ns as f64 / both } else { 1.0 }
     }
 
-    /// How many times what [sending](Self::sending_ns) a full frame of so much payload to one takes, sending it to all
-    /// does; `None` if that was not measured.
-    pub fn casting(&self, frame_payload_bytes: u64) -> Option<f64> {
-        let sending = self.sending_ns(1.0, frame_payload_bytes);
+    /// How many times what [sending](Self::sending_ns) a frame to one takes, sending it to all in a long stream does;
+    /// `None` if that was not measured.
+    pub fn casting(&self) -> Option<f64> {
+        let sending = self.sending_ns(1.0, self.stream_frame_bytes.into());
         (self.cast_frame_ns > 0 && sending > 0.0).then(|| self.cast_frame_ns as f64 / sending)
     }
 
@@ -84,12 +88,13 @@ impl Processing {
         let Self { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, wake_up_ns, .. } = self;
         let if_any = |name: &str, value: u64| if value > 0 { format!("{name} = {value}\n") } else { String::new() };
         let pass_on = if_any("pass_on_frame_ns", self.pass_on_frame_ns);
+        let of_bytes = if_any("stream_frame_bytes", self.stream_frame_bytes.into());
         let cast = if_any("cast_frame_ns", self.cast_frame_ns);
         let shared = if_any("shared_cores", self.shared_cores.into());
         format!(
             "\n[processing]\nsend_frame_ns = {send_frame_ns}\nsend_byte_ps = {send_byte_ps}\nreceive_frame_ns = \
-             {receive_frame_ns}\nreceive_byte_ps = {receive_byte_ps}\n{pass_on}{cast}wake_up_ns = {wake_up_ns}\n\
-             {shared}"
+             {receive_frame_ns}\nreceive_byte_ps = {receive_byte_ps}\n{pass_on}{cast}{of_bytes}wake_up_ns = \
+             {wake_up_ns}\n{shared}"
         )
     }
 }

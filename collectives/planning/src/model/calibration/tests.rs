@@ -168,10 +168,10 @@ fn what_processors_take_is_read_as_it_is_written_and_refused_beyond_reason() {
     let own = file().with_processing(processing).expect("under a second");
     let shared = file().with_processing(Processing { shared_cores: 2, wake_up_ns: 6000, ..processing });
     let shared = shared.and_then(|shared| shared.with_burst_ns(500_000)).expect("the same");
-    let in_streams = Processing { pass_on_frame_ns: 3000, cast_frame_ns: 9000, ..processing };
+    let in_streams = Processing { pass_on_frame_ns: 3000, cast_frame_ns: 9000, stream_frame_bytes: 1000, ..processing };
     let streaming = file().with_processing(in_streams).expect("the same");
-    assert_eq!((processing.streaming(1000), processing.casting(1000)), (1.0, None), "not measured");
-    assert_eq!((in_streams.streaming(1000), in_streams.casting(1000)), (3000.0 / 4550.0, Some(9000.0 / 2650.0)));
+    assert_eq!((processing.streaming(), processing.casting()), (1.0, None), "not measured");
+    assert_eq!((in_streams.streaming(), in_streams.casting()), (3000.0 / 4550.0, Some(9000.0 / 2650.0)));
     for calibration in [own, shared, streaming] {
         let text = calibration.to_toml();
         assert_eq!(Calibration::parse(&text, "c.toml").as_ref(), Ok(&calibration));
