@@ -1,7 +1,7 @@
 //! How the blocks of a call travel: arithmetic over what the group knows of its network, the same at each rank.
 
 use crate::communicator::signature::{Operation, Signature};
-use ethbcast_planning::model::{self, Situation};
+use ethbcast_planning::model::{self, Broadcast, Situation};
 use ethbcast_planning::plan::{Parcel, Plan, Via, farthest_first, parcels};
 use ethbcast_transport::wire::Rank;
 
@@ -96,8 +96,44 @@ fn parcels_of(situation: &Situation) -> (usize, u64) {
     (most, (HEAD_BYTES + block_bytes).div_ceil(situation.frame_payload_bytes).min(UNASKED_FRAMES))
 }
 
-/// Whether the blocks of an allgather travel by a cast of each rank in no more time than round a ring.
+/// Whether the blocks of an allgather travel by a cast of each rank in no more time than round a ring. Where casts are
+/// policed they compete as they do with trees; where nobody has tried them the ring has no such lead.
 pub(super) fn casts_are_best(situation: &Situation) -> bool {
     let model::Allgather { casts_seconds, ring_seconds, .. } = model::allgather(situation);
+    let casts_seconds = match situation.calibration.broadcast() {
+        Broadcast::Policed(_) => model::competing_seconds(Via::Cast, casts_seconds, situation.calibration),
+        Broadcast::Untried | Broadcast::FullRate => casts_seconds,
+    };
     situation.members.len() as u64 <= MEETING_FRAMES && casts_seconds <= ring_seconds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ethbcast_planning::model::Calibration;
+    use ethbcast_planning::topology::Topology;
+
+    #[test]
+    fn policed_casts_have_to_take_half_as_long_as_the_ring() {
+        let topology = Topology::single_switch((0..8).map(|host| format!("n{host}"))).expect("hosts");
+        let members: Vec<usize> = (0..8).collect();
+        let wins = |calibration: &Calibration| {
+            let situation = Situation {
+                topology: &topology,
+                root_host: 0,
+                members: &members,
+                size_bytes: Some(100_000),
+                frame_payload_bytes: 1468,
+                calibration,
+            };
+            let model::Allgather { casts_seconds, ring_seconds } = model::allgather(&situation);
+            (casts_seconds / ring_seconds, casts_are_best(&situation))
+        };
+        let free = Calibration::assumed(100_000_000, 1468);
+        assert!(wins(&free).1, "nobody has tried them");
+        let policed = |rate| wins(&free.clone().with_cast_max(rate).expect("a rate"));
+        let (ratio, best) = policed(9_000);
+        assert!((0.6..1.0).contains(&ratio) && !best, "{ratio} times the ring");
+        assert!(!policed(100).1);
+    }
 }
