@@ -16,9 +16,9 @@
 //! content (u64): a damaged ledger is noticed before anything is judged by it. All spans but the last are whole, so
 //! where everything is is arithmetic ([`SpanPlace`], [`Form`]).
 //!
-//! No thread, clock or file (a [`Crew`] of threads may be lent): [`Encoder`] and [`SpanBuffer`] make the form, [`Decoder`] checks it, [`Spans`] cuts what
-//! comes in any pieces, [`Recent`] keeps what was sent last. [`Ledgered`] and [`Checked`] put it between a session and
-//! a source or sink.
+//! No thread, clock or file (a [`Crew`] of threads may be lent): [`Encoder`] and [`SpanBuffer`] make the form,
+//! [`Decoder`] checks it, [`Spans`] cuts what comes in any pieces, [`Recent`] keeps what was sent last. [`Ledgered`] and
+//! [`Checked`] put it between a session and a source or sink.
 
 mod checked;
 mod crew;
