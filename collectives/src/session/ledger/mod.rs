@@ -17,8 +17,8 @@
 //! where everything is is arithmetic ([`SpanPlace`], [`Form`]).
 //!
 //! No thread, clock or file (a [`Crew`] of threads may be lent): [`Encoder`] and [`SpanBuffer`] make the form,
-//! [`Decoder`] checks it, [`Spans`] cuts what comes in any pieces, [`Recent`] keeps what was sent last. [`Ledgered`] and
-//! [`Checked`] put it between a session and a source or sink.
+//! [`Decoder`] checks it, [`Spans`] cuts what comes in any pieces, [`Recent`] keeps what was sent last. [`Ledgered`]
+//! and [`Checked`] put it between a session and a source or sink.
 
 mod checked;
 mod crew;
