@@ -36,7 +36,7 @@ pub(super) struct ProbeBody {
     /// Ping: the longest payload of a frame of the message. Flow, bulk: the payload of their frames. Else 0.
     pub payload_bytes: u16,
     /// Ping: the bytes of the whole message. Train: the frame from which on the second count goes. Flow: how many
-    /// frames. Bulk: the receiver's rank, and above it whether the frames come to the group. Else 0.
+    /// frames. Bulk: the receiver's rank. Else 0.
     pub number: u32,
 }
 

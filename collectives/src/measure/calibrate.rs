@@ -35,12 +35,13 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
     let receiving = per_frame_and_byte(&result.work, |point| point.receiving_nanos);
     let least = result.points.first()?;
     let cable_nanos = result.rate_bits_per_second.map_or(0, |rate| (least.bytes as u64 * 8_000_000_000) / rate.max(1));
-    let wake_up_ns = (least.round_trip_nanos / 2).saturating_sub(sending.0 + receiving.0 + 2 * cable_nanos);
+    let wake_up_ns = (least.round_trip_nanos / 2)
+        .saturating_sub(sending.0.saturating_add(receiving.0).saturating_add(2 * cable_nanos));
     let ((send_frame_ns, send_byte_ps), (receive_frame_ns, receive_byte_ps)) = (sending, receiving);
     let in_streams = |of: fn(&Bulk) -> Option<u64>| result.bulk.as_ref().and_then(of).unwrap_or(0);
-    let alone = |bulk: &Bulk| bulk.work_nanos.map(|(sending, receiving)| sending + receiving);
+    let alone = |bulk: &Bulk| bulk.work_nanos.map(|(sending, receiving)| sending.saturating_add(receiving));
     let shared_cores = result.shared_cores;
-    Some(Processing {
+    let processing = Processing {
         send_frame_ns,
         send_byte_ps,
         receive_frame_ns,
@@ -50,7 +51,9 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
         stream_frame_bytes: result.bulk.as_ref().map_or(0, |bulk| bulk.payload_bytes as u32),
         wake_up_ns,
         shared_cores,
-    })
+    };
+    // Whoever lies about one number does not cost the others.
+    Some(processing.clamped())
 }
 
 /// What a model takes from what was found out about broadcast.

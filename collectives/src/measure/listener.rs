@@ -39,15 +39,15 @@ impl Place {
         out.into_bytes()
     }
 
-    /// Reads it behind a body; none if a neighbour is a group, the receiver itself, whose address is `own`, or both its
-    /// parent and its child.
-    pub(super) fn read(from: &mut BodyReader<'_>, own: MacAddr) -> Option<Place> {
+    /// Reads it behind the body of an order by `prober`; none if a neighbour is a group, the receiver itself, whose
+    /// address is `own`, or both its parent and its child.
+    pub(super) fn read(from: &mut BodyReader<'_>, own: MacAddr, prober: MacAddr) -> Option<Place> {
         let mut peer = || Some((Rank(from.u16()?), address(from)));
         let (parent, child) = (peer()?, peer()?);
         let [parent, child] = [parent, child].map(|(rank, mac)| Some(Peer { rank, mac: mac? }));
         let mut macs = [parent, child].into_iter().flatten().map(|peer| peer.mac);
         let sane = macs.all(|mac| !mac.is_multicast() && mac != own)
-            && parent.zip(child).is_none_or(|(parent, child)| parent.mac != child.mac);
+            && child.is_none_or(|child| child.mac != parent.map_or(prober, |parent| parent.mac));
         let (listeners, position) = (from.u16()?, from.u16()?);
         sane.then_some(Place { parent, child, listeners, position })
     }
@@ -81,13 +81,14 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// One for the stream that `order` announces, in frames of up to `payload_bytes`, in the memory of one before.
+    /// One for the stream that `order` announces, with the application's memory of one before, if there was one: all of
+    /// it has been written to.
     pub(super) fn new(
         now: Instant,
         identity: Identity,
         order: &Frame<'_>,
         (body, place): (&ProbeBody, &Place),
-        before: Option<Listener>,
+        application: Vec<u8>,
     ) -> Listener {
         let (session, test) = (order.header.session, order.header.stamp);
         let identity = Identity { session, stream: stream_of(test), rank: Rank(body.number as u16), ..identity };
@@ -103,7 +104,7 @@ impl Listener {
             stream: Box::new(Stream::receiver(identity, payload_bytes, parent, &outlet, tuning)),
             first_nanos: 0,
             last_nanos: 0,
-            application: before.map_or_else(|| vec![0; APPLICATION_BYTES], |before| before.application),
+            application: if application.is_empty() { vec![1; APPLICATION_BYTES] } else { application },
             filled: 0,
             heard_at: now,
         }
@@ -119,7 +120,7 @@ impl Listener {
         self.session == session
     }
 
-    /// How far a test is behind the one that its stream belongs to, in serial arithmetic: 0 if it is this one.
+    /// How far a test is ahead of the one that its stream belongs to, in serial arithmetic: 0 if it is this one.
     pub(super) fn ahead(&self, test: u32) -> i32 {
         test.wrapping_sub(self.test) as i32
     }
@@ -168,6 +169,11 @@ impl Listener {
 
     pub(super) fn is_urgent(&self) -> bool {
         self.stream.is_urgent()
+    }
+
+    /// Its application's memory, for another.
+    pub(super) fn into_application(self) -> Vec<u8> {
+        self.application
     }
 
     /// One past the last frame that the application has, and what is said of it.

@@ -49,6 +49,10 @@ pub struct Responder {
     frames_sent: u64,
     processors: Option<Processors>,
     listener: Option<Listener>,
+    /// The application's memory of the one before.
+    application: Vec<u8>,
+    /// The prober, session and test of the stream that was ended last.
+    ended: Option<(MacAddr, u32, u32)>,
 }
 
 #[derive(Clone, Debug)]
@@ -84,7 +88,18 @@ impl Responder {
     /// Of the identity's session nothing is used: an answer carries the session of its PROBE.
     pub fn new(identity: Identity, mtu_bytes: usize, info: Option<HostInfo>) -> Responder {
         let (answers, tallies) = (VecDeque::new(), Vec::new());
-        Responder { identity, mtu_bytes, info, answers, tallies, frames_sent: 0, processors: None, listener: None }
+        Responder {
+            identity,
+            mtu_bytes,
+            info,
+            answers,
+            tallies,
+            frames_sent: 0,
+            processors: None,
+            listener: None,
+            application: Vec::new(),
+            ended: None,
+        }
     }
 
     /// Also tells what time of these it has had, and on which computer, if they are lent.
@@ -120,21 +135,36 @@ impl Responder {
     /// Only who was started to answer probes takes streams, and one at a time, until its prober says that it is over.
     fn on_bulk(&mut self, now: Instant, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
         let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
-        let Some(place) = Place::read(&mut rest, self.identity.mac).filter(|_| self.info.is_some()) else { return };
+        let own = self.identity.mac;
+        let Some(place) = Place::read(&mut rest, own, prober).filter(|_| self.info.is_some()) else { return };
         let known = self.listener.as_ref();
         // Somebody else's; or a question that was long on its way.
         if known.is_some_and(|known| !known.is_for(prober, session) || known.ahead(test) < 0) {
             return;
         }
         let is_over = frame.header.flags.has(Flags::LAST);
-        if !is_over && known.is_none_or(|known| known.ahead(test) > 0) {
+        let was_ended = self
+            .ended
+            .is_some_and(|(by, of, ended)| (by, of) == (prober, session) && test.wrapping_sub(ended) as i32 <= 0);
+        if !is_over && !was_ended && known.is_none_or(|known| known.ahead(test) > 0) {
             let payload_bytes = self.payload_bytes(&body) as u16;
             let body = ProbeBody { payload_bytes, ..body };
-            self.listener = Some(Listener::new(now, self.identity, frame, (&body, &place), self.listener.take()));
+            self.drop_listener();
+            let application = std::mem::take(&mut self.application);
+            self.listener = Some(Listener::new(now, self.identity, frame, (&body, &place), application));
         }
         let (taken, counts) = self.listener.as_ref().map_or_else(Default::default, Listener::counted);
         self.answer_report(frame, (taken, ReportBody { late_nanos: frame.header.sequence, ..counts }), true);
-        self.listener.take_if(|_| is_over);
+        if is_over {
+            self.ended = Some((prober, session, test));
+            self.drop_listener();
+        }
+    }
+
+    fn drop_listener(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            self.application = listener.into_application();
+        }
     }
 
     /// Frames it has sent.
@@ -261,8 +291,14 @@ impl Part for Responder {
 
     /// Reports before a stream, which may never leave room for them, and other answers behind it.
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
-        let reports = self.answers.front().is_some_and(|answer| matches!(answer.what, What::Report { .. }));
-        let listener = self.listener.as_mut().filter(|_| !reports);
+        let is_report = |answer: &Reply| matches!(answer.what, What::Report { .. });
+        let report = if self.listener.is_some() { self.answers.iter().position(is_report) } else { None };
+        if let Some(report) = report.and_then(|at| self.answers.remove(at)) {
+            self.answers.push_front(report);
+            self.frames_sent += 1;
+            return self.poll_answer(buffer).map(SplitFrame::whole);
+        }
+        let listener = self.listener.as_mut();
         let streamed = listener.and_then(|listener| listener.poll_transmit_split(now, buffer));
         let split = streamed.or_else(|| self.poll_answer(buffer).map(SplitFrame::whole))?;
         self.frames_sent += 1;

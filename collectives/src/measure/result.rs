@@ -167,11 +167,12 @@ fn target_result(target: &Target, findings: &Findings, streaming: f64) -> Target
         Some(Point { bytes, gap_nanos: median(gaps)?, round_trip_nanos, latency_nanos: 0 })
     });
     let mut points = smoothed(measured.collect(), |bytes| findings.parcel(bytes).message_wire_bytes());
-    let mut least = 0;
+    let mut least = 1;
     for point in &mut points {
         let times = if point.bytes >= findings.payload_bytes { streaming } else { 1.0 };
         point.gap_nanos = ((point.gap_nanos as f64 * times) as u64).max(least);
         least = point.gap_nanos;
+        point.latency_nanos = (point.round_trip_nanos / 2).saturating_sub(point.gap_nanos);
     }
     TargetResult {
         peer: target.peer,

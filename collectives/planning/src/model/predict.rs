@@ -104,25 +104,29 @@ impl Pricing<'_> {
         (self.calibration.burst_ns() as f64 - gap).max(0.0)
     }
 
-    /// What a segment takes the processor of the busiest host.
+    /// What a segment of this message takes the processor of the busiest host, on average.
     fn relaying(&self, bytes: u64) -> f64 {
-        let (sending, receiving) = self.working(bytes);
+        let (sending, receiving) = self.processing(bytes);
         let Shape { root_degree, relay_degree, .. } = *self.shape;
-        (receiving + relay_degree as f64 * sending).max(root_degree as f64 * sending)
+        let alone = (receiving + relay_degree as f64 * sending).max(root_degree as f64 * sending);
+        let frames = self.size as f64 / self.frame.min(self.segment) as f64;
+        let woken = if frames > WOKEN_FRAMES { WOKEN_FRAMES / frames } else { 1.0 };
+        alone * (woken + (1.0 - woken) * self.streaming())
     }
 
-    /// The same of bytes of this message, of whose frames not all are woken for.
+    /// What sending a message of so many bytes takes a processor, and receiving it: at both its ends somebody is woken
+    /// for each frame, and between them they come as in a long stream.
     fn working(&self, bytes: u64) -> (f64, f64) {
         let (sending, receiving) = self.processing(bytes);
-        (sending * self.woken(), receiving * self.woken())
+        let (woken_sending, woken_receiving) =
+            self.processing(bytes.min(WOKEN_FRAMES as u64 * self.frame.min(self.segment)));
+        let streamed = |woken: f64, all: f64| woken + (all - woken) * self.streaming();
+        (streamed(woken_sending, sending), streamed(woken_receiving, receiving))
     }
 
-    /// How many times what frames take that are woken for this message's do: at both its ends each is, and between them
-    /// they come as in a long stream.
-    fn woken(&self) -> f64 {
-        let streaming = self.calibration.processing().map_or(1.0, |processing| processing.streaming());
-        let woken = (WOKEN_FRAMES / self.frames(self.size)).min(1.0);
-        woken + (1.0 - woken) * streaming
+    /// How many times what frames take whose receivers are woken for each those of a long stream do.
+    fn streaming(&self) -> f64 {
+        self.calibration.processing().map_or(1.0, |processing| processing.streaming())
     }
 
     /// What sending so many bytes takes a processor, and what receiving them.
@@ -159,8 +163,8 @@ impl Pricing<'_> {
         let (sending, receiving) = self.processing(self.frame.min(self.segment));
         let copies = (self.shape.ranks - 1) as f64;
         let casting = processing.casting().filter(|_| self.shape.via == Via::Cast);
-        let sent = casting.map_or(copies * sending, |times| times * sending / processing.streaming());
-        let frame_ns = (sent + copies * receiving) * processing.streaming() / f64::from(processing.shared_cores);
+        let sent = casting.map_or(copies * sending, |times| times * sending / self.streaming());
+        let frame_ns = (sent + copies * receiving) * self.streaming() / f64::from(processing.shared_cores);
         let hops = self.shape.paths.iter().map(|&(hops, _)| hops).max().unwrap_or(1);
         hops as f64 * nap_ns(frame_ns) / 2.0
     }
@@ -202,11 +206,8 @@ impl Pricing<'_> {
 
     /// What a cast takes its root's processor.
     fn casting(&self) -> f64 {
-        let times = self
-            .calibration
-            .processing()
-            .and_then(|processing| Some(processing.casting()? * self.woken() / processing.streaming()));
-        times.unwrap_or(0.0) * self.processing(self.size).0
+        let times = self.calibration.processing().and_then(|processing| processing.casting());
+        times.map_or(0.0, |times| times / self.streaming() * self.working(self.size).0)
     }
 
     /// How many frames a cast sends for each of `frames` to mend what was lost, if so many of them are missed by some.

@@ -197,7 +197,20 @@ fn a_root_alone_takes_no_time() {
 fn calibrations() -> impl Strategy<Value = Calibration> {
     let steps = prop::collection::vec((1u64..4000, 0u64..100_000, 0u64..20_000), 2..8);
     let cap = proptest::option::of(1_000u64..10_000_000);
-    (steps, 0.0..0.3f64, cap, 1u64..50_000).prop_map(|(steps, loss, cap, first_gap)| {
+    let costs = prop::array::uniform4(prop_oneof![Just(0), 1u64..5_000]);
+    let streams = (prop_oneof![Just(0), 1u64..20_000], prop_oneof![Just(0), 1u64..50_000], 1u32..9_000, 0u32..3);
+    let processing = proptest::option::of((costs, streams).prop_map(|(costs, streams)| Processing {
+        send_frame_ns: costs[0],
+        send_byte_ps: costs[1],
+        receive_frame_ns: costs[2],
+        receive_byte_ps: costs[3],
+        pass_on_frame_ns: streams.0,
+        cast_frame_ns: streams.1,
+        stream_frame_bytes: streams.2,
+        wake_up_ns: 0,
+        shared_cores: streams.3,
+    }));
+    (steps, 0.0..0.3f64, cap, 1u64..50_000, processing).prop_map(|(steps, loss, cap, first_gap, processing)| {
         let mut point = Point { bytes: 0, gap_ns: first_gap, latency_ns: 0 };
         let points = steps.into_iter().map(|(bytes, gap, latency)| {
             let Point { bytes: before, gap_ns, latency_ns } = point;
@@ -205,6 +218,10 @@ fn calibrations() -> impl Strategy<Value = Calibration> {
             point
         });
         let calibration = Calibration::from_points(points.collect()).expect("rising").with_loss(loss).expect("a share");
+        let calibration = match processing {
+            Some(processing) => calibration.with_processing(processing).expect("under a second"),
+            None => calibration,
+        };
         match cap {
             Some(cap) => calibration.with_cast_max(cap).expect("above 0"),
             None => calibration,

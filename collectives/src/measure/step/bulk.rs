@@ -243,8 +243,8 @@ impl Step for Bulk {
             (self.due, self.tries) = (None, self.tries + 1);
         }
         match (self.tries >= TRIES, self.closing) {
-            // Whoever listens hears at least once that it is over.
-            (true, false) => (self.closing, self.tries) = (true, TRIES - 1),
+            // Whoever listens hears that it is over.
+            (true, false) => (self.closing, self.tries) = (true, 0),
             (true, true) => self.given_up = true,
             (false, _) => {}
         }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub const MOST_ATTEMPTS: u8 = 3;
 /// Chunks in a row are wanted at a time up to so many bytes: as many as may be asked for.
 const MOST_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
+/// So many are hashed before they are compared: what stands behind one that is damaged is hashed again with it.
+const CHUNKS_AT_A_TIME: usize = 16;
 /// Every chunk of a span.
 const ALL: u64 = u64::MAX;
 
@@ -275,8 +277,20 @@ impl Held {
             }
             (self.ledger_is_right, self.times) = (true, 0);
         }
+        while self.right.len() < self.place.chunks() {
+            if !self.check_some(hashing) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The same of the next few chunks.
+    fn check_some(&mut self, hashing: &Hashing) -> bool {
         let first = self.right.len();
-        let end = (first..self.place.chunks()).find(|&number| !self.is_here(number)).unwrap_or(self.place.chunks());
+        let most = self.place.chunks().min(first + CHUNKS_AT_A_TIME);
+        let end = (first..most).find(|&number| !self.is_here(number)).unwrap_or(most);
+        let (ledger, _) = self.span.split_at(self.place.ledger_bytes());
         let chunks = hashing.hash_all(first..end, |number| ChunkHash::in_span(&self.place, number, &self.span));
         for (number, chunk) in (first..end).zip(chunks) {
             if chunk.value() != value_in(ledger, number) {
@@ -288,7 +302,7 @@ impl Held {
             self.right.push(chunk);
             self.times = 0;
         }
-        end == self.place.chunks()
+        end > first
     }
 
     fn damage(&self) -> Damage {

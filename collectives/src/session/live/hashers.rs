@@ -4,23 +4,24 @@ use crate::session::ledger::{Alone, ChunkHash, Crew};
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
-use std::thread;
+use std::{process, thread};
 
 /// A session needs so many processors for itself: its frames, and who reads or writes.
 const OWN_PROCESSORS: usize = 2;
 /// More hash no faster than memory is read: one does 3 to 6 GB/s.
 const MOST_THREADS: usize = 4;
 
-/// All sessions of a process share them.
-static SHARED: LazyLock<Arc<dyn Crew>> = LazyLock::new(|| {
+/// All sessions of a process share them: of the process of this number.
+static SHARED: LazyLock<(u32, Arc<dyn Crew>)> = LazyLock::new(|| {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MOST_THREADS))
+    (process::id(), Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MOST_THREADS)))
 });
 
 /// Who hashes for the sessions of this process: as many threads as processors are free, or whoever asks if that is no
-/// more than one.
+/// more than one. A process that was forked off one that had them has none.
 pub(super) fn hashers() -> Arc<dyn Crew> {
-    Arc::clone(&SHARED)
+    let (process, crew) = &*SHARED;
+    if *process == process::id() { Arc::clone(crew) } else { Arc::new(Alone) }
 }
 
 #[derive(Debug)]

@@ -128,6 +128,12 @@ pub enum CalibrationProblem {
         /// What it is.
         value: u64,
     },
+    /// What frames of streams take, and not how long they are.
+    #[error(
+        "expected stream_frame_bytes beside pass_on_frame_ns or cast_frame_ns, found none; measure again with \
+         `ethbcast probe`"
+    )]
+    StreamFrame,
     /// A token bucket of over a second.
     #[error("expected burst_ns of at most 1000000000, found {0}; measure again with `ethbcast probe`")]
     Burst(u64),

@@ -68,6 +68,22 @@ impl Processing {
         frames * self.receive_frame_ns as f64 + bytes as f64 * self.receive_byte_ps as f64 / 1e3
     }
 
+    /// The same with nothing beyond what is possible.
+    #[must_use]
+    pub fn clamped(self) -> Self {
+        let clamp = |value: u64| value.min(MOST);
+        Self {
+            send_frame_ns: clamp(self.send_frame_ns),
+            send_byte_ps: clamp(self.send_byte_ps),
+            receive_frame_ns: clamp(self.receive_frame_ns),
+            receive_byte_ps: clamp(self.receive_byte_ps),
+            pass_on_frame_ns: clamp(self.pass_on_frame_ns),
+            cast_frame_ns: clamp(self.cast_frame_ns),
+            wake_up_ns: clamp(self.wake_up_ns),
+            ..self
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), (Field, CalibrationProblem)> {
         let numbers = [
             ("send_frame_ns", self.send_frame_ns),
@@ -78,8 +94,12 @@ impl Processing {
             ("cast_frame_ns", self.cast_frame_ns),
             ("wake_up_ns", self.wake_up_ns),
         ];
+        let in_streams = self.pass_on_frame_ns > 0 || self.cast_frame_ns > 0;
         match numbers.into_iter().find(|&(_, value)| value > MOST) {
             Some((name, value)) => Err((Field::Processing, CalibrationProblem::Processing { name, value })),
+            None if in_streams && self.stream_frame_bytes == 0 => {
+                Err((Field::Processing, CalibrationProblem::StreamFrame))
+            }
             None => Ok(()),
         }
     }

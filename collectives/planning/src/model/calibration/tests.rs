@@ -188,6 +188,10 @@ fn what_processors_take_is_read_as_it_is_written_and_refused_beyond_reason() {
         assert!(refusal("send_byte_ps = 350", "send_byte_ps = -1").contains("expected u64"));
         assert!(refusal("send_frame_ns", "send_frames").contains("unknown field"));
     }
+    let unknown = Processing { stream_frame_bytes: 0, ..in_streams };
+    assert!(file().with_processing(unknown).is_err_and(|error| error.to_string().contains("stream_frame_bytes")));
+    let beyond = Processing { cast_frame_ns: u64::MAX, wake_up_ns: u64::MAX, ..in_streams };
+    assert!(file().with_processing(beyond).is_err() && file().with_processing(beyond.clamped()).is_ok());
     assert_eq!(processing.sending_ns(2.0, 1000), 4600.0 + 350.0);
     assert_eq!(processing.receiving_ns(2.0, 1000), 3800.0);
 }
