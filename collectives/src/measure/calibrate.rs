@@ -24,21 +24,21 @@ pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> 
     }
 }
 
-/// What the processors of both ends take, if both have told: by trains of several sizes, and by streams. How long an
-/// idle host takes to notice a frame is what is left of half the shortest round trip after both ends' work and two
-/// cables.
+/// What the processors of both ends take, if both have told: by trains of several sizes, and, where they are what
+/// limits, by streams. How long an idle host takes to notice a frame is what is left of half the shortest round trip
+/// after both ends' work and two cables.
 fn processing(result: &ProbeResult) -> Option<Processing> {
     if result.work.len() < 2 {
         return None;
     }
-    let sending = per_frame_and_byte(&result.work, |point| point.sending_nanos);
-    let receiving = per_frame_and_byte(&result.work, |point| point.receiving_nanos);
+    let (send_frame_ns, send_byte_ps) = per_frame_and_byte(&result.work, |point| point.sending_nanos);
+    let (receive_frame_ns, receive_byte_ps) = per_frame_and_byte(&result.work, |point| point.receiving_nanos);
     let least = result.points.first()?;
     let cable_nanos = result.rate_bits_per_second.map_or(0, |rate| (least.bytes as u64 * 8_000_000_000) / rate.max(1));
     let wake_up_ns = (least.round_trip_nanos / 2)
-        .saturating_sub(sending.0.saturating_add(receiving.0).saturating_add(2 * cable_nanos));
-    let ((send_frame_ns, send_byte_ps), (receive_frame_ns, receive_byte_ps)) = (sending, receiving);
-    let in_streams = |of: fn(&Bulk) -> Option<u64>| result.bulk.as_ref().and_then(of).unwrap_or(0);
+        .saturating_sub(send_frame_ns.saturating_add(receive_frame_ns).saturating_add(2 * cable_nanos));
+    let bulk = result.bulk.filter(Bulk::waits_for_processors);
+    let in_streams = |of: fn(&Bulk) -> Option<u64>| bulk.as_ref().and_then(of).unwrap_or(0);
     let alone = |bulk: &Bulk| bulk.work_nanos.map(|(sending, receiving)| sending.saturating_add(receiving));
     let shared_cores = result.shared_cores;
     let processing = Processing {
@@ -46,9 +46,9 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
         send_byte_ps,
         receive_frame_ns,
         receive_byte_ps,
-        pass_on_frame_ns: in_streams(|bulk| bulk.relaying_nanos).max(result.bulk.as_ref().and_then(alone).unwrap_or(0)),
+        pass_on_frame_ns: in_streams(|bulk| bulk.relaying_nanos).max(bulk.as_ref().and_then(alone).unwrap_or(0)),
         cast_frame_ns: in_streams(|bulk| bulk.casting_nanos),
-        stream_frame_bytes: result.bulk.as_ref().map_or(0, |bulk| bulk.payload_bytes as u32),
+        stream_frame_bytes: bulk.as_ref().map_or(0, |bulk| bulk.payload_bytes as u32),
         wake_up_ns,
         shared_cores,
     };

@@ -39,6 +39,15 @@ pub struct Bulk {
     pub casting_nanos: Option<u64>,
 }
 
+impl Bulk {
+    /// Whether a processor was what it waited for. On a slower cable frames come one by one and each wakes its receiver:
+    /// what that takes says nothing about more of them.
+    pub(super) fn waits_for_processors(&self) -> bool {
+        let busy = self.work_nanos.map_or(0, |(sending, receiving)| sending.max(receiving));
+        busy as f64 >= self.gap_nanos as f64 * BUSY
+    }
+}
+
 /// What was measured with one host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetResult {
@@ -132,11 +141,7 @@ fn relaying(findings: &Findings, gap_nanos: u64) -> Option<u64> {
 /// How many times what a train's full frames take a stream's do, where processors are what they wait for: elsewhere a
 /// train, whose frames are timed one by one and none of which is sent again, tells it more exactly.
 fn streaming(findings: &Findings, bulk: Option<&Bulk>) -> f64 {
-    let by_processors = |bulk: &&Bulk| {
-        let busy = bulk.work_nanos.map_or(0, |(sending, receiving)| sending.max(receiving));
-        busy as f64 >= bulk.gap_nanos as f64 * BUSY
-    };
-    let bulk = bulk.filter(by_processors);
+    let bulk = bulk.filter(|bulk| bulk.waits_for_processors());
     let gaps = findings.targets.iter().filter_map(|target| median(target.gaps.get(&findings.payload_bytes)?));
     let train = median(&gaps.collect::<Vec<_>>());
     bulk.zip(train).map_or(1.0, |(bulk, train)| bulk.gap_nanos as f64 / train.max(1) as f64)

@@ -64,7 +64,11 @@ fn a_stream_shows_what_trains_do_where_cables_limit_and_what_it_takes_processors
     let frame = result.points.iter().find(|point| point.bytes == 1468).expect("a full frame");
     assert_near(frame.gap_nanos, frame_nanos(1468, 100_000_000), 0.005, "a train's is told more exactly");
     let processing = *crate::measure::calibrate(&result).expect("enough").processing().expect("told");
-    assert!(processing.pass_on_frame_ns > 0 && processing.cast_frame_ns > 0, "{processing:?}");
+    assert_eq!((processing.pass_on_frame_ns, processing.cast_frame_ns), (0, 0), "cables are what limits");
+    let busy = crate::measure::Bulk { work_nanos: Some((bulk.gap_nanos, 1_000)), ..bulk };
+    let busy = crate::measure::calibrate(&ProbeResult { bulk: Some(busy), ..result }).expect("enough");
+    let processing = *busy.processing().expect("told");
+    assert!(processing.pass_on_frame_ns > bulk.gap_nanos && processing.cast_frame_ns > 0, "{processing:?}");
     let policed = measured(&policed(star(4, 100_000_000), 500, 50), full).bulk.expect("three streams");
     assert!(policed.relaying_nanos.is_some() && policed.casting_nanos.is_none(), "nothing is cast there: {policed:?}");
     assert_eq!(measured(&network, ProbeSettings::short(MTU_BYTES)).bulk, None);
