@@ -40,8 +40,8 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// Whether a processor was what it waited for. On a slower cable frames come one by one and each wakes its receiver:
-    /// what that takes says nothing about more of them.
+    /// Whether a processor was what it waited for. On a slower cable frames come one by one and each wakes its
+    /// receiver: what that takes says nothing about more of them.
     pub(super) fn waits_for_processors(&self) -> bool {
         let busy = self.work_nanos.map_or(0, |(sending, receiving)| sending.max(receiving));
         busy as f64 >= self.gap_nanos as f64 * BUSY
