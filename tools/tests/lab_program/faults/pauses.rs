@@ -52,7 +52,7 @@ fn a_receiver_that_is_slow_to_write_is_not_taken_for_dead() {
         slow.end(LIMIT).assert_code(0);
         fast.end(LIMIT).assert_code(0);
         assert!(
-            root.json()["seconds"].as_f64().is_some_and(|seconds| seconds >= PAUSE.as_secs_f64() * 0.8),
+            root.json()["total_seconds"].as_f64().is_some_and(|seconds| seconds >= PAUSE.as_secs_f64() * 0.8),
             "{}",
             root.json()
         );
