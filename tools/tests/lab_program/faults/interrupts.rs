@@ -57,6 +57,8 @@ fn ctrl_c_at_a_receiver_that_has_delivered_takes_nothing_back() {
     let stuck = Run::unread("n2", site.ethbcast("n2", ["recv", "-i", "eth0", "--max-wait", "10", "-"]));
     let root = site.start("n0", &["send", "--json", "-i", "eth0", "-n", "2", "--via", "cast"], &source);
     within(LIMIT, || dest.exists().then_some(())).expect("n1 delivers");
+    // That is said a moment after the file has its name.
+    std::thread::sleep(Duration::from_millis(300));
     first.signal(Signal::SIGINT);
     let first = first.end(Duration::from_secs(2));
     assert!(std::fs::read(&dest).is_ok_and(|file| file == bytes), "what was verified stays");
