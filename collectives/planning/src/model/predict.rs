@@ -141,32 +141,30 @@ impl Pricing<'_> {
         bytes.div_ceil(self.frame.min(self.segment)).max(1) as f64
     }
 
-    /// What the whole message takes of processors that all hosts share; each of them but the root gets it once. There
-    /// the switches are programs, too, and make a cast's copies: if it was not measured what that takes, as much as
-    /// what they save its root.
+    /// What the whole message takes of processors that all hosts share.
     fn shared(&self) -> f64 {
-        let Some(processing) = self.calibration.processing().filter(|it| it.shared_cores > 0) else { return 0.0 };
-        let (sending, receiving) = self.working(self.size);
+        self.on_shared_cores(self.working(self.size), self.casting())
+    }
+
+    /// What so much sending and receiving takes of processors that all hosts share, each of which but the root receives
+    /// once; 0 if each has its own. There the switches are programs, too, and make a cast's copies: if it was not
+    /// measured what `casting` takes, as much as what they save its root.
+    fn on_shared_cores(&self, (sending, receiving): (f64, f64), casting: f64) -> f64 {
+        let cores = self.calibration.processing().map_or(0, |processing| processing.shared_cores);
         let copies = (self.shape.ranks - 1) as f64;
-        let casting = if self.shape.via == Via::Cast { self.casting() } else { 0.0 };
-        let sent = if casting > 0.0 { casting } else { copies * sending };
-        (sent + copies * receiving) / f64::from(processing.shared_cores)
+        let sent = if self.shape.via == Via::Cast && casting > 0.0 { casting } else { copies * sending };
+        if cores == 0 { 0.0 } else { (sent + copies * receiving) / f64::from(cores) }
     }
 
     /// For how long these processors have nothing to do while a long message's frames reach the last host, since each
     /// on the way sleeps through arrivals, half a nap on average.
     fn naps(&self) -> f64 {
-        let Some(processing) = self.calibration.processing().filter(|it| it.shared_cores > 0) else { return 0.0 };
-        if self.frames(self.size) <= WOKEN_FRAMES {
-            return 0.0;
-        }
         let (sending, receiving) = self.processing(self.frame.min(self.segment));
-        let copies = (self.shape.ranks - 1) as f64;
-        let casting = processing.casting().filter(|_| self.shape.via == Via::Cast);
-        let sent = casting.map_or(copies * sending, |times| times * sending / self.streaming());
-        let frame_ns = (sent + copies * receiving) * self.streaming() / f64::from(processing.shared_cores);
+        let times = self.streaming();
+        let frame_ns = self.on_shared_cores((sending * times, receiving * times), self.cast_times() * sending);
         let hops = self.shape.paths.iter().map(|&(hops, _)| hops).max().unwrap_or(1);
-        hops as f64 * nap_ns(frame_ns) / 2.0
+        let is_long = frame_ns > 0.0 && self.frames(self.size) > WOKEN_FRAMES;
+        if is_long { hops as f64 * nap_ns(frame_ns) / 2.0 } else { 0.0 }
     }
 
     /// How much longer than on the usual cable what every cable carries takes on the slowest of them.
@@ -204,10 +202,14 @@ impl Pricing<'_> {
             + last_repair
     }
 
-    /// What a cast takes its root's processor.
+    /// What a cast takes its root's processor; 0 if that was not measured.
     fn casting(&self) -> f64 {
-        let times = self.calibration.processing().and_then(|processing| processing.casting());
-        times.map_or(0.0, |times| times / self.streaming() * self.working(self.size).0)
+        self.cast_times() / self.streaming() * self.working(self.size).0
+    }
+
+    /// How many times what sending to one takes sending to all in a long stream does; 0 if that was not measured.
+    fn cast_times(&self) -> f64 {
+        self.calibration.processing().and_then(|processing| processing.casting()).unwrap_or(0.0)
     }
 
     /// How many frames a cast sends for each of `frames` to mend what was lost, if so many of them are missed by some.
