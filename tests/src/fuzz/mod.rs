@@ -1,7 +1,7 @@
 //! Fuzzing: bytes from outside, and what takes them. A target panics if anything is wrong.
 //!
-//! `tests/fuzz` runs the targets under libFuzzer for as long as one likes; `tests/tests/fuzz.rs` runs the corpus that
-//! is kept in `tests/corpus`, and some seconds of mutations of it, on any compiler.
+//! `tests/fuzz` runs the targets under libFuzzer for as long as one likes; `tests/tests/simulation/fuzz.rs` runs the
+//! corpus that is kept in `tests/corpus`, and some seconds of mutations of it, on any compiler.
 
 mod corpus;
 mod decoders;

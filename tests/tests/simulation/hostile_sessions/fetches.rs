@@ -1,7 +1,7 @@
 //! Bytes that are asked for again, and sent, by somebody who makes it up.
 
-use crate::forgery::{Forged, Harm, forged};
-use crate::scene::{BYTES, MEMBERS};
+use super::forgery::{Forged, Harm, forged};
+use super::scene::{BYTES, MEMBERS};
 use ethbcast_collectives::session::{Fetch, Message, Needs, Piece};
 use ethbcast_transport::wire::Rank;
 

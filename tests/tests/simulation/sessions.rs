@@ -48,8 +48,9 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
 /// Plays one seed and checks everything, the number of repairs included.
 fn run_seed(seed: u64) {
     let (case, faults, trouble) = seeded(seed);
-    let replay =
-        format!("replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test sessions seeded ({case:?})");
+    let replay = format!(
+        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test simulation sessions::seeded ({case:?})"
+    );
     let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), seed, faults, &replay);
     all_delivered(&played, &case, &replay);
     // In blocks every rank has a stream of its own, with an end of its own.

@@ -1,7 +1,7 @@
 //! Control frames that somebody makes up: well formed, the right addresses, and values that do harm.
 
-use crate::fetches;
-use crate::scene::{BYTES, MEMBERS, Phase, Scene};
+use super::fetches;
+use super::scene::{BYTES, MEMBERS, Phase, Scene};
 use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
 use ethbcast_collectives::session::ledger::ChunkSize;

@@ -1,6 +1,6 @@
 //! Two roots of one group, and roots that only seem to be there.
 
-use crate::scene::{Host, Scene, announce, at, forged, switched_on};
+use super::scene::{Host, Scene, announce, at, forged, switched_on};
 use ethbcast_collectives::measure::kind;
 use ethbcast_collectives::session::ledger::ChunkSize;
 use ethbcast_collectives::session::{

@@ -1,6 +1,6 @@
 //! Requests to join by the ten thousand, forged.
 
-use crate::scene::{Scene, at, forged, join};
+use super::scene::{Scene, at, forged, join};
 use ethbcast_collectives::session::{RootEvent, Wanted};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::{NoFaults, host_mac};

@@ -1,6 +1,6 @@
 //! A false word about a member's progress does not hide that it makes none.
 
-use crate::scene::{Name, Phase, Scene};
+use super::scene::{Name, Phase, Scene};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{MemberState, Message, Outcome, Station, Status, Timing};
 use ethbcast_planning::plan::Via;

@@ -1,6 +1,6 @@
 //! A receiver whose user decides when it asks a root, and what it has had.
 
-use crate::scene::{Host, Scene, at, run_until};
+use super::scene::{Host, Scene, at, run_until};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Admission, Receiver, ReceiverConfig, RootEvent, Wanted};
 use ethbcast_transport::sim::{NoFaults, Simulation, host_mac};

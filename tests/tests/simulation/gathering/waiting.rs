@@ -1,6 +1,6 @@
 //! Whom a root waits for, whom it lets in, and what those hear that it does not.
 
-use crate::scene::{Played, Scene, at, forged, join, run_until, switched_on};
+use super::scene::{Played, Scene, at, forged, join, run_until, switched_on};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{Outcome, Refusal, RootConfig, RootEvent, Wanted};
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults, host_mac};

@@ -1,6 +1,6 @@
 //! One kind of control frame by the ten thousand: the session goes on, and what it queues has limits.
 
-use crate::scene::{MEMBERS, Name, Phase, Scene};
+use super::scene::{MEMBERS, Name, Phase, Scene};
 use ethbcast_collectives::session::ledger::ChunkSize;
 use ethbcast_collectives::session::{ContentKind, Fetch, Message, Piece, Refusal, Stage};
 use ethbcast_planning::plan::Via;

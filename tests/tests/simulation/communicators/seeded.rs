@@ -65,7 +65,7 @@ fn frames(case: &Case) -> (f64, f64) {
 fn run_seed(seed: u64) {
     let (case, faults, trouble) = seeded(seed);
     let replay = format!(
-        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test communicators seeded \
+        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test simulation communicators::seeded \
          ({} ranks, {:?}: {:?})",
         case.programs.len(),
         case.preset,

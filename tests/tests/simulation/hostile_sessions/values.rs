@@ -6,8 +6,8 @@
 //!
 //! Whatever else it says, everybody has everything.
 
-use crate::forgery::{self, Forged, Harm};
-use crate::scene::{MEMBERS, Name, PHASES, Phase, Scene};
+use super::forgery::{self, Forged, Harm};
+use super::scene::{MEMBERS, Name, PHASES, Phase, Scene};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::Random;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,7 @@ fn play(seed: u64) {
     let family = &all[(round % all.len() as u64) as usize];
     let forged = &family[Random::new(seed).below(family.len() as u64) as usize];
     let replay = format!(
-        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test hostile_sessions values \
+        "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-tests --test simulation hostile_sessions::values \
          ({via}, {phase:?}, to n{to} in the name of {name:?}: {})",
         forged.what
     );

@@ -1,0 +1,21 @@
+//! Whole sessions and communicators in the simulator: what they deliver, what it costs, and what faults change. No
+//! clock, no root, no program but cargo's.
+
+mod communicators;
+mod damage;
+mod fuzz;
+mod gathering;
+mod hostile_sessions;
+mod partial;
+mod pipes;
+mod planted;
+mod policing;
+mod rates;
+mod replanning;
+mod replays;
+mod sessions;
+mod slow_sessions;
+mod swarm;
+mod troubles;
+mod worlds;
+mod yielding;
