@@ -1,11 +1,13 @@
 //! The corpus of the fuzz targets, and runs of them without a fuzzer.
 //!
 //! * `fuzz keep TARGET FOLDER`: puts every file of a folder, such as libFuzzer's, into the corpus of a target.
+//! * `fuzz unpack TARGET FOLDER`: writes every input of the corpus of a target as a file into a folder, for libFuzzer.
 //! * `fuzz show TARGET FILE`: gives a target one input.
 //! * `fuzz run EXECUTIONS [SEED]`: gives every target as many mutations of its corpus.
 
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, keep, load};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -14,10 +16,11 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
         ["keep", target, folder] => named(target).and_then(|target| keep_all(&target, Path::new(folder))),
+        ["unpack", target, folder] => named(target).and_then(|target| unpack(&target, Path::new(folder))),
         ["show", target, file] => named(target).and_then(|target| show(&target, Path::new(file))),
         ["run", executions] => run(executions, "1"),
         ["run", executions, seed] => run(executions, seed),
-        _ => Err("keep TARGET FOLDER, show TARGET FILE, or run EXECUTIONS [SEED]".to_owned()),
+        _ => Err("keep TARGET FOLDER, unpack TARGET FOLDER, show TARGET FILE, or run EXECUTIONS [SEED]".to_owned()),
     };
     done.map_or_else(
         |why| {
@@ -34,19 +37,26 @@ fn named(name: &str) -> Result<Target, String> {
     found.ok_or_else(|| format!("there is no target `{name}`: {}", names.join(", ")))
 }
 
-fn corpus_of(target: &Target) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name)
-}
-
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 fn keep_all(target: &Target, folder: &Path) -> Result<(), String> {
-    let unreadable = |error: std::io::Error| format!("{}: {error}", folder.display());
-    for file in std::fs::read_dir(folder).map_err(unreadable)? {
-        let bytes = read(&file.map_err(unreadable)?.path())?;
-        keep(&corpus_of(target), &bytes).map_err(unreadable)?;
+    let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", folder.display());
+    let files = fs::read_dir(folder).map_err(unreadable)?;
+    let inputs = files.map(|file| read(&file.map_err(unreadable)?.path())).collect::<Result<Vec<_>, _>>()?;
+    let read = inputs.len();
+    let new = keep(&target.corpus(), inputs)?;
+    println!("{}: {read} read, {new} of them new", target.name);
+    Ok(())
+}
+
+fn unpack(target: &Target, folder: &Path) -> Result<(), String> {
+    let unwritable = |path: &Path, error: std::io::Error| format!("{} cannot be written: {error}", path.display());
+    fs::create_dir_all(folder).map_err(|error| unwritable(folder, error))?;
+    for entry in load(&target.corpus())? {
+        let path = folder.join(entry.name);
+        fs::write(&path, entry.bytes).map_err(|error| unwritable(&path, error))?;
     }
     Ok(())
 }
@@ -61,7 +71,7 @@ fn run(executions: &str, seed: &str) -> Result<(), String> {
     let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number"));
     let (executions, seed) = (number(executions)?, number(seed)?);
     for target in TARGETS {
-        let corpus = load(&corpus_of(&target))?;
+        let corpus = load(&target.corpus())?;
         let begun = Instant::now();
         let mut mutator = Mutator::new(&corpus, seed);
         (0..executions).for_each(|_| (target.run)(&mutator.next_input()));

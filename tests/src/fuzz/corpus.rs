@@ -1,17 +1,17 @@
-//! The inputs that are kept: one file each, under the first half of the BLAKE3 of what is in it, so that one that was
-//! damaged on its way through an editor or a checkout is known.
+//! The inputs that are kept: a text file for each target, in it a line `DIGEST HEX` for each input, by digest. So a
+//! change shows which input came, and a line that was damaged on its way through an editor or a merge is known.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::Path;
 
-/// Digits of a name: half of a digest.
-const NAME_DIGITS: usize = 32;
+/// Digits of a name: 64 bits of the input's BLAKE3.
+const NAME_DIGITS: usize = 16;
 
 /// An input that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its file's name.
+    /// The first digits of its digest.
     pub name: String,
     /// The input.
     pub bytes: Vec<u8>,
@@ -21,53 +21,169 @@ fn name_of(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex()[..NAME_DIGITS].to_owned()
 }
 
-/// All inputs of a folder, by name.
+/// A line without its end. That of an empty input is its digest alone, for editors strip a space at the end.
+fn line_of(name: &str, bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    if digits.is_empty() { name.to_owned() } else { format!("{name} {digits}") }
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
+    let byte = |pair: &[u8]| match *pair {
+        [high, low] => Some(value(high)? << 4 | value(low)?),
+        _ => None,
+    };
+    digits.as_bytes().chunks(2).map(byte).collect()
+}
+
+/// The input of a line, or what is wrong with it.
+fn entry_of(line: &str) -> Result<Entry, String> {
+    let (name, digits) = line.split_once(' ').unwrap_or((line, ""));
+    let bytes = bytes_of(digits).ok_or("it is no digest and pairs of hexadecimal digits")?;
+    let digest = name_of(&bytes);
+    if digest != name {
+        return Err(format!("its input has the digest {digest}"));
+    }
+    Ok(Entry { name: digest, bytes })
+}
+
+/// All inputs of a corpus, by name.
 ///
 /// # Errors
-/// A sentence that says which file cannot be read or is damaged, and what to do.
-pub fn load(folder: &Path) -> Result<Vec<Entry>, String> {
-    let unreadable = |error: io::Error| format!("the corpus {} cannot be read: {error}", folder.display());
-    let mut entries = Vec::new();
-    for file in fs::read_dir(folder).map_err(unreadable)? {
-        let path = file.map_err(unreadable)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let bytes = fs::read(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        if name_of(&bytes) != name {
+/// A sentence that says which file cannot be read, or which of its lines is wrong and why, and what to do.
+pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
+    let shown = file.display();
+    let text = fs::read(file).map_err(|error| {
+        format!("the corpus {shown} cannot be read: {error}. Restore it with git, or begin it with `fuzz keep`")
+    })?;
+    let mut entries: Vec<Entry> = Vec::new();
+    // What is no UTF-8 is no digit either: its line is named.
+    for (line, number) in String::from_utf8_lossy(&text).lines().zip(1..) {
+        let entry = entry_of(line).map_err(|why| {
+            format!(
+                "{shown}, line {number} is damaged: {why}. Restore it with git, or delete it and take its input into \
+                 the corpus with `fuzz keep`"
+            )
+        })?;
+        if entries.last().is_some_and(|before| before.name >= entry.name) {
             return Err(format!(
-                "{} is damaged, or no file of the corpus: its name is not the digest of what is in it. Restore it \
-                 with git, or put it into the corpus with `fuzz keep`",
-                path.display()
+                "{shown}, line {number} does not come after the line before it by digest, as after a merge. Sort \
+                 the file: LC_ALL=C sort -u -o {shown} {shown}"
             ));
         }
-        entries.push(Entry { name, bytes });
+        entries.push(entry);
     }
-    entries.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(entries)
 }
 
-/// Puts an input into a folder, which is made if it is not there.
+/// Puts inputs into a corpus, which is made if it is not there; how many were new. Without any the file is not written.
 ///
 /// # Errors
-/// If that cannot be written.
-pub fn keep(folder: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    fs::write(folder.join(name_of(bytes)), bytes)
+/// A sentence that says what to do, if what is there is damaged or the file cannot be written.
+pub fn keep(file: &Path, inputs: impl IntoIterator<Item = Vec<u8>>) -> Result<usize, String> {
+    let there = if file.exists() { load(file)? } else { Vec::new() };
+    let count = there.len();
+    let mut kept: BTreeMap<String, Vec<u8>> = there.into_iter().map(|entry| (entry.name, entry.bytes)).collect();
+    kept.extend(inputs.into_iter().map(|bytes| (name_of(&bytes), bytes)));
+    if kept.len() > count {
+        let text: String = kept.iter().map(|(name, bytes)| line_of(name, bytes) + "\n").collect();
+        let folder = file.parent().unwrap_or(Path::new(""));
+        fs::create_dir_all(folder).and_then(|()| fs::write(file, text)).map_err(|error| {
+            format!("{} cannot be written: {error}. Restore it with git once that is mended", file.display())
+        })?;
+    }
+    Ok(kept.len() - count)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
+    use std::time::UNIX_EPOCH;
+    use tempfile::TempDir;
+
+    /// A corpus of three inputs, one of them empty, in a folder that is made for it.
+    fn corpus() -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("there is a temporary folder");
+        let file = folder.path().join("corpus/target.hex");
+        let inputs = [b"one".to_vec(), Vec::new(), vec![0x00, 0xFF]];
+        assert_eq!(keep(&file, inputs), Ok(3));
+        (folder, file)
+    }
+
+    fn text_of(file: &Path) -> String {
+        fs::read_to_string(file).expect("it is text")
+    }
+
+    /// What `load` says of a file in which all stands as it is in `text`.
+    #[track_caller]
+    fn refusal(file: &Path, text: impl AsRef<[u8]>) -> String {
+        fs::write(file, text).expect("it can be written");
+        let why = load(file).expect_err("it is damaged");
+        assert!(why.starts_with(&format!("{}, line ", file.display())), "{why}");
+        why
+    }
 
     #[test]
-    fn what_is_kept_is_loaded_and_what_is_damaged_is_refused_with_words() {
-        let folder = tempfile::tempdir().expect("there is a temporary folder");
-        keep(folder.path(), b"one").expect("it can be written");
-        keep(folder.path(), b"two").expect("it can be written");
-        let loaded = load(folder.path()).expect("all is well");
-        assert_eq!(loaded.len(), 2);
-        fs::write(folder.path().join(&loaded[0].name), b"other").expect("it can be written");
-        let refused = load(folder.path()).expect_err("it is damaged");
-        assert!(refused.contains(&loaded[0].name) && refused.contains("damaged"), "{refused}");
-        assert!(load(&folder.path().join("none")).is_err_and(|why| why.contains("cannot be read")));
+    fn what_is_kept_is_loaded_by_digest_one_line_each() {
+        let (_folder, file) = corpus();
+        let loaded = load(&file).expect("all is well");
+        let empty = Entry { name: "af1349b9f5f9a1a6".to_owned(), bytes: Vec::new() };
+        assert!(loaded.len() == 3 && loaded.contains(&empty), "{loaded:?}");
+        assert!(loaded.is_sorted_by(|one, other| one.name < other.name), "{loaded:?}");
+        let text = text_of(&file);
+        assert!(text.lines().any(|line| line == "af1349b9f5f9a1a6") && text.contains(" 6f6e65\n"), "{text}");
+        fs::write(&file, text.replace('\n', "\r\n")).expect("it can be written");
+        assert_eq!(load(&file), Ok(loaded), "ends of lines as on other systems");
+    }
+
+    #[test]
+    fn what_is_there_already_changes_nothing_and_what_is_new_adds_its_line_alone() {
+        let (_folder, file) = corpus();
+        let before = text_of(&file);
+        let opened = fs::File::options().write(true).open(&file).expect("it is ours");
+        opened.set_modified(UNIX_EPOCH).expect("it is ours");
+        assert_eq!(keep(&file, [b"one".to_vec(), Vec::new()]), Ok(0));
+        let modified = opened.metadata().and_then(|about| about.modified()).expect("it is there");
+        assert_eq!((text_of(&file), modified), (before.clone(), UNIX_EPOCH), "it is not even written");
+        assert_eq!(keep(&file, [b"two".to_vec(), b"one".to_vec(), b"two".to_vec()]), Ok(1));
+        let after = text_of(&file);
+        let came: Vec<&str> = after.lines().filter(|line| !before.lines().any(|old| old == *line)).collect();
+        assert!(came.len() == 1 && came[0].ends_with(" 74776f"), "{came:?}");
+        assert_eq!(after.lines().count(), 4);
+    }
+
+    #[test]
+    fn a_damaged_line_is_refused_with_its_number_and_words() {
+        let (_folder, file) = corpus();
+        let text = text_of(&file);
+        let number = 1 + text.lines().position(|line| line.ends_with("6f6e65")).expect("it is kept");
+        let place = format!(", line {number} is damaged");
+        for damage in ["6f6e66", "6f6e6", "6f6e", "6f6e6g", "6f6e65 ", "6f6e65\n\n", "", "é"] {
+            let why = refusal(&file, text.replace("6f6e65", damage));
+            let place = if damage.ends_with('\n') { format!(", line {} is", number + 1) } else { place.clone() };
+            assert!(why.contains(&place) && why.contains("with git"), "{damage:?}: {why}");
+        }
+        let mut not_text = text.clone().into_bytes();
+        not_text[text.find("6f6e65").expect("it is kept")] = 0xFF;
+        assert!(refusal(&file, not_text).contains(&place), "what is no UTF-8");
+        let why = refusal(&file, text.replace("af1349b9", "af1349b8"));
+        assert!(why.contains("its input has the digest af1349b9f5f9a1a6"), "{why}");
+        assert!(keep(&file, [b"two".to_vec()]).is_err_and(|why| why.contains("damaged")), "nothing is written over it");
+        let none = file.with_file_name("none.hex");
+        assert!(load(&none).is_err_and(|why| why.contains("cannot be read") && why.contains("`fuzz keep`")));
+    }
+
+    #[test]
+    fn lines_out_of_order_or_told_twice_are_refused_with_the_command_that_sorts_them() {
+        let (_folder, file) = corpus();
+        let text = text_of(&file);
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.swap(1, 2);
+        for text in [lines.join("\n"), format!("{text}{}\n", lines[1])] {
+            let why = refusal(&file, text);
+            assert!(why.contains(" does not come after ") && why.contains("LC_ALL=C sort -u -o "), "{why}");
+        }
     }
 }

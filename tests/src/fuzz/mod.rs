@@ -12,16 +12,24 @@ mod world;
 
 pub use corpus::{Entry, keep, load};
 pub use mutation::Mutator;
+use std::path::{Path, PathBuf};
 
 /// What bytes are given to.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name: that of the program in `tests/fuzz` and of the folder of its corpus.
+    /// Its name: that of the program in `tests/fuzz` and of the file of its corpus.
     pub name: &'static str,
     /// Takes an input.
     pub run: fn(&[u8]),
     /// Whether its inputs are text.
     pub is_text: bool,
+}
+
+impl Target {
+    /// The file of its corpus.
+    pub fn corpus(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name).with_extension("hex")
+    }
 }
 
 /// All targets: those that decode, and whole machines.

@@ -2,7 +2,6 @@
 
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// For each target.
@@ -21,8 +20,7 @@ fn the_corpus_and_some_seconds_of_mutations_of_it_find_nothing() {
     // The clock decides how many there are, not which.
     let seed = std::env::var("ETHBCAST_SEED").map_or(1, |seed| seed.parse().expect("ETHBCAST_SEED is a number"));
     for target in TARGETS {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
-        let corpus = load(&folder).unwrap_or_else(|why| panic!("{why}"));
+        let corpus = load(&target.corpus()).unwrap_or_else(|why| panic!("{why}"));
         assert!(!corpus.is_empty(), "{} has no corpus", target.name);
         corpus.iter().for_each(|entry| give(&target, &entry.bytes, &format!("{} {}", target.name, entry.name)));
         let (begun, mut made) = (Instant::now(), 0);
