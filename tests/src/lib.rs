@@ -13,3 +13,8 @@ pub mod soak;
 pub mod stream;
 pub mod swarm;
 pub mod worlds;
+
+/// Returns the first of two sizes of a test, or the second in `./test --full`.
+pub fn in_full<T>(gate: T, full: T) -> T {
+    if std::env::var_os("ETHBCAST_FULL").is_some() { full } else { gate }
+}

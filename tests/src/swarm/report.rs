@@ -19,7 +19,8 @@ impl fmt::Display for Violation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "{}\n  replay with ETHBCAST_SEED={} cargo test -p ethbcast-tests --test simulation swarm::replay -- --nocapture",
+            "{}\n  replay with ETHBCAST_SEED={} cargo test -p ethbcast-tests --test simulation swarm::replay -- \
+             --nocapture",
             self.what, self.seed
         )
     }

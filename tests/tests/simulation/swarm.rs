@@ -1,16 +1,24 @@
 //! The swarm: schedules of whole machines under drawn faults, each held to every promise.
 
+use ethbcast_tests::in_full;
 use ethbcast_tests::swarm::{Class, RARE, Schedule, Seed, Told, run_all, tell};
 use std::io::Write;
 
-const SMALL: u64 = 220_000;
-const LARGE: u64 = 2000;
-/// Every class of faults hits in so many schedules at least, and every code is reached so often.
-const TIMES: u64 = 1000;
+/// How many schedules of each size, and in how many of them every class of faults hits at least, and every code is
+/// reached.
+struct Size {
+    small: u64,
+    large: u64,
+    times: u64,
+}
+
+const GATE: Size = Size { small: 24_000, large: 250, times: 100 };
+const FULL: Size = Size { small: 220_000, large: 2000, times: 1000 };
 
 #[test]
 fn every_schedule_keeps_every_promise() {
-    let seeds = (0..LARGE).map(Seed::large).chain((0..SMALL).map(Seed::small));
+    let Size { small, large, times } = in_full(GATE, FULL);
+    let seeds = (0..large).map(Seed::large).chain((0..small).map(Seed::small));
     let tally = run_all(seeds);
     // Past the harness, which keeps what a good test prints to itself.
     let mut out = std::io::stdout().lock();
@@ -20,8 +28,8 @@ fn every_schedule_keeps_every_promise() {
     }
     drop(out);
     assert!(tally.violations().is_empty(), "{tally}");
-    let missing = tally.missing(TIMES);
-    assert!(missing.is_empty(), "reached less than {TIMES} times: {missing:#?}");
+    let missing = tally.missing(times);
+    assert!(missing.is_empty(), "reached less than {times} times: {missing:#?}");
 }
 
 /// Of more than 64 hosts behind switches that share few buffers some never heard an invitation, and the requests of

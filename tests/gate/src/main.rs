@@ -1,0 +1,80 @@
+//! The test runner behind `./test`.
+//!
+//! It takes the programs that cargo has built, runs each test in a process of its own, and ends with one table. Tests are of two kinds,
+//! told apart by what can make them fail: *deterministic* ones (no clock, no root, no program beside cargo's), and
+//! *labs* (targets called `lab_*`: real frames between network namespaces). A lab test that fails is run once more,
+//! alone; if it passes then it is listed as "passed alone". A deterministic test is never run again.
+
+mod cell;
+mod collect;
+mod outcome;
+mod schedule;
+mod table;
+
+use anyhow::Context;
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Runs all tests, and ends with a table.
+#[derive(Parser, Debug)]
+#[command(name = "./test")]
+struct Arguments {
+    /// Run only tests whose target and name (`lab_serve::start::…`) contain one of these.
+    filters: Vec<String>,
+    /// Take the long forms as well: all schedules, deeper worlds, packages, every MPI program.
+    #[arg(long)]
+    full: bool,
+    /// Run the deterministic tests alone: they need no root and no programs.
+    #[arg(long)]
+    deterministic: bool,
+    /// Run this many lab tests beside each other.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+    /// End a test after so many seconds, whatever its kind.
+    #[arg(long)]
+    deadline: Option<u64>,
+    /// What cargo has said of the programs that it has built.
+    #[arg(long, hide = true)]
+    targets: PathBuf,
+    /// How long building took, in seconds.
+    #[arg(long, hide = true, default_value_t = 0)]
+    built_in: u64,
+    /// Why lab tests are not run; the run then ends red, with this as the reason.
+    #[arg(long, hide = true)]
+    without_labs: Option<String>,
+}
+
+fn run() -> anyhow::Result<bool> {
+    let arguments = Arguments::parse();
+    let mut clock = table::Clock::start(Duration::from_secs(arguments.built_in));
+    let targets = collect::targets(&arguments.targets).context("what cargo has built")?;
+    let mut tests = collect::list(&targets, &arguments.filters)?;
+    let with_labs = !arguments.deterministic && arguments.without_labs.is_none();
+    tests.retain(|test| with_labs || !test.kind.is_lab());
+    anyhow::ensure!(!tests.is_empty(), "no test is called so: {}", arguments.filters.join(", "));
+    let settings = schedule::Settings {
+        jobs: arguments.jobs.into(),
+        full: arguments.full,
+        deadline: arguments.deadline.map(Duration::from_secs),
+        logs: arguments.targets.with_file_name("logs"),
+    };
+    let done = schedule::run(tests, &settings, &mut clock)?;
+    Ok(table::print(&done, &clock, arguments.without_labs.as_deref()))
+}
+
+fn main() -> ExitCode {
+    let begun = Instant::now();
+    if let Some(code) = cell::enter() {
+        return code;
+    }
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("./test: {error:#} (after {} s)", begun.elapsed().as_secs());
+            ExitCode::from(2)
+        }
+    }
+}

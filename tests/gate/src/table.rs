@@ -1,0 +1,84 @@
+//! The table at the end of a run.
+
+use crate::collect::Kind;
+use crate::outcome::{Outcome, Verdict};
+use std::time::{Duration, Instant};
+
+/// Tests that are named for the time they took.
+const LONGEST: usize = 12;
+
+/// The steps of a run, and how long each took.
+#[derive(Debug)]
+pub struct Clock {
+    last: Instant,
+    steps: Vec<(&'static str, Duration)>,
+}
+
+impl Clock {
+    /// Begins the first step after building.
+    pub fn start(building: Duration) -> Self {
+        Self { last: Instant::now(), steps: vec![("looking for programs, and building", building)] }
+    }
+
+    /// Ends a step.
+    pub fn step(&mut self, name: &'static str) {
+        self.steps.push((name, self.last.elapsed()));
+        self.last = Instant::now();
+    }
+}
+
+/// Prints what became of all tests; returns whether the run is green.
+pub fn print(done: &[Outcome], clock: &Clock, without_labs: Option<&str>) -> bool {
+    longest(done);
+    let alone: Vec<_> = of(done, Verdict::PassedAlone);
+    if !alone.is_empty() {
+        println!("\nPassed alone, failed beside others (tests/flaky.md keeps the tally). What they said first:");
+        alone.iter().for_each(|outcome| tell(outcome));
+    }
+    let failed: Vec<_> = of(done, Verdict::Failed);
+    if !failed.is_empty() {
+        println!("\nFailed:");
+        failed.iter().for_each(|outcome| tell(outcome));
+    }
+    println!("\n{:16} {:>7} {:>13} {:>7} {:>10}", "tests", "passed", "passed alone", "failed", "processor");
+    for (kind, name) in [(Kind::Deterministic, "deterministic"), (Kind::Lab, "labs")] {
+        let these = || done.iter().filter(move |outcome| outcome.kind == kind);
+        let count = |verdict| these().filter(|outcome| outcome.verdict == verdict).count();
+        let processors: Duration = these().map(|outcome| outcome.processors).sum();
+        let [passed, alone, failed] = [Verdict::Passed, Verdict::PassedAlone, Verdict::Failed].map(count);
+        println!("{name:16} {passed:>7} {alone:>13} {failed:>7} {:>8} s", processors.as_secs());
+    }
+    println!();
+    for (name, took) in &clock.steps {
+        println!("{:>3} min {:>2} s  {name}", took.as_secs() / 60, took.as_secs() % 60);
+    }
+    if let Some(largest) = done.iter().max_by_key(|outcome| outcome.memory_bytes) {
+        println!("{:>6} MiB   the most memory of one process ({})", largest.memory_bytes >> 20, largest.name);
+    }
+    if let Some(why) = without_labs {
+        println!("\nTHE LAB TESTS WERE NOT RUN: {why}");
+    }
+    println!("\n{} passed, {} failed", done.len() - failed.len(), failed.len());
+    failed.is_empty() && without_labs.is_none()
+}
+
+/// The tests that ended so.
+fn of(done: &[Outcome], verdict: Verdict) -> Vec<&Outcome> {
+    done.iter().filter(|outcome| outcome.verdict == verdict).collect()
+}
+
+fn tell(outcome: &Outcome) {
+    println!("  {}", outcome.name);
+    outcome.why.lines().for_each(|line| println!("      {line}"));
+}
+
+/// Names the tests that took longest.
+fn longest(done: &[Outcome]) {
+    let mut by_time: Vec<_> = done.iter().collect();
+    by_time.sort_by_key(|outcome| std::cmp::Reverse(outcome.took));
+    println!("\nThe longest (seconds, of a processor):");
+    for outcome in by_time.iter().take(LONGEST) {
+        let (took, processors) = (outcome.took.as_secs_f64(), outcome.processors.as_secs_f64());
+        println!("{took:8.1} {processors:8.1}  {}", outcome.name);
+    }
+}
