@@ -1,6 +1,6 @@
 //! The cell in which one test runs: nothing of it is left when it has ended, whatever became of it.
 //!
-//! As root a cell has process ids, mounts, `/run/netns` and `/dev/shm` of its own: with its first process all its
+//! As root a cell has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own: with its first process all its
 //! processes end, and with them its network namespaces, mounts and files in memory go. Without root it is a session of
 //! processes that is ended as a whole.
 
@@ -23,8 +23,11 @@ const ENTER: &str = "--cell";
 const USED: &str = "\u{1}used ";
 /// How often a cell is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Mounts that a cell has for itself, and the loopback interface of its network.
-const FURNISH: &str = "mount -t tmpfs tmpfs /dev/shm && mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns";
+/// Mounts directories that a cell has for itself.
+const FURNISH: &str = "for at; do mkdir -p $at && mount -t tmpfs tmpfs $at || exit 1; done";
+/// Which these are, beside the one for the files of tests, which this variable names.
+const OWN: [&str; 2] = ["/dev/shm", "/run/netns"];
+const FILES: &str = "ETHBCAST_CELL_FILES";
 
 /// What became of a test.
 #[derive(Debug)]
@@ -71,6 +74,8 @@ impl Cell {
         command.arg(ENTER).args(&test.command).current_dir(&test.directory).stdin(Stdio::null());
         command.stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
         command.envs(environment.iter().copied()).env("CARGO_MANIFEST_DIR", &test.directory);
+        // Cargo's directory for the files of tests, `target/tmp`.
+        command.env(FILES, logs.join("../../tmp"));
         Ok(Self { child: command.spawn()?, log: file, begun: Instant::now(), deadline, is_root })
     }
 
@@ -131,7 +136,8 @@ pub fn enter() -> Option<ExitCode> {
 
 fn first_process(mut arguments: impl Iterator<Item = String>) -> anyhow::Result<ExitCode> {
     if std::process::id() == 1 {
-        let furnished = Command::new("sh").args(["-c", FURNISH]).status()?;
+        let files = std::env::var(FILES).unwrap_or_default();
+        let furnished = Command::new("sh").args(["-c", FURNISH, "sh"]).args(OWN).arg(files).status()?;
         anyhow::ensure!(furnished.success(), "mounts for the test alone cannot be made");
     }
     let program = arguments.next().ok_or_else(|| anyhow::anyhow!("no program"))?;

@@ -22,6 +22,9 @@ impl Kind {
     }
 }
 
+/// The module of tests that only `--full` runs.
+const FULL: &str = "::full::";
+
 /// A program of tests.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -44,6 +47,13 @@ pub struct Test {
     pub command: Vec<String>,
     /// Where it is run.
     pub directory: PathBuf,
+}
+
+impl Test {
+    /// Whether only `--full` runs it.
+    pub fn is_long(&self) -> bool {
+        self.name.contains(FULL)
+    }
 }
 
 /// Returns the programs of tests that cargo has built, by what it has said (`--message-format=json`).

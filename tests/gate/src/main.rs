@@ -53,15 +53,17 @@ fn run() -> anyhow::Result<bool> {
     let mut tests = collect::list(&targets, &arguments.filters)?;
     let with_labs = !arguments.deterministic && arguments.without_labs.is_none();
     tests.retain(|test| with_labs || !test.kind.is_lab());
+    let long: Vec<_> = tests.extract_if(.., |test| test.is_long() && !arguments.full).map(|test| test.name).collect();
     anyhow::ensure!(!tests.is_empty(), "no test is called so: {}", arguments.filters.join(", "));
     let settings = schedule::Settings {
         jobs: arguments.jobs.into(),
         full: arguments.full,
         deadline: arguments.deadline.map(Duration::from_secs),
-        logs: arguments.targets.with_file_name("logs"),
+        logs: std::path::absolute(arguments.targets.with_file_name("logs"))?,
     };
     let done = schedule::run(tests, &settings, &mut clock)?;
-    Ok(table::print(&done, &clock, arguments.without_labs.as_deref()))
+    let not_run = table::NotRun { labs: arguments.without_labs.as_deref(), long: &long };
+    Ok(table::print(&done, &clock, &not_run))
 }
 
 fn main() -> ExitCode {

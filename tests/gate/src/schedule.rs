@@ -131,7 +131,6 @@ fn work(
 
 /// Runs a test; `None` if it says that it must be alone.
 fn attempt(test: &Test, settings: &Settings, turn: Turn) -> anyhow::Result<Option<Outcome>> {
-    let log = settings.logs.join(format!("{}.log", test.name.replace("::", ".")));
     let deadline = settings.deadline(test);
     let code = ALONE.1.to_string();
     let mut environment = Vec::new();
@@ -141,7 +140,7 @@ fn attempt(test: &Test, settings: &Settings, turn: Turn) -> anyhow::Result<Optio
     if settings.full {
         environment.push((FULL, "1"));
     }
-    let ended = Cell::start(test, &log, deadline, &environment)?.end()?;
+    let ended = Cell::start(test, &settings.logs, deadline, &environment)?.end()?;
     let waits = turn == Turn::Beside && ended.code == Some(ALONE.1);
     Ok((!waits).then(|| Outcome::of(test, &ended, deadline)))
 }

@@ -27,8 +27,17 @@ impl Clock {
     }
 }
 
+/// What was left out.
+#[derive(Debug)]
+pub struct NotRun<'a> {
+    /// Why all lab tests were, if they were.
+    pub labs: Option<&'a str>,
+    /// Tests that only `--full` runs.
+    pub long: &'a [String],
+}
+
 /// Prints what became of all tests; returns whether the run is green.
-pub fn print(done: &[Outcome], clock: &Clock, without_labs: Option<&str>) -> bool {
+pub fn print(done: &[Outcome], clock: &Clock, not_run: &NotRun<'_>) -> bool {
     longest(done);
     let alone: Vec<_> = of(done, Verdict::PassedAlone);
     if !alone.is_empty() {
@@ -55,11 +64,12 @@ pub fn print(done: &[Outcome], clock: &Clock, without_labs: Option<&str>) -> boo
     if let Some(largest) = done.iter().max_by_key(|outcome| outcome.memory_bytes) {
         println!("{:>6} MiB   the most memory of one process ({})", largest.memory_bytes >> 20, largest.name);
     }
-    if let Some(why) = without_labs {
-        println!("\nTHE LAB TESTS WERE NOT RUN: {why}");
+    not_run.long.iter().for_each(|name| println!("NOT RUN WITHOUT --full: {name}"));
+    if let Some(why) = not_run.labs {
+        println!("THE LAB TESTS WERE NOT RUN: {why}");
     }
     println!("\n{} passed, {} failed", done.len() - failed.len(), failed.len());
-    failed.is_empty() && without_labs.is_none()
+    failed.is_empty() && not_run.labs.is_none()
 }
 
 /// The tests that ended so.

@@ -1,8 +1,6 @@
-//! What packaging/ builds, installed and tried. These tests need root, and fail without it; the scripts need what
-//! `.ci/run` installs, and run cargo: quickly, without optimising.
+//! What packaging/ builds, installed and tried. What takes minutes of building runs in `./test --full` alone.
 
-mod debian;
-mod static_binary;
+mod full;
 
 use ethbcast_tests::lab::require_root;
 use std::path::{Path, PathBuf};
@@ -10,6 +8,19 @@ use std::process::{Command, Output};
 
 /// How packages are built for these tests.
 const PROFILE: &str = "packaging";
+
+/// Files that a package is promised to have, beside the program and the libraries.
+const PROMISED: [&str; 9] = [
+    "usr/share/man/man8/ethbcast-send.8.gz",
+    "usr/share/man/man5/ethbcast.toml.5.gz",
+    "usr/share/bash-completion/completions/ethbcast",
+    "usr/share/zsh/vendor-completions/_ethbcast",
+    "usr/share/fish/vendor_completions.d/ethbcast.fish",
+    "lib/systemd/system/ethbcast-recv@.service",
+    "usr/include/ethbcast.hpp",
+    "usr/share/doc/ethbcast/copyright",
+    "usr/share/doc/ethbcast/docs/protocol.md",
+];
 
 /// The root of the tree.
 fn tree() -> &'static Path {
@@ -39,4 +50,19 @@ fn packaged(script: &str) -> PathBuf {
     let said = printed(Command::new(tree().join("packaging").join(script)).arg(PROFILE));
     let last = said.lines().last().and_then(|line| line.split(':').next());
     tree().join(last.unwrap_or_else(|| panic!("{script} says nothing of what it made")))
+}
+
+/// The short form of the package: its files, made by the program that is tested.
+#[test]
+fn the_tree_of_the_package_has_what_is_promised() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = folder.path().join("tree");
+    let built = Path::new(env!("CARGO_BIN_EXE_ethbcast")).parent().expect("a folder");
+    printed(Command::new(tree().join("packaging/tree")).args([built, &made]));
+    // cargo-deb itself puts the program and the licence.
+    let missing: Vec<_> =
+        PROMISED.iter().filter(|file| !file.ends_with("/copyright") && !made.join(file).is_file()).collect();
+    assert!(missing.is_empty(), "the tree lacks {missing:?}");
+    let page = printed(Command::new("gzip").args(["-dc"]).arg(made.join(PROMISED[0])));
+    assert!(page.contains(".TH") && page.contains("receivers"), "{page}");
 }

@@ -1,6 +1,6 @@
 //! The Debian package in a Debian where there is only what must be there.
 
-use crate::{inside, packaged, printed, tree};
+use crate::{PROMISED, inside, packaged, printed, tree};
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, one_switch};
 use std::collections::BTreeSet;
 use std::fs;
@@ -89,18 +89,7 @@ fn the_debian_package_works_in_a_fresh_debian_and_leaves_nothing_there() {
 
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(inside(root, &["ethbcast", "--version"]), format!("ethbcast {version}\n"));
-    let files = [
-        "usr/share/man/man8/ethbcast-send.8.gz",
-        "usr/share/man/man5/ethbcast.toml.5.gz",
-        "usr/share/bash-completion/completions/ethbcast",
-        "usr/share/zsh/vendor-completions/_ethbcast",
-        "usr/share/fish/vendor_completions.d/ethbcast.fish",
-        "lib/systemd/system/ethbcast-recv@.service",
-        "usr/include/ethbcast.hpp",
-        "usr/share/doc/ethbcast/copyright",
-        "usr/share/doc/ethbcast/docs/protocol.md",
-    ];
-    let missing: Vec<_> = files.iter().filter(|file| !root.join(file).is_file()).collect();
+    let missing: Vec<_> = PROMISED.iter().filter(|file| !root.join(file).is_file()).collect();
     assert!(missing.is_empty(), "the package lacks {missing:?}");
     inside(root, &["ethbcast", "config", "check"]);
 

@@ -1,0 +1,118 @@
+//! The runner, run on programs that act as tests.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A program of tests: says which there are, and is one of them.
+const PROGRAM: &str = r#"#!/bin/sh
+case $1 in
+    --list) printf '%s: test\n' passes fails hangs leaves crowded lonely ;;
+    passes) echo 'all is well' ;;
+    fails) echo 'seven is not eight'; exit 101 ;;
+    hangs) sleep 600 ;;
+    leaves) sleep 600 & echo $! >"$LEFT" ;;
+    crowded) [ -z "$ETHBCAST_ALONE_EXIT" ] || { echo 'too many here'; exit 101; } ;;
+    lonely) [ -z "$ETHBCAST_ALONE_EXIT" ] || exit "$ETHBCAST_ALONE_EXIT"; echo 'at last' ;;
+esac
+"#;
+
+/// What cargo says of such a program.
+fn message(target: &str, program: &Path, package: &Path) -> String {
+    format!(
+        r#"{{"reason":"compiler-artifact","profile":{{"test":true}},"executable":"{}","manifest_path":"{}/Cargo.toml","package_id":"path+file://{}#fake@0.1.0","target":{{"name":"{target}","kind":["test"]}}}}"#,
+        program.display(),
+        package.display(),
+        package.display(),
+    )
+}
+
+/// Runs the runner on two such programs: a deterministic one, and one of labs.
+fn run(arguments: &[&str]) -> (TempDir, Output) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("program");
+    fs::write(&program, PROGRAM).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("ours");
+    let messages = folder.path().join("targets");
+    let texts = ["sums", "lab_wires"].map(|target| message(target, &program, folder.path()));
+    fs::write(&messages, texts.join("\n")).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gate"));
+    command.args(["--targets".as_ref(), messages.as_os_str()]).args(arguments);
+    command.env("LEFT", folder.path().join("left")).env_remove("ETHBCAST_ALONE_EXIT");
+    let output = command.output().expect("it is run");
+    (folder, output)
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[track_caller]
+fn assert_says(output: &Output, lines: &[&str]) {
+    let said = text(output);
+    // Columns are no matter.
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said_lines: Vec<_> = said.lines().map(words).collect();
+    for line in lines {
+        assert!(said_lines.iter().any(|one| one.contains(line)), "no line has {line:?}:\n{said}");
+    }
+}
+
+#[test]
+fn what_passes_is_counted_and_the_run_is_green() {
+    let (_folder, output) = run(&["passes"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert_says(&output, &["deterministic 1 0 0", "labs 1 0 0", "2 passed, 0 failed"]);
+}
+
+#[test]
+fn what_fails_is_told_with_its_words_and_a_deterministic_test_is_not_run_again() {
+    let (_folder, output) = run(&["fails"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_says(&output, &["exit code 101", "seven is not eight", "alone, too: exit code 101", "0 passed, 2 failed"]);
+    let (_folder, output) = run(&["sums::crowded"]);
+    assert_says(&output, &["too many here", "0 passed, 1 failed"]);
+}
+
+#[test]
+fn a_lab_that_fails_beside_others_and_not_alone_is_green_and_listed_with_its_first_words() {
+    let (_folder, output) = run(&["lab_wires::crowded", "lab_wires::lonely"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert_says(&output, &["Passed alone", "too many here", "labs 1 1 0", "2 passed, 0 failed"]);
+}
+
+#[test]
+fn what_hangs_is_ended_at_its_deadline_and_named() {
+    let (_folder, output) = run(&["sums::hangs", "--deadline", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_says(&output, &["fake::sums::hangs", "it had not ended after 1 s"]);
+}
+
+#[test]
+fn no_process_of_a_test_is_left_behind() {
+    for name in ["sums::leaves", "lab_wires::leaves"] {
+        let (folder, output) = run(&[name]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let left = fs::read_to_string(folder.path().join("left")).expect("it was there");
+        // In a cell with process ids of its own the number is another's, or nobody's.
+        let line = fs::read_to_string(format!("/proc/{}/cmdline", left.trim())).unwrap_or_default();
+        assert!(!line.contains("sleep"), "{line}");
+    }
+}
+
+#[test]
+fn where_labs_cannot_run_that_is_said_once_and_the_run_is_red() {
+    let (_folder, output) = run(&["passes", "--without-labs", "no wires here"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_says(&output, &["1 passed, 0 failed"]);
+    assert_eq!(text(&output).matches("THE LAB TESTS WERE NOT RUN: no wires here").count(), 1);
+}
+
+#[test]
+fn a_filter_that_takes_nothing_is_refused() {
+    let (_folder, output) = run(&["nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no test is called so: nothing"));
+}
