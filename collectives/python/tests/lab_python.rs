@@ -1,7 +1,7 @@
 //! The Python package on the hosts of a lab, with the module that Cargo has just built.
 
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch};
+use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, names_in, one_switch, put_whole};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,11 +22,12 @@ fn python() -> &'static str {
     PYTHON.get_or_init(|| {
         let needs = "import numpy, pytest, sys; assert sys.version_info >= (3, 11)";
         let does = |python: &&str| {
-            let tried = Command::new(python).args(["-c", needs]).output();
-            tried.is_ok_and(|output| output.status.success())
+            let mut tried = Command::new("env");
+            tried.args([python, "-c", needs]);
+            Run::to_end(tried, LIMIT).code() == 0
         };
         let found = ["python3", "/usr/bin/python3"].into_iter().find(does);
-        found.expect("Python from 3.11 on with NumPy and pytest is here: install the packages of .ci/run")
+        found.expect("Python from 3.11 on with NumPy and pytest is missing: ./test installs it")
     })
 }
 
@@ -36,19 +37,24 @@ fn packages() -> &'static Path {
     PACKAGES.get_or_init(|| {
         let packages = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
         let package = packages.join("ethbcast");
-        // What an older build left.
-        drop(fs::remove_dir_all(&package));
         fs::create_dir_all(&package).expect("a directory");
+        let mut names = vec!["_ethbcast.abi3.so".to_owned()];
         for file in fs::read_dir(own("python/ethbcast")).expect("the package") {
             let path = file.expect("a file").path();
             if path.is_file() {
-                fs::copy(&path, package.join(path.file_name().expect("a file"))).expect("copied");
+                let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+                put_whole(&package.join(&name), |made| drop(fs::copy(&path, made).expect("copied")));
+                names.push(name);
             }
         }
         let test = std::env::current_exe().expect("a test knows where it is");
         let built = test.with_file_name("lib_ethbcast.so");
         assert!(built.is_file(), "Cargo has built no {}", built.display());
-        std::os::unix::fs::symlink(built, package.join("_ethbcast.abi3.so")).expect("a link");
+        put_whole(&package.join(&names[0]), |made| std::os::unix::fs::symlink(built, made).expect("a link"));
+        // What an older build left; of another test that makes the same there are only directories.
+        let old = names_in(&package).into_iter().map(|name| (package.join(&name), name));
+        let old = old.filter(|(path, name)| path.is_file() && !names.contains(name));
+        old.for_each(|(path, _)| drop(fs::remove_file(path)));
         packages
     })
 }

@@ -3,6 +3,7 @@
 
 use crate::harness::{Ethbcast, LIMIT, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
+use ethbcast_tests::lab::StopOnDrop;
 use ethbcast_tests::quiet::in_a_quiet_moment;
 use nix::sys::signal::Signal;
 use std::fs;
@@ -58,10 +59,11 @@ fn watched(site: &Site, transfer: Transfer<'_>, hosts: &[&str], meanwhile: impl 
     thread::scope(|scope| {
         let over = &over;
         let watchers: Vec<_> = hosts.iter().map(|&host| scope.spawn(move || watch(site, host, over))).collect();
+        let stopper = StopOnDrop(over);
         let session = transfer.start();
         meanwhile(&session);
         let outcome = session.end(LIMIT);
-        over.store(true, Ordering::Relaxed);
+        drop(stopper);
         outcome.assert_verified();
         watchers.into_iter().map(|watcher| watcher.join().expect("it looks")).collect()
     })

@@ -1,9 +1,9 @@
 //! A host that is no member and lies: it changes counters and nothing else.
 
-use super::StopOnDrop;
 use super::vandal::Vandal;
 use crate::harness::{MEBIBYTE, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
+use ethbcast_tests::lab::StopOnDrop;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 

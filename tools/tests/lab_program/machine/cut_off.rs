@@ -3,7 +3,7 @@
 //! `ETHBCAST_CUTS=50` kills so many runs of each kind, of 128 MiB, at any moment, and says what they cost; otherwise it
 //! is one directory of 32 MiB, near its end.
 
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, content, one_switch, within};
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch, within};
 use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
 use std::fs;
@@ -48,8 +48,9 @@ impl Cut<'_> {
         root.end(LIMIT).assert_code(0);
         for host in RECEIVERS {
             let dest = self.dest(host);
-            let same = Command::new("diff").arg("-rq").args([&self.source, &dest]).status();
-            assert!(same.expect("there is diff").success(), "{host}");
+            let mut diff = Command::new("diff");
+            diff.arg("-rq").args([&self.source, &dest]);
+            assert_eq!(Run::to_end(diff, LIMIT).code(), 0, "{host}");
             if dest.is_dir() { fs::remove_dir_all(dest) } else { fs::remove_file(dest) }.expect("ours");
         }
         self.sent() - before

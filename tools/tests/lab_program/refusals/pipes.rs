@@ -2,8 +2,10 @@
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 #[test]
@@ -41,8 +43,7 @@ fn ctrl_c_ends_what_waits_for_a_pipe() {
     let site = Site::beside("pipes", one_switch(2));
     let soon = Duration::from_secs(2);
     // Nobody opens the other end of this one: even opening it waits.
-    let status = Command::new("mkfifo").arg(site.path("pipe")).status().expect("mkfifo starts");
-    assert!(status.success());
+    mkfifo(&site.path("pipe"), Mode::S_IRWXU).expect("room");
     let root = site.start("n0", &["send", "-n", "1", "-i", "eth0"], site.path("pipe"));
     std::thread::sleep(Duration::from_millis(300));
     root.signal(Signal::SIGINT);
@@ -81,8 +82,7 @@ fn a_stderr_that_nobody_reads_any_more_or_yet_concerns_no_session() {
     let source = site.file("source.bin", &bytes);
     // The sender's goes away with its first line; that of n1 is full from the beginning and never read.
     let full = site.path("full");
-    let status = Command::new("mkfifo").arg(&full).status().expect("mkfifo starts");
-    assert!(status.success());
+    mkfifo(&full, Mode::S_IRWXU).expect("room");
     let mut receive = site.command("n1", "sh");
     let stuck = "exec 3<>\"$2\"; dd if=/dev/zero bs=4k oflag=nonblock >&3 2>/dev/null; \"$0\" recv -i eth0 \"$1\" 2>&3";
     receive.args(["-c", stuck]).arg(PROGRAM).arg(site.path("n1")).arg(&full);
