@@ -19,7 +19,7 @@ fn a_communicator_that_is_used_opens_and_starts_nothing() {
     let directory = site.directory("received");
     let (lasts, every) = (Duration::from_secs(6), Duration::from_millis(300));
     let (traffic, rounds) = run_traffic(site.lab(), &directory, lasts, every).expect("collectives");
-    assert!(rounds > 20, "{rounds} rounds");
+    assert!(rounds > 2, "{rounds} rounds");
     // In so short a time not every buffer has been used once.
     assert_eq!(traffic.counted_drift(), [""; 0], "{:?}", traffic.ends());
 }

@@ -43,7 +43,7 @@ fn packages() -> &'static Path {
             let path = file.expect("a file").path();
             if path.is_file() {
                 let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-                put_whole(&package.join(&name), |made| drop(fs::copy(&path, made).expect("copied")));
+                put_whole(&package.join(&name), |made| assert!(fs::copy(&path, made).is_ok(), "{name} is not copied"));
                 names.push(name);
             }
         }

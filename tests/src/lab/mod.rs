@@ -20,7 +20,7 @@ pub use disk::{LoopDevice, SharedDirectory, SmallDisk, ThinDisk};
 pub use process::{Line, Process, Stdout, power_off, processes_on};
 pub use records::Records;
 pub use run::{Ended, Run};
-pub use site::{Site, lab_name, one_switch};
+pub use site::{Site, lab_name, one_switch, process_name};
 pub use stop::StopOnDrop;
 pub use tap::{Tap, destination};
 

@@ -6,6 +6,7 @@ use ethbcast_planning::topology::Topology;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +27,13 @@ pub fn one_switch(hosts: usize) -> LabConfig {
 /// A name for a lab that no other test of this or another process has.
 pub fn lab_name(story: &str) -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    format!("t{}.{}.{story}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("t{}.{}.{story}", process_name(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// What no other process of this machine is called, also where each has process ids of its own.
+pub fn process_name() -> String {
+    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino());
+    format!("{:x}.{}", namespace & 0xffff_ffff, std::process::id())
 }
 
 /// A lab and a place for files. When it ends, also in a panic, the lab is taken down; a test that has succeeded so far

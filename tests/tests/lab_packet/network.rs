@@ -1,6 +1,6 @@
 //! Two hosts for one test: network namespaces, each with one end of a veth called `eth0`.
 
-use ethbcast_tests::lab::{LIMIT, Run, require_root};
+use ethbcast_tests::lab::{LIMIT, Run, process_name, require_root};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, Port, PortConfig};
 use ethbcast_transport::wire::EtherType;
@@ -26,7 +26,7 @@ impl Cable {
     pub fn lay(mtu_bytes: usize) -> Self {
         require_root();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let hosts = ["a", "b"].map(|end| format!("pkt{}-{number}{end}", std::process::id()));
+        let hosts = ["a", "b"].map(|end| format!("pkt{}-{number}{end}", process_name()));
         let cable = Cable { hosts };
         let [a, b] = &cable.hosts;
         run(&format!("ip netns add {a}"));

@@ -7,25 +7,49 @@ mod programs;
 mod transfers;
 
 use ethbcast_collectives::session::{Error, Options, ReceiveReport, SendReport, Session};
+use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{LIMIT, Site, within};
 use std::fs;
 use std::io::{Read, Write};
+use std::ops::Deref;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
 
 type Sending<'scope> = ScopedJoinHandle<'scope, Result<SendReport, Error>>;
 type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
 
 /// What tests take on a host: one receiver and one session, unless they say otherwise.
 fn options() -> Options {
-    let (interface, max_wait) = (Some("eth0".to_owned()), Some(Duration::from_secs(20)));
+    let (interface, max_wait) = (Some("eth0".to_owned()), Some(LIMIT));
     Options { interface, max_wait, once: true, ..Options::new().receivers(1) }
 }
 
 /// The same on a host of this name.
 fn named(host: &str, options: Options) -> Options {
     Options { host: Some(host.to_owned()), ..options }
+}
+
+/// A lab for sessions of this process, which has no others meanwhile: what they leave behind is looked for by name.
+struct Own {
+    site: Site,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Own {
+    fn up(story: &str, config: LabConfig) -> Own {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Own { site: Site::beside(story, config), _turn: turn }
+    }
+}
+
+impl Deref for Own {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
 }
 
 /// Sends from a host, on a thread of the scope.
@@ -62,8 +86,9 @@ fn assert_nothing_left(site: &Site, hosts: &[&str]) {
     within(LIMIT, || names().is_empty().then_some(())).unwrap_or_else(|| panic!("threads are left: {:?}", names()));
     for host in hosts {
         let read = || fs::read_to_string("/proc/thread-self/net/packet").expect("the namespace's packet sockets");
-        let sockets = site.lab().run_on(host, read).expect("the lab has this host");
-        assert_eq!(sockets.lines().count(), 1, "{host} has packet sockets left:\n{sockets}");
+        let sockets = || site.lab().run_on(host, read).expect("the lab has this host");
+        let closed = within(LIMIT, || (sockets().lines().count() == 1).then_some(()));
+        assert!(closed.is_some(), "{host} has packet sockets left:\n{}", sockets());
     }
 }
 
