@@ -32,10 +32,14 @@ fn a_supervisor_hears_that_it_is_ready_lives_reads_again_and_ends() {
     let file = site.file("file", "bytes");
     send(&site, "ethbcast", "1", &[], &file).end(LIMIT).assert_code(0);
     assert!(next("STATUS=").contains("1 received"));
+    // What has been said until now is heard at once.
+    ear.set_nonblocking(true).expect("set");
+    while ear.recv(&mut [0; 4096]).is_ok() {}
+    ear.set_nonblocking(false).expect("set");
     let began = std::time::Instant::now();
     (0..10).for_each(|_| drop(next("WATCHDOG=1")));
     let took = began.elapsed();
-    assert!((Duration::from_millis(700)..Duration::from_secs(4)).contains(&took), "every 100 ms: {took:?}");
+    assert!((Duration::from_millis(700)..LIMIT).contains(&took), "every 100 ms: {took:?}");
     server.signal(Signal::SIGHUP);
     assert!(next("RELOADING=1").contains("MONOTONIC_USEC="));
     next("READY=1");

@@ -32,7 +32,7 @@ fn frames_of_liars_and_madmen_change_counters_only() {
         let (frames, forged) = vandal.join().expect("no panic").expect("a host");
         println!("{frames} frames of garbage, {forged} of them with the session's own number");
         assert!(
-            frames > 5_000 && forged > 1_000,
+            frames > 1_000 && forged > 200,
             "{frames} frames of garbage, {forged} with the session's number: too few to prove anything"
         );
     });

@@ -74,7 +74,7 @@ const SHARE: f64 = 1.02;
 fn a_run_that_was_killed_whole_and_the_one_after_it_send_hardly_more_than_one() {
     let cuts: Option<u64> = std::env::var("ETHBCAST_CUTS").ok().and_then(|cuts| cuts.parse().ok());
     let bytes = cuts.map_or(32, |_| 128) * MEBIBYTE;
-    let site = Site::alone("cutoff", LabConfig { rate_bits_per_second: Some(200_000_000), ..one_switch(4) });
+    let site = Site::beside("cutoff", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(4) });
     RECEIVERS.iter().for_each(|host| drop(site.directory(host)));
     let file = || site.file("source.bin", content(11, bytes));
     let tree = || tree(&site.directory("source"), &content(12, bytes));

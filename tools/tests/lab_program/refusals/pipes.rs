@@ -41,13 +41,13 @@ fn a_report_that_cannot_be_printed_is_an_error_and_no_panic() {
 #[test]
 fn ctrl_c_ends_what_waits_for_a_pipe() {
     let site = Site::beside("pipes", one_switch(2));
-    let soon = Duration::from_secs(2);
     // Nobody opens the other end of this one: even opening it waits.
     mkfifo(&site.path("pipe"), Mode::S_IRWXU).expect("room");
     let root = site.start("n0", &["send", "-n", "1", "-i", "eth0"], site.path("pipe"));
+    root.wait_until_it_hears(Signal::SIGINT);
     std::thread::sleep(Duration::from_millis(300));
     root.signal(Signal::SIGINT);
-    root.end(soon).assert_refusal(130, &["interrupted"]);
+    root.end(LIMIT).assert_refusal(130, &["interrupted"]);
     // Nothing ever comes out of this one.
     let mut send = site.ethbcast("n0", ["send", "-n", "1", "-i", "eth0", "-"]);
     send.stdin(Stdio::piped());
@@ -55,8 +55,8 @@ fn ctrl_c_ends_what_waits_for_a_pipe() {
     let receiver = site.start("n1", &["recv", "--once", "-i", "eth0"], site.path("dest"));
     root.wait_for_line("n1 joined");
     root.signal(Signal::SIGINT);
-    root.end(soon).assert_refusal(130, &["interrupted"]);
-    receiver.end(soon).assert_refusal(1, &["interrupted"]);
+    root.end(LIMIT).assert_refusal(130, &["interrupted"]);
+    receiver.end(LIMIT).assert_refusal(1, &["interrupted"]);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn ctrl_c_ends_a_receiver_whose_reader_has_stopped_reading() {
     root.wait_for_line("sending");
     std::thread::sleep(Duration::from_millis(500));
     receiver.signal(Signal::SIGINT);
-    receiver.end(Duration::from_secs(2)).assert_refusal(130, &["interrupted"]);
+    receiver.end(LIMIT).assert_refusal(130, &["interrupted"]);
     let root = root.end(LIMIT);
     root.assert_code(1);
     assert!(root.stderr.contains("n1 (interrupted)"), "{}", root.stderr);
