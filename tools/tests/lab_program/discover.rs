@@ -3,6 +3,7 @@
 use crate::harness::{Ended, Ethbcast, LIMIT, Run, Site, one_switch};
 use ethbcast_lab::LabConfig;
 use ethbcast_planning::topology::Topology;
+use ethbcast_tests::quiet::in_a_quiet_moment;
 use ethbcast_transport::sim::Random;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -96,8 +97,11 @@ fn what_is_found_is_a_topology_that_send_takes_and_one_switch_has_no_cables() {
     let hosts: Vec<String> = (1..5).map(|host| format!("n{host}")).collect();
     let answerers = answerers(&site, &hosts);
     let path = site.path("found.toml");
-    let ended = discover(&site, 5, &["--out", path.to_str().expect("ours")]).end(LIMIT);
-    ended.assert_code(0);
+    // Hosts that wait for processors are not sure.
+    let ended = in_a_quiet_moment(|| {
+        let ended = discover(&site, 5, &["--out", path.to_str().expect("ours")]).end(LIMIT);
+        if ended.code() == 0 { Ok(ended) } else { Err(ended.stderr) }
+    });
     assert!(ended.stderr.contains("5 hosts on 1 switch,") && ended.stderr.contains("written to"), "{}", ended.stderr);
     let topology = Topology::load(&path).expect("it can be read").topology;
     assert_eq!((topology.hosts().len(), topology.cables().len()), (5, 0));
@@ -109,7 +113,8 @@ fn what_is_found_is_a_topology_that_send_takes_and_one_switch_has_no_cables() {
 
 #[test]
 fn a_host_that_falls_silent_in_the_middle_is_named_and_nothing_is_written() {
-    let site = site(one_switch(9).topology);
+    let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(9) };
+    let site = Site::beside("silent", config);
     let hosts: Vec<String> = (1..9).map(|host| format!("n{host}")).collect();
     let mut answerers = answerers(&site, &hosts);
     let path = site.path("found.toml");
