@@ -6,6 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
+
+/// How long a file of tests may take on a machine that has other work, too.
+const PYTEST_LIMIT: Duration = Duration::from_secs(300);
 
 /// A file of this package.
 fn own(path: &str) -> PathBuf {
@@ -74,7 +78,7 @@ fn on_each(site: &Site, hosts: usize, words: &[&str]) -> Vec<Ended> {
         Run::start(&name, command)
     };
     let runs: Vec<Run> = (0..hosts).map(start).collect();
-    let ends: Vec<Ended> = runs.into_iter().map(|run| run.end(LIMIT)).collect();
+    let ends: Vec<Ended> = runs.into_iter().map(|run| run.end(PYTEST_LIMIT)).collect();
     let said = |end: &Ended| format!("{}{}", end.stdout_text(), end.stderr);
     let all: Vec<String> = ends.iter().filter(|end| end.code() != 0).map(said).collect();
     assert!(all.is_empty(), "{}", all.join("\n"));
@@ -95,7 +99,7 @@ fn pytest_on_each(site: &Site, hosts: usize, tests: &str) {
 fn what_needs_no_network() {
     let tests = own("tests/test_alone.py");
     let words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", text(&tests)];
-    let ended = Run::start("pytest", prepared(Command::new(python()), &words)).end(LIMIT);
+    let ended = Run::start("pytest", prepared(Command::new(python()), &words)).end(PYTEST_LIMIT);
     assert_eq!(ended.code(), 0, "{}{}", ended.stdout_text(), ended.stderr);
 }
 

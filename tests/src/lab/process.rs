@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// How long a program's last words may take after its end. (Another process may hold its stderr.)
-const LAST_WORDS: Duration = Duration::from_millis(100);
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What becomes of a program's stdout.
 #[derive(Clone, Debug)]

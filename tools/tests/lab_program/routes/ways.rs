@@ -34,8 +34,8 @@ fn every_way_delivers_the_exact_bytes_with_the_frames_its_plan_promises() {
         assert_eq!(predicted_seconds(&report), predicted_seconds(&plan), "what is run is what was planned: {via}");
         assert!(predicted_seconds(&report) > 0.0, "{via}: {report}");
         assert_eq!(report["segment_bytes"], plan["segment_bytes"], "{via}");
-        // A wire without loss is not one without drops: on a busy machine answers come late, and a ring overruns now and
-        // then.
+        // A wire without loss is not one without drops: on a busy machine answers come late, and a ring overruns now
+        // and then.
         let resent = outcome.frames("data_resent");
         assert!(resent <= outcome.frames("data_sent") / 2, "{resent} frames sent again without loss via {via}");
     }
