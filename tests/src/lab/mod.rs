@@ -33,9 +33,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 pub use tempfile::TempDir;
 
-/// How long a transfer may take before its processes are killed and the test fails; also what receivers wait for a
-/// sender.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// How long a transfer may take before its processes are killed and the test fails, on a machine that has other work,
+/// too; also what receivers wait for a sender.
+pub const LIMIT: Duration = Duration::from_secs(120);
 /// How long a compiler may take on a machine that has other work, too.
 pub const COMPILE_LIMIT: Duration = Duration::from_secs(600);
 /// How often a process, a file or a text is looked at while it is waited for.

@@ -11,7 +11,7 @@ use ethbcast_lab::Lab;
 use ethbcast_tests::lab::{LIMIT, within};
 
 /// Long enough for any frame under way on a busy machine.
-const QUIET: Duration = Duration::from_millis(300);
+const QUIET: Duration = Duration::from_millis(800);
 
 fn socket_on(lab: &Lab, host: &str) -> FrameSocket {
     lab.run_on(host, FrameSocket::open).expect("entering the host")

@@ -97,8 +97,7 @@ fn shares_of_one(bytes: usize, rate_bits_per_second: u64) -> [f64; 2] {
         outcome.assert_verified();
         let (share, limit) = (outcome.seconds() / one.seconds(), outcome.seconds() / limit_seconds);
         println!(
-            "{bytes} bytes via {via} at {rate_bits_per_second} bit/s: {share:.3} x one receiver, {limit:.3} x the \
-             wire's limit"
+            "{bytes} bytes via {via} at {rate_bits_per_second} bit/s: {share:.3} x one receiver, {limit:.3} x the wire"
         );
         assert!(limit >= 0.99, "{limit:.3} x the wire's limit via {via}: faster than the cable");
         share
@@ -110,8 +109,8 @@ fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
     // To one host they take as long as on one cable, so that this shows under any load. Eight hosts on the two cores of
     // a shared machine lose slices of time to strangers, and may carry no more than 50 Mbit/s for all: what holds of a
     // cable shows at a rate at which the cable is the limit, and the processors are not. A stream that is paced
-    // wrongly, or repaired twice, holds at none; sent to each it would take seven times as long. (`ethbcast bench` prints how
-    // near the wire's limit it is: 1.06 is the goal, and what a quiet machine shows.)
+    // wrongly, or repaired twice, holds at none; sent to each it would take seven times as long. (`ethbcast bench` prints
+    // how near the wire's limit it is: 1.06 is the goal, and what a quiet machine shows.)
     let shares = [(64, 100), (32, 50), (16, 25), (8, 12)]
         .map(|(mebibytes, megabits)| move || shares_of_one(mebibytes * MEBIBYTE / 4, megabits * 1_000_000));
     let holds = shares.iter().any(|measure| measure().iter().all(|&share| share <= 2.0));
