@@ -45,7 +45,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Brings up a lab for a test that counts lost frames, or measures rates, memory or moments: no other site is up
+    /// Brings up a lab for a test that measures memory, or finds out where a network is slow: no other site is up
     /// meanwhile, in this or another test process.
     pub fn alone(story: &str, config: LabConfig) -> Site {
         alone_later();
