@@ -16,7 +16,7 @@ fn thirty_transfers_with_troubles_end_as_they_must() {
     let seconds = Duration::from_secs;
     // A machine that builds and tests has other work.
     let terms =
-        Terms { stall: seconds(4), patience: seconds(5), send_wait: seconds(4), receive_wait: seconds(7), slack: 3.0 };
+        Terms { stall: seconds(4), patience: seconds(5), send_wait: seconds(4), receive_wait: seconds(7), slack: 10.0 };
     let (lab, interrupted) = (lab_name("chaos"), AtomicBool::new(false));
     let campaign = Campaign { program: &program, lab: &lab, jobs: 2, terms, only: None, interrupted: &interrupted };
     let results = campaign

@@ -1,11 +1,15 @@
 //! The Python package on the hosts of a lab, with the module that Cargo has just built.
 
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch};
+use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, names_in, one_switch, put_whole};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
+
+/// How long a file of tests may take on a machine that has other work, too.
+const PYTEST_LIMIT: Duration = Duration::from_secs(300);
 
 /// A file of this package.
 fn own(path: &str) -> PathBuf {
@@ -22,11 +26,12 @@ fn python() -> &'static str {
     PYTHON.get_or_init(|| {
         let needs = "import numpy, pytest, sys; assert sys.version_info >= (3, 11)";
         let does = |python: &&str| {
-            let tried = Command::new(python).args(["-c", needs]).output();
-            tried.is_ok_and(|output| output.status.success())
+            let mut tried = Command::new("env");
+            tried.args([python, "-c", needs]);
+            Run::to_end(tried, LIMIT).code() == 0
         };
         let found = ["python3", "/usr/bin/python3"].into_iter().find(does);
-        found.expect("Python from 3.11 on with NumPy and pytest is here: install the packages of .ci/run")
+        found.expect("Python from 3.11 on with NumPy and pytest is missing: ./test installs it")
     })
 }
 
@@ -36,19 +41,24 @@ fn packages() -> &'static Path {
     PACKAGES.get_or_init(|| {
         let packages = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
         let package = packages.join("ethbcast");
-        // What an older build left.
-        drop(fs::remove_dir_all(&package));
         fs::create_dir_all(&package).expect("a directory");
+        let mut names = vec!["_ethbcast.abi3.so".to_owned()];
         for file in fs::read_dir(own("python/ethbcast")).expect("the package") {
             let path = file.expect("a file").path();
             if path.is_file() {
-                fs::copy(&path, package.join(path.file_name().expect("a file"))).expect("copied");
+                let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+                put_whole(&package.join(&name), |made| assert!(fs::copy(&path, made).is_ok(), "{name} is not copied"));
+                names.push(name);
             }
         }
         let test = std::env::current_exe().expect("a test knows where it is");
         let built = test.with_file_name("lib_ethbcast.so");
         assert!(built.is_file(), "Cargo has built no {}", built.display());
-        std::os::unix::fs::symlink(built, package.join("_ethbcast.abi3.so")).expect("a link");
+        put_whole(&package.join(&names[0]), |made| std::os::unix::fs::symlink(built, made).expect("a link"));
+        // What an older build left; of another test that makes the same there are only directories.
+        let old = names_in(&package).into_iter().map(|name| (package.join(&name), name));
+        let old = old.filter(|(path, name)| path.is_file() && !names.contains(name));
+        old.for_each(|(path, _)| drop(fs::remove_file(path)));
         packages
     })
 }
@@ -68,7 +78,7 @@ fn on_each(site: &Site, hosts: usize, words: &[&str]) -> Vec<Ended> {
         Run::start(&name, command)
     };
     let runs: Vec<Run> = (0..hosts).map(start).collect();
-    let ends: Vec<Ended> = runs.into_iter().map(|run| run.end(LIMIT)).collect();
+    let ends: Vec<Ended> = runs.into_iter().map(|run| run.end(PYTEST_LIMIT)).collect();
     let said = |end: &Ended| format!("{}{}", end.stdout_text(), end.stderr);
     let all: Vec<String> = ends.iter().filter(|end| end.code() != 0).map(said).collect();
     assert!(all.is_empty(), "{}", all.join("\n"));
@@ -89,7 +99,7 @@ fn pytest_on_each(site: &Site, hosts: usize, tests: &str) {
 fn what_needs_no_network() {
     let tests = own("tests/test_alone.py");
     let words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", text(&tests)];
-    let ended = Run::start("pytest", prepared(Command::new(python()), &words)).end(LIMIT);
+    let ended = Run::start("pytest", prepared(Command::new(python()), &words)).end(PYTEST_LIMIT);
     assert_eq!(ended.code(), 0, "{}{}", ended.stdout_text(), ended.stderr);
 }
 

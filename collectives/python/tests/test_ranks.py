@@ -158,9 +158,11 @@ def test_other_threads_run_while_a_call_waits(ranks):
     over = threading.Event()
     thread = threading.Thread(target=run)
     thread.start()
-    ranks.barrier()
-    over.set()
-    thread.join()
+    try:
+        ranks.barrier()
+    finally:
+        over.set()
+        thread.join()
     assert count >= 5, "the barrier kept the interpreter to itself"
 
 

@@ -94,11 +94,13 @@ fn a_journal_of_a_newer_build_is_named_and_stays() {
 fn a_file_that_takes_the_place_of_another_is_not_removed_by_a_receiver_that_begins_meanwhile() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("dest");
-    let is_over = std::sync::atomic::AtomicBool::new(false);
+    // Gone also when the other thread fails: a scope waits for both.
+    let (goes_on, asked) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                remove_stale(&*holder(&directory));
+        let (goes_on, from) = (goes_on, &directory);
+        scope.spawn(move || {
+            while asked.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+                remove_stale(&*holder(from));
             }
         });
         let replaced = (0..2000).try_for_each(|_| {
@@ -106,7 +108,7 @@ fn a_file_that_takes_the_place_of_another_is_not_removed_by_a_receiver_that_begi
             file.write_all(b"whole")?;
             file.name(&path, true)
         });
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(goes_on);
         replaced.expect("nobody takes it away");
     });
     assert_eq!(fs::read_to_string(&path).expect("there"), "whole");

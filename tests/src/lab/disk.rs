@@ -1,11 +1,13 @@
 //! Disks that are too small, or lose what was written to them.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use anyhow::{Context, bail};
+
+use super::{LIMIT, Run};
 
 /// How long a process that is started at the wrong moment may hold a copy of a mount.
 const UNDO_LIMIT: Duration = Duration::from_secs(5);
@@ -182,11 +184,17 @@ impl Drop for ThinDisk {
 
 /// Runs a program that must succeed; what it prints, without the white space around it.
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new(program).args(arguments).output().with_context(|| format!("running {program}"))?;
-    if !output.status.success() {
-        bail!("`{program} {}`: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    let mut run = Run::start(program, command);
+    if run.ended_by(Instant::now() + LIMIT).is_none() {
+        bail!("`{program} {}` has not ended within {LIMIT:?}", arguments.join(" "));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let ended = run.end(LIMIT);
+    if ended.code() != 0 {
+        bail!("`{program} {}`: {}", arguments.join(" "), ended.stderr.trim());
+    }
+    Ok(ended.stdout_text().trim().to_owned())
 }
 
 fn text(path: &Path) -> anyhow::Result<&str> {

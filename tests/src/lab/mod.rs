@@ -9,6 +9,7 @@ mod process;
 mod records;
 mod run;
 mod site;
+mod stop;
 mod tap;
 
 pub use ethbcast_bench::mpi::{Mpi, MpiCluster};
@@ -19,7 +20,8 @@ pub use disk::{LoopDevice, SharedDirectory, SmallDisk, ThinDisk};
 pub use process::{Line, Process, Stdout, power_off, processes_on};
 pub use records::Records;
 pub use run::{Ended, Run};
-pub use site::{Site, lab_name, one_switch};
+pub use site::{Site, lab_name, one_switch, process_name};
+pub use stop::StopOnDrop;
 pub use tap::{Tap, destination};
 
 use blake3::Hasher;
@@ -29,11 +31,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
+pub use tempfile::TempDir;
 
-/// How long a transfer may take before its processes are killed and the test fails; also what receivers wait for a
-/// sender.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// How long a transfer may take before its processes are killed and the test fails, on a machine that has other work,
+/// too; also what receivers wait for a sender.
+pub const LIMIT: Duration = Duration::from_secs(120);
+/// How long a compiler may take on a machine that has other work, too.
+pub const COMPILE_LIMIT: Duration = Duration::from_secs(600);
 /// How often a process, a file or a text is looked at while it is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Bytes of payload in a full frame at MTU 1500.
@@ -63,6 +67,19 @@ pub fn scratch() -> TempDir {
         tempfile::Builder::new().prefix("ethbcast-tests-").tempdir_in(parent).expect("a temporary directory");
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
     directory
+}
+
+/// Has `make` make a file, and puts it where it belongs whole: other tests may make, or run, the same one.
+pub fn put_whole(path: &Path, make: impl FnOnce(&Path)) {
+    let directory = directory_in(path.parent().expect("it lies in a directory"));
+    let made = directory.path().join(path.file_name().expect("a file"));
+    make(&made);
+    fs::rename(made, path).expect("beside it");
+}
+
+/// A directory in another that is gone when it is dropped, and that no other test has.
+pub fn directory_in(parent: &Path) -> TempDir {
+    tempfile::tempdir_in(parent).unwrap_or_else(|error| panic!("{}: {error}", parent.display()))
 }
 
 /// Waits until `found` says something; `None` if it does not within `limit`.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::{LIMIT, Run};
 use anyhow::Context;
 use ethbcast_lab::Lab;
 use nix::errno::Errno;
@@ -15,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// How long a program's last words may take after its end. (Another process may hold its stderr.)
-const LAST_WORDS: Duration = Duration::from_millis(100);
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What becomes of a program's stdout.
 #[derive(Clone, Debug)]
@@ -143,8 +144,9 @@ impl Drop for Process {
 /// # Errors
 /// If `ip` cannot say.
 pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
-    let output = Command::new("ip").args(["netns", "pids", &lab.namespace(host)?]).output()?;
-    let ids = String::from_utf8(output.stdout).context("process ids")?;
+    let mut command = Command::new("ip");
+    command.args(["netns", "pids", &lab.namespace(host)?]);
+    let ids = Run::to_end(command, LIMIT).stdout_text();
     ids.split_whitespace().map(|id| Ok(Pid::from_raw(id.parse()?))).collect()
 }
 

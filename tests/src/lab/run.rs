@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -33,10 +33,20 @@ impl Run {
         run
     }
 
+    /// Runs a command with nothing on its stdin to its end, which must come within `limit`.
+    pub fn to_end(mut command: Command, limit: Duration) -> Ended {
+        command.stdin(Stdio::null());
+        Run::start(&format!("{command:?}"), command).end(limit)
+    }
+
     /// Starts a command whose stdout is a pipe that nobody reads: soon it is full.
     pub fn unread(name: &str, mut command: Command) -> Run {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.spawn().unwrap_or_else(|error| match error.kind() {
+            ErrorKind::NotFound => panic!("{program} is missing: ./test installs it"),
+            _ => panic!("{name}: {error}"),
+        });
         let (unread, stderr) = (child.stdout.take(), Arc::default());
         let readers = vec![collect(child.stderr.take().expect("piped"), &stderr)];
         Run { name: name.to_owned(), child, unread, stdout: Arc::default(), stderr, readers, started: Instant::now() }
@@ -90,6 +100,26 @@ impl Run {
         text(&self.stderr)
     }
 
+    /// What it has written to stdout so far, if that is read.
+    pub fn stdout(&self) -> String {
+        text(&self.stdout)
+    }
+
+    /// Writes to its stdin, which is a pipe.
+    pub fn say(&mut self, words: &str) {
+        let stdin = self.child.stdin.as_mut().expect("its stdin is a pipe");
+        stdin.write_all(words.as_bytes()).unwrap_or_else(|error| panic!("to {}: {error}", self.name));
+    }
+
+    /// Waits until a signal would not end it at once: until then it is about to start.
+    pub fn wait_until_it_hears(&self, signal: Signal) {
+        let bit = 1 << (signal as u64 - 1);
+        let status = || fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let mask = |line: &str| line.strip_prefix("SigBlk:").or(line.strip_prefix("SigCgt:")).map(str::trim).map(hex);
+        let hears = || status().lines().filter_map(mask).any(|mask| mask & bit != 0).then_some(());
+        within(LIMIT, hears).unwrap_or_else(|| panic!("{} never heard {signal}:\n{}", self.name, self.stderr()));
+    }
+
     /// Waits until a line of stderr contains `part`.
     pub fn wait_for_line(&self, part: &str) {
         self.wait_for_lines(1, part);
@@ -112,6 +142,9 @@ impl Run {
         let status = self.ended_by(Instant::now() + limit);
         let status = status.unwrap_or_else(|| panic!("{} did not end within {limit:?}:\n{}", self.name, self.stderr()));
         let took = self.started.elapsed();
+        // Whatever it has started and left behind may hold its pipes.
+        let is_read = || self.readers.iter().all(JoinHandle::is_finished).then_some(());
+        within(LIMIT, is_read).unwrap_or_else(|| panic!("somebody else holds the pipes of {}", self.name));
         self.readers.drain(..).for_each(|reader| reader.join().expect("reading a pipe"));
         let stdout = std::mem::take(&mut *self.stdout.lock().unwrap_or_else(PoisonError::into_inner));
         Ended { name: self.name.clone(), status, stdout, stderr: self.stderr(), took }
@@ -153,6 +186,11 @@ fn collect(mut pipe: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> 
             into.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..count]);
         }
     })
+}
+
+/// A mask of signals as the kernel says it.
+fn hex(mask: &str) -> u64 {
+    u64::from_str_radix(mask, 16).unwrap_or(0)
 }
 
 fn text(bytes: &Mutex<Vec<u8>>) -> String {

@@ -1,10 +1,12 @@
 //! Where a test takes place: a lab, and a directory for files.
 
-use super::{LIMIT, Run, names_in, require_root, scratch};
+use super::{LIMIT, Run, names_in, processes_on, require_root, scratch, within};
 use ethbcast_lab::{Lab, LabConfig, LabGuard};
 use ethbcast_planning::topology::Topology;
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +15,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// How long the child of a process that was killed may be there after it.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long a test may have to wait for its turn.
+const TURN_LIMIT: Duration = Duration::from_secs(3600);
 
 /// A lab of `hosts` hosts `n0…` on one switch: unshaped, MTU 1500, no loss.
 pub fn one_switch(hosts: usize) -> LabConfig {
@@ -23,7 +27,13 @@ pub fn one_switch(hosts: usize) -> LabConfig {
 /// A name for a lab that no other test of this or another process has.
 pub fn lab_name(story: &str) -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    format!("t{}.{}.{story}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("t{}.{}.{story}", process_name(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// What no other process of this machine is called, also where each has process ids of its own.
+pub fn process_name() -> String {
+    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino());
+    format!("{:x}.{}", namespace & 0xffff_ffff, std::process::id())
 }
 
 /// A lab and a place for files. When it ends, also in a panic, the lab is taken down; a test that has succeeded so far
@@ -35,16 +45,16 @@ pub struct Site {
 }
 
 impl Site {
-    /// Brings up a lab for a test that counts lost frames, or measures rates, memory or moments: no other site is up
+    /// Brings up a lab for a test that measures memory, or finds out where a network is slow: no other site is up
     /// meanwhile, in this or another test process.
     pub fn alone(story: &str, config: LabConfig) -> Site {
         alone_later();
-        Site::up(story, config, FlockArg::LockExclusive)
+        Site::up(story, config, FlockArg::LockExclusiveNonblock)
     }
 
     /// Brings up a lab for a test that moves few bytes, or many slowly, beside others of this kind.
     pub fn beside(story: &str, config: LabConfig) -> Site {
-        Site::up(story, config, FlockArg::LockShared)
+        Site::up(story, config, FlockArg::LockSharedNonblock)
     }
 
     fn up(story: &str, config: LabConfig, turn: FlockArg) -> Site {
@@ -52,7 +62,16 @@ impl Site {
         // A directory can be locked like a file, and this one all test processes of a build share.
         let tests = std::env::current_exe().expect("a test knows where it is");
         let directory = File::open(tests.parent().expect("it lies in a directory")).expect("the test lies in it");
-        let turn = Flock::lock(directory, turn).map_err(|(_, errno)| errno).expect("a lock to wait for");
+        let mut waiting = Some(directory);
+        let turn = within(TURN_LIMIT, || match Flock::lock(waiting.take()?, turn) {
+            Ok(turn) => Some(turn),
+            Err((directory, errno)) => {
+                assert_eq!(errno, Errno::EWOULDBLOCK, "a lock to wait for");
+                waiting = Some(directory);
+                None
+            }
+        });
+        let turn = turn.unwrap_or_else(|| panic!("other labs are still up after {TURN_LIMIT:?}"));
         let config = LabConfig { name: lab_name(story), ..config };
         let lab = LabGuard::up(&config).unwrap_or_else(|error| panic!("bringing up `{}`: {error}", config.name));
         Site { lab, scratch: scratch(), _turn: turn }
@@ -107,7 +126,8 @@ impl Drop for Site {
         if thread::panicking() {
             return;
         }
-        thread::sleep(LAST_WORDS);
+        let is_empty = |host: &String| processes_on(&self.lab, host).is_ok_and(|processes| processes.is_empty());
+        within(LAST_WORDS, || self.lab.hosts().iter().all(is_empty).then_some(()));
         let removed = Lab::remove(self.lab.name()).expect("the lab goes down");
         assert_eq!(removed.processes, 0, "processes were left in the lab");
         let left = temporary_files(self.scratch.path());

@@ -1,10 +1,7 @@
 //! A cable that is led past a program.
 
 use ethbcast_lab::{Lab, LabGuard};
-use ethbcast_tests::lab::{Tap, lab_name, one_switch, require_root, within};
-use std::time::Duration;
-
-const LIMIT: Duration = Duration::from_secs(5);
+use ethbcast_tests::lab::{LIMIT, Tap, lab_name, one_switch, require_root, within};
 
 fn tap(lab: &Lab, host: &str) -> Tap {
     lab.run_on(host, || Tap::on("eth0")).expect("a host").expect("a socket")

@@ -4,7 +4,8 @@
 use super::options;
 use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error, Options};
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{Site, content, one_switch};
+use ethbcast_tests::lab::{LIMIT, Site, content, one_switch, within};
+use ethbcast_tests::quiet::in_a_quiet_moment;
 use ethbcast_transport::packet::NodeError;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::PathBuf;
@@ -110,23 +111,26 @@ fn wire_frames(site: &Site, seats: &[u16], bytes: usize, times: u64) -> f64 {
 
 #[test]
 fn a_broadcast_and_a_barrier_take_fewer_frames_than_there_are_ranks() {
-    let site = Site::alone("nodes_frames", one_switch(4));
-    let few = wire_frames(&site, &[4; 4], 256, 500);
-    // The broadcast, three arrivals and the release; what acknowledges them, shared by several unless they take long.
-    println!("{few} frames for 256 bytes among 16 ranks");
-    assert!(few < 16.0, "{few} frames for 256 bytes among 16 ranks");
-    let copy = (64_u32 << 10).div_ceil(1500 - 32);
-    let many = wire_frames(&site, &[4; 4], 64 << 10, 100);
-    assert!(many < f64::from(copy) + 16.0, "{many} frames for 64 KiB, which fill {copy}");
+    let site = Site::beside("nodes_frames", one_switch(4));
+    let copy = f64::from((64_u32 << 10).div_ceil(1500 - 32));
+    // The broadcast, three arrivals and the release; what acknowledges them, shared by several unless they take long:
+    // other work adds some, and takes none away.
+    for (bytes, times, full) in [(256, 100, 0.0), (64 << 10, 50, copy)] {
+        let frames = in_a_quiet_moment(|| {
+            let frames = wire_frames(&site, &[4; 4], bytes, times);
+            if frames < full + 16.0 { Ok(frames) } else { Err(format!("{frames} frames for {bytes} bytes")) }
+        });
+        println!("{frames} frames for {bytes} bytes among 16 ranks, of which they fill {full}");
+    }
 }
 
 #[test]
 fn ranks_of_one_host_that_were_told_different_things_are_refused_with_what_to_do() {
     let site = Site::beside("nodes_told", one_switch(1));
-    let options = Options { join_within: Duration::from_secs(2), ..options() };
+    let options = Options { join_within: Duration::from_secs(6), ..options() };
     thread::scope(|scope| {
         let first = scope.spawn(|| join(&site, "n0", 3, &options));
-        thread::sleep(Duration::from_millis(300));
+        within(LIMIT, || shared_file(&site, "n0")).expect("the first rank makes it");
         let other = Options { host: Some("n7".into()), interface: Some("eth0".into()), ..options.clone() };
         let refused = site.lab().run_on("n0", || Communicator::join_with("test", 3, &other)).expect("a host");
         let text = refused.expect_err("one host has one name").to_string();
@@ -160,24 +164,23 @@ fn who_waits_in_vain_is_told_of_those_on_its_host_who_wait_for_another_group() {
     });
 }
 
-/// The file that the ranks of a host share.
-fn shared_file(site: &Site, host: &str) -> PathBuf {
+/// The file that the ranks of a host share, once the first has made it.
+fn shared_file(site: &Site, host: &str) -> Option<PathBuf> {
     let read = || std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino();
     let namespace = site.lab().run_on(host, read).expect("a host");
     let prefix = format!("ethbcast-{namespace:x}-");
     let files = std::fs::read_dir("/dev/shm").expect("it is there").flatten();
     let mut files = files.filter(|file| file.file_name().to_string_lossy().starts_with(&prefix));
-    files.next().expect("the first rank has made it").path()
+    files.next().map(|file| file.path())
 }
 
 #[test]
 fn what_ranks_share_is_their_users_alone_and_another_users_is_refused_by_name() {
     let site = Site::beside("nodes_users", one_switch(1));
-    let options = Options { join_within: Duration::from_secs(2), ..options() };
+    let options = Options { join_within: Duration::from_secs(6), ..options() };
     thread::scope(|scope| {
         let first = scope.spawn(|| join(&site, "n0", 2, &options));
-        thread::sleep(Duration::from_millis(300));
-        let path = shared_file(&site, "n0");
+        let path = within(LIMIT, || shared_file(&site, "n0")).expect("the first rank makes it");
         let about = std::fs::metadata(&path).expect("it is there");
         assert_eq!(about.permissions().mode() & 0o777, 0o600);
         chown(&path, Some(12_345), None).expect("root may");

@@ -9,7 +9,7 @@ use super::{two_switches, up};
 use ethbcast_lab::{Lab, LinkFault};
 
 /// Long enough for any frame under way on a busy machine.
-const QUIET: Duration = Duration::from_millis(100);
+const QUIET: Duration = Duration::from_millis(300);
 /// The last byte of the number that a frame begins with.
 const NUMBER_BYTE: usize = 17;
 

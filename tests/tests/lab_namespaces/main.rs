@@ -9,18 +9,17 @@ mod life;
 
 use ethbcast_lab::{LabConfig, LabGuard};
 use ethbcast_planning::topology::Topology;
-use ethbcast_tests::lab::require_root;
-use std::process::id;
+use ethbcast_tests::lab::{process_name, require_root};
 
 /// A lab of n0 and n1 on one switch, n2 and n3 on another, one cable between. `story` tells the labs of one test
-/// process apart, the process id those of two.
+/// process apart, its name those of two.
 fn two_switches(story: &str) -> LabConfig {
     require_root();
     let text = "schema = 1\n\
                 [[switch]]\nname = \"left\"\nhosts = \"n[0-1]\"\nlinks = [\"right\"]\n\
                 [[switch]]\nname = \"right\"\nhosts = \"n[2-3]\"\n";
     let mut config = LabConfig::new(Topology::parse(text, "two switches").expect("a good topology"));
-    config.name = format!("test{}{story}", id());
+    config.name = format!("test{}{story}", process_name());
     config
 }
 

@@ -1,6 +1,6 @@
 //! Two hosts for one test: network namespaces, each with one end of a veth called `eth0`.
 
-use ethbcast_tests::lab::require_root;
+use ethbcast_tests::lab::{LIMIT, Run, process_name, require_root};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, Port, PortConfig};
 use ethbcast_transport::wire::EtherType;
@@ -26,7 +26,7 @@ impl Cable {
     pub fn lay(mtu_bytes: usize) -> Self {
         require_root();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let hosts = ["a", "b"].map(|end| format!("pkt{}-{number}{end}", std::process::id()));
+        let hosts = ["a", "b"].map(|end| format!("pkt{}-{number}{end}", process_name()));
         let cable = Cable { hosts };
         let [a, b] = &cable.hosts;
         run(&format!("ip netns add {a}"));
@@ -99,8 +99,7 @@ impl Drop for Cable {
 /// Runs a command made of words; panics with its message if it fails.
 fn run(command: &str) {
     let mut words = command.split(' ');
-    let program = words.next().expect("a command has a first word");
-    let output = Command::new(program).args(words).output().expect("iproute2 is installed");
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "`{command}` failed: {message}");
+    let mut command = Command::new(words.next().expect("a command has a first word"));
+    command.args(words);
+    Run::to_end(command, LIMIT).assert_code(0);
 }

@@ -4,7 +4,11 @@ use super::network::ETHER_TYPE;
 use ethbcast_transport::packet::Port;
 use ethbcast_transport::{Deadline, Instant, Link, MacAddr, Machine, Timer};
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::time::Duration;
+
+/// When a loop gives up, by its own clock: what has not come by then never comes.
+pub const GIVES_UP: Instant = Instant::from_nanos(60_000_000_000);
 
 /// Frames to send and timers to run, on one side; frames and timeouts that came, on the other.
 #[derive(Default)]
@@ -46,12 +50,19 @@ impl Machine for Script {
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
-        self.deadline.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+        // A loop that only waits for what never comes has a turn, too.
+        let at = self.deadline.map_or(GIVES_UP, |at| at.min(GIVES_UP));
+        Some(Deadline { at, why: Timer::HEARTBEAT })
     }
 
     fn is_urgent(&self) -> bool {
         self.urgent
     }
+}
+
+/// Whether a loop goes on: until it is over, and not for ever.
+pub fn until(is_over: bool, now: Instant) -> ControlFlow<()> {
+    if is_over || now >= GIVES_UP { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// A frame of the tests' EtherType from nobody in particular; its number and then zeros are the payload.
@@ -81,11 +92,14 @@ pub fn send(port: &mut Port, frames: impl IntoIterator<Item = Vec<u8>>) {
     assert!(script.outgoing.is_empty(), "the kernel had no room for {} frames", script.outgoing.len());
 }
 
+/// How long nothing comes once all has come, also where a kernel that has other work hands frames on late.
+const QUIET_MILLIS: u32 = 100;
+
 /// Takes what has arrived, until nothing more comes for a while.
 pub fn collect(port: &mut Port) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut quiet = 0;
-    while quiet < 20 {
+    while quiet < QUIET_MILLIS {
         if port.receive(|frame| frames.push(frame.to_vec())) == 0 {
             std::thread::sleep(Duration::from_millis(1));
             quiet += 1;

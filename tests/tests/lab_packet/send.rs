@@ -1,7 +1,8 @@
 //! What happens when the kernel has no room for a frame.
 
 use super::network::Cable;
-use super::script::{Script, collect, frame, numbers, send};
+use super::script::{Script, collect, frame, numbers, send, until};
+use ethbcast_tests::lab::LIMIT;
 use ethbcast_transport::Link;
 use ethbcast_transport::packet::{Clock, Counters, DriveError, Port, Waker, drive};
 use std::ops::ControlFlow;
@@ -12,10 +13,7 @@ fn drive_until_sent(port: &mut Port, to: ethbcast_transport::MacAddr, count: u32
     let mut script = Script::sending((0..count).map(|number| frame(to, number, 1500)));
     let begin = Instant::now();
     let waker = Waker::new().expect("a descriptor is free");
-    let ended = drive(port, &mut script, &waker, &Clock::start(), |script, _| match script.outgoing.is_empty() {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    });
+    let ended = drive(port, &mut script, &waker, &Clock::start(), |script, now| until(script.outgoing.is_empty(), now));
     ended.expect("the interface is up");
     (port.counters(), begin.elapsed())
 }
@@ -51,9 +49,9 @@ fn a_full_transmit_queue_loses_nothing_and_does_not_spin() {
     assert!(counters.send_no_buffers > 0 && counters.send_would_block == 0, "{counters:?}");
     std::thread::sleep(Duration::from_millis(20));
     assert!(all_of(500, &mut b));
-    // One frame takes 242 µs at this rate: no more than two questions per frame.
-    assert!(time < Duration::from_millis(250), "{time:?} for 121 ms of frames");
-    assert!(counters.poll_wakeups < 1000 && counters.send_no_buffers < 1000, "{counters:?} in {time:?}");
+    // One frame takes 242 µs at this rate: no more than two questions per frame in the time that it took.
+    let most = (time.as_secs_f64() / 121e-6) as u64;
+    assert!(counters.poll_wakeups < most && counters.send_no_buffers < most, "{counters:?} in {time:?}");
 }
 
 /// Frames go on arriving, so the loop never sleeps; it must notice all the same that it can send again.
@@ -71,7 +69,7 @@ fn a_blocked_sender_that_keeps_receiving_gets_its_turn() {
         // Whenever the loop comes by, there is a frame for the next round.
         send(&mut b, [noise.clone()]);
         script.received.clear();
-        let done = script.outgoing.is_empty() || begin.elapsed() > Duration::from_secs(5);
+        let done = script.outgoing.is_empty() || begin.elapsed() > LIMIT;
         if done { ControlFlow::Break(script.outgoing.len()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!(ended.expect("the interface is up"), 0, "frames left after {:?}", begin.elapsed());
@@ -95,7 +93,7 @@ fn the_last_words_are_sent_after_the_break_but_not_for_ever() {
     let begin = Instant::now();
     drive(&mut a, &mut script, &waker, &Clock::start(), |_, _| ControlFlow::Break(())).expect("the result stands");
     let time = begin.elapsed();
-    assert!(time >= Duration::from_millis(100) && time < Duration::from_millis(150), "{time:?}");
+    assert!(time >= Duration::from_millis(100) && time < LIMIT / 2, "{time:?}");
 }
 
 #[test]
@@ -109,7 +107,7 @@ fn an_interface_that_goes_down_ends_the_loop_and_says_so() {
             std::thread::sleep(Duration::from_millis(30));
             cable.command(0, "ip link set eth0 down");
         });
-        drive(&mut a, &mut idle, &waker, &Clock::start(), |_, _| ControlFlow::<()>::Continue(()))
+        drive(&mut a, &mut idle, &waker, &Clock::start(), |_, now| until(false, now))
     });
     let error = error.expect_err("nothing else ends the loop");
     assert!(error.to_string().contains("eth0 went down"), "{error}");
@@ -138,5 +136,5 @@ fn past_the_queueing_discipline_frames_ignore_the_shaping() {
     let mut b = cable.open(1, |_| {});
     let (_, time) = drive_until_sent(&mut a, b.interface().mac, 200);
     assert_eq!(collect(&mut b).len(), 200);
-    assert!(time < Duration::from_millis(500), "{time:?}; shaped it would take 2.4 s");
+    assert!(time < Duration::from_secs(2), "{time:?}; shaped it would take 2.4 s at least");
 }

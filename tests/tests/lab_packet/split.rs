@@ -1,10 +1,9 @@
 //! Frames whose payload stays where the machine keeps it.
 
 use super::network::{Cable, ETHER_TYPE};
-use super::script::{collect, numbers};
+use super::script::{GIVES_UP, collect, numbers, until};
 use ethbcast_transport::packet::{Clock, Waker, drive};
-use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, SplitFrame};
-use std::ops::ControlFlow;
+use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Machine, SplitFrame, Timer};
 
 /// How many payloads are kept: as many as a link takes at a time.
 const PLACES: usize = 64;
@@ -48,7 +47,7 @@ impl Machine for Keeper {
     }
 
     fn poll_timeout(&self, _: Instant) -> Option<Deadline> {
-        None
+        Some(Deadline { at: GIVES_UP, why: Timer::HEARTBEAT })
     }
 }
 
@@ -75,11 +74,12 @@ fn sent(frames: u32, shape: [&str; 3]) -> (u64, Vec<Vec<u8>>) {
     let (mut a, mut b) = cable.open_both();
     let mut keeper = Keeper::new(b.interface().mac, frames);
     let waker = Waker::new().expect("a descriptor is free");
-    let ended = drive(&mut a, &mut keeper, &waker, &Clock::start(), |keeper, _| {
+    let ended = drive(&mut a, &mut keeper, &waker, &Clock::start(), |keeper, now| {
         keeper.forget();
-        if keeper.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        until(keeper.left == 0, now)
     });
     ended.expect("the interface is up");
+    assert_eq!(keeper.left, 0, "they never left");
     std::thread::sleep(std::time::Duration::from_millis(100));
     let counters = a.counters();
     (counters.send_would_block + counters.send_no_buffers, collect(&mut b))

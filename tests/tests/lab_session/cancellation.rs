@@ -1,13 +1,13 @@
 //! Ending a session from another thread, in each of its phases and on both sides.
 
-use super::{Gate, assert_nothing_left, options, receive, send, wait_until};
+use super::{Gate, Own, assert_nothing_left, options, receive, send, wait_until};
 use ethbcast_collectives::session::{Cancel, Error, Options, Outcome, Progress, Session};
-use ethbcast_tests::lab::{Site, content, one_switch};
+use ethbcast_tests::lab::{content, one_switch};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Goes through a gate after so many bytes.
 struct Gated {
@@ -70,13 +70,12 @@ fn cancelled_by(cancel: &Cancel) -> Options {
 
 #[test]
 fn who_waits_for_others_stops_waiting_and_who_comes_late_is_told_at_once() {
-    let site = Site::alone("cancel_waiting", one_switch(2));
+    let site = Own::up("cancel_waiting", one_switch(2));
     let cancel = Cancel::new();
-    let began = Instant::now();
     thread::scope(|scope| {
         // The sender wants two receivers, the receiver another group: nobody gets what he waits for.
-        let sending = send(scope, (&site, "n0"), io::empty(), cancelled_by(&cancel).receivers(2));
-        let waiting = receive(scope, (&site, "n1"), io::sink(), cancelled_by(&cancel));
+        let sending = send(scope, (&*site, "n0"), io::empty(), cancelled_by(&cancel).receivers(2));
+        let waiting = receive(scope, (&*site, "n1"), io::sink(), cancelled_by(&cancel));
         thread::sleep(Duration::from_millis(300));
         cancel.cancel();
         assert_cancelled(sending.join().expect("no panic"), false);
@@ -87,19 +86,18 @@ fn who_waits_for_others_stops_waiting_and_who_comes_late_is_told_at_once() {
         assert_cancelled(Session::receive("test", io::sink(), &cancelled_by(&cancel)), false);
     };
     site.lab().run_on("n0", late).expect("the lab has this host");
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_nothing_left(&site, &["n0", "n1"]);
 }
 
 #[test]
 fn a_sender_that_is_cancelled_in_the_middle_tells_the_receivers_why() {
-    let site = Site::alone("cancel_sender", one_switch(3));
+    let site = Own::up("cancel_sender", one_switch(3));
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     thread::scope(|scope| {
-        let receivers = ["n1", "n2"].map(|host| receive(scope, (&site, host), io::sink(), options()));
+        let receivers = ["n1", "n2"].map(|host| receive(scope, (&*site, host), io::sink(), options()));
         // More than is read ahead: the session has begun by then.
         let reader = Gated { gate, after_bytes: 16 << 20 };
-        let sending = send(scope, (&site, "n0"), reader, cancelled_by(&cancel).receivers(2));
+        let sending = send(scope, (&*site, "n0"), reader, cancelled_by(&cancel).receivers(2));
         keeper.wait();
         cancel.cancel_because("the sender has something better to do");
         for received in receivers {
@@ -116,15 +114,15 @@ fn a_sender_that_is_cancelled_in_the_middle_tells_the_receivers_why() {
 
 #[test]
 fn a_receiver_that_is_cancelled_in_the_middle_is_reported_and_the_others_get_everything() {
-    let site = Site::alone("cancel_receiver", one_switch(3));
+    let site = Own::up("cancel_receiver", one_switch(3));
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     let bytes = content(1, 24 << 20);
     let mut written = Vec::new();
     thread::scope(|scope| {
         let writer = Gated { gate, after_bytes: 1 << 20 };
-        let cancelled = receive(scope, (&site, "n1"), writer, cancelled_by(&cancel));
-        let other = receive(scope, (&site, "n2"), &mut written, options());
-        let sending = send(scope, (&site, "n0"), &bytes[..], options().receivers(2));
+        let cancelled = receive(scope, (&*site, "n1"), writer, cancelled_by(&cancel));
+        let other = receive(scope, (&*site, "n2"), &mut written, options());
+        let sending = send(scope, (&*site, "n0"), &bytes[..], options().receivers(2));
         keeper.wait();
         cancel.cancel();
         let error = sending.join().expect("no panic").expect_err("one has not got all");
@@ -141,12 +139,12 @@ fn a_receiver_that_is_cancelled_in_the_middle_is_reported_and_the_others_get_eve
 
 #[test]
 fn a_receiver_that_is_cancelled_before_the_root_has_accepted_has_delivered_nothing() {
-    let site = Site::alone("cancel_commit", one_switch(2));
+    let site = Own::up("cancel_commit", one_switch(2));
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     let bytes = content(1, 100_000);
     thread::scope(|scope| {
-        let receiving = receive(scope, (&site, "n1"), GatedEnd(gate), cancelled_by(&cancel));
-        let sending = send(scope, (&site, "n0"), &bytes[..], options().receivers(1));
+        let receiving = receive(scope, (&*site, "n1"), GatedEnd(gate), cancelled_by(&cancel));
+        let sending = send(scope, (&*site, "n0"), &bytes[..], options().receivers(1));
         keeper.wait();
         cancel.cancel();
         let error = sending.join().expect("no panic").expect_err("it was interrupted");
@@ -159,7 +157,7 @@ fn a_receiver_that_is_cancelled_before_the_root_has_accepted_has_delivered_nothi
 
 #[test]
 fn a_sender_that_is_cancelled_while_receivers_verify_has_accepted_nothing() {
-    let site = Site::alone("cancel_verifying", one_switch(2));
+    let site = Own::up("cancel_verifying", one_switch(2));
     let (cancel, (gate, keeper)) = (Cancel::new(), Gate::new());
     let bytes = content(1, 100_000);
     let all_moved = Arc::new(AtomicBool::new(false));
@@ -168,8 +166,8 @@ fn a_sender_that_is_cancelled_while_receivers_verify_has_accepted_nothing() {
         seen.fetch_or(matches!(progress, Progress::Moved { bytes: 100_000, .. }), Ordering::Relaxed);
     });
     thread::scope(|scope| {
-        let receiving = receive(scope, (&site, "n1"), GatedEnd(gate), options());
-        let sending = send(scope, (&site, "n0"), &bytes[..], Options { size: Some(100_000), ..sender.receivers(1) });
+        let receiving = receive(scope, (&*site, "n1"), GatedEnd(gate), options());
+        let sending = send(scope, (&*site, "n0"), &bytes[..], Options { size: Some(100_000), ..sender.receivers(1) });
         keeper.wait();
         wait_until("the sender knows that all bytes are there", || all_moved.load(Ordering::Relaxed));
         cancel.cancel();

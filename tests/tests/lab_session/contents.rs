@@ -1,6 +1,6 @@
 //! Directories, devices and commands without the tool: a program's contents and storages.
 
-use super::{named, options};
+use super::{Own, named, options};
 use ethbcast_collectives::session::{ContentKind, Options, Session};
 use ethbcast_content::command::CommandOutput;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
@@ -32,7 +32,7 @@ fn dest(path: &Path) -> (Dest, Target) {
 
 #[test]
 fn a_program_sends_files_directories_and_what_a_command_writes_and_puts_them_where_the_tool_would() {
-    let site = Site::beside("contents", one_switch(2));
+    let site = Own::up("contents", one_switch(2));
     let tree = site.directory("tree");
     fs::create_dir(tree.join("sub")).and_then(|()| fs::write(tree.join("sub/file"), "text")).expect("room");
     let file = site.file("file", content(1, 3_000_000));

@@ -1,9 +1,9 @@
 //! What goes wrong on one host: it gets an error with its cause, the others are told, nothing is left behind.
 
-use super::{assert_nothing_left, options, receive, send};
+use super::{Own, assert_nothing_left, options, receive, send};
 use ethbcast_collectives::membership::live::StationError;
 use ethbcast_collectives::session::{Error, Options, Outcome, Session};
-use ethbcast_tests::lab::{Site, content, one_switch};
+use ethbcast_tests::lab::{content, one_switch};
 use std::error::Error as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::thread;
@@ -49,11 +49,11 @@ fn assert_cause(error: &Error, kind: ErrorKind) {
 
 #[test]
 fn when_a_reader_fails_half_way_the_receivers_are_told_why() {
-    let site = Site::alone("torn_reader", one_switch(3));
+    let site = Own::up("torn_reader", one_switch(3));
     thread::scope(|scope| {
-        let receivers = ["n1", "n2"].map(|host| receive(scope, (&site, host), io::sink(), options()));
+        let receivers = ["n1", "n2"].map(|host| receive(scope, (&*site, host), io::sink(), options()));
         let torn = Torn { left_bytes: 1 << 20, kind: ErrorKind::InvalidData };
-        let sent = send(scope, (&site, "n0"), torn, options().receivers(2)).join().expect("no panic");
+        let sent = send(scope, (&*site, "n0"), torn, options().receivers(2)).join().expect("no panic");
         let error = sent.expect_err("it has not sent all");
         assert!(matches!(error, Error::Read { bytes: 1_048_576, .. }), "{error:?}");
         assert_cause(&error, ErrorKind::InvalidData);
@@ -67,12 +67,12 @@ fn when_a_reader_fails_half_way_the_receivers_are_told_why() {
 
 #[test]
 fn a_reader_with_other_than_the_announced_bytes_is_an_error() {
-    let site = Site::alone("shrunk", one_switch(2));
+    let site = Own::up("shrunk", one_switch(2));
     thread::scope(|scope| {
-        let received = receive(scope, (&site, "n1"), io::sink(), options());
+        let received = receive(scope, (&*site, "n1"), io::sink(), options());
         let options = Options { source: "shrunk.img".to_owned(), size: Some(2000), ..options().receivers(1) };
         let error =
-            send(scope, (&site, "n0"), &[7; 1000][..], options).join().expect("no panic").expect_err("it changed");
+            send(scope, (&*site, "n0"), &[7; 1000][..], options).join().expect("no panic").expect_err("it changed");
         assert!(matches!(error, Error::SizeChanged { announced: 2000, read: 1000, .. }), "{error:?}");
         let error = received.join().expect("no panic").expect_err("it has not got all");
         assert!(error.to_string().contains("shrunk.img changed while it was read"), "{error}");
@@ -83,14 +83,14 @@ fn a_reader_with_other_than_the_announced_bytes_is_an_error() {
 #[test]
 fn when_a_writer_fails_the_sender_reports_it_and_the_others_get_everything() {
     for (kind, outcome) in [(ErrorKind::BrokenPipe, Outcome::WriteFailed), (ErrorKind::StorageFull, Outcome::NoSpace)] {
-        let site = Site::alone("torn_writer", one_switch(4));
+        let site = Own::up("torn_writer", one_switch(4));
         let bytes = content(1, 6 << 20);
         let mut written = [Vec::new(), Vec::new()];
         thread::scope(|scope| {
             let [first, last] = &mut written;
-            let others = [("n1", first), ("n3", last)].map(|(host, to)| receive(scope, (&site, host), to, options()));
-            let torn = receive(scope, (&site, "n2"), Torn { left_bytes: 1 << 20, kind }, options());
-            let sent = send(scope, (&site, "n0"), &bytes[..], options().receivers(3)).join().expect("no panic");
+            let others = [("n1", first), ("n3", last)].map(|(host, to)| receive(scope, (&*site, host), to, options()));
+            let torn = receive(scope, (&*site, "n2"), Torn { left_bytes: 1 << 20, kind }, options());
+            let sent = send(scope, (&*site, "n0"), &bytes[..], options().receivers(3)).join().expect("no panic");
             let error = sent.expect_err("not all have the bytes");
             let Error::Undelivered(report) = &error else { panic!("{error:?}") };
             let outcomes: Vec<_> = report.receivers.iter().map(|receiver| receiver.outcome).collect();
@@ -110,7 +110,7 @@ fn when_a_writer_fails_the_sender_reports_it_and_the_others_get_everything() {
 
 #[test]
 fn a_group_name_that_is_too_long_is_refused_on_both_sides_before_anything_is_opened() {
-    let site = Site::alone("long_name", one_switch(1));
+    let site = Own::up("long_name", one_switch(1));
     let name = "g".repeat(65);
     let refused = |error: Error| {
         assert!(matches!(error, Error::Station(StationError::GroupName { bytes: 65, .. })), "{error:?}");
@@ -126,7 +126,7 @@ fn a_group_name_that_is_too_long_is_refused_on_both_sides_before_anything_is_ope
 
 #[test]
 fn an_interface_that_is_not_there_and_receivers_that_do_not_come_are_named() {
-    let site = Site::alone("nobody", one_switch(1));
+    let site = Own::up("nobody", one_switch(1));
     let work = || {
         let error = Session::send("test", io::empty(), &Options { interface: Some("eth7".to_owned()), ..options() })
             .expect_err("there is none");

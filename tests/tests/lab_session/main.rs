@@ -7,25 +7,49 @@ mod programs;
 mod transfers;
 
 use ethbcast_collectives::session::{Error, Options, ReceiveReport, SendReport, Session};
+use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{LIMIT, Site, within};
 use std::fs;
 use std::io::{Read, Write};
+use std::ops::Deref;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
 
 type Sending<'scope> = ScopedJoinHandle<'scope, Result<SendReport, Error>>;
 type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
 
 /// What tests take on a host: one receiver and one session, unless they say otherwise.
 fn options() -> Options {
-    let (interface, max_wait) = (Some("eth0".to_owned()), Some(Duration::from_secs(20)));
+    let (interface, max_wait) = (Some("eth0".to_owned()), Some(LIMIT));
     Options { interface, max_wait, once: true, ..Options::new().receivers(1) }
 }
 
 /// The same on a host of this name.
 fn named(host: &str, options: Options) -> Options {
     Options { host: Some(host.to_owned()), ..options }
+}
+
+/// A lab for sessions of this process, which has no others meanwhile: what they leave behind is looked for by name.
+struct Own {
+    site: Site,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Own {
+    fn up(story: &str, config: LabConfig) -> Own {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Own { site: Site::beside(story, config), _turn: turn }
+    }
+}
+
+impl Deref for Own {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
 }
 
 /// Sends from a host, on a thread of the scope.
@@ -52,17 +76,19 @@ fn receive<'scope, 'env>(
 
 /// Fails if a session has left a thread or a socket behind. No other session may be running.
 fn assert_nothing_left(site: &Site, hosts: &[&str]) {
+    // A thread that has ended may still be listed for a moment.
     let names = || {
         let tasks = fs::read_dir("/proc/self/task").expect("our threads");
         let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
         let names = tasks.filter_map(|task| name(task.ok()?));
         names.filter(|name| ["reader", "writer"].contains(&name.trim())).collect::<Vec<_>>()
     };
-    assert_eq!(names(), Vec::<String>::new(), "threads are left");
+    within(LIMIT, || names().is_empty().then_some(())).unwrap_or_else(|| panic!("threads are left: {:?}", names()));
     for host in hosts {
         let read = || fs::read_to_string("/proc/thread-self/net/packet").expect("the namespace's packet sockets");
-        let sockets = site.lab().run_on(host, read).expect("the lab has this host");
-        assert_eq!(sockets.lines().count(), 1, "{host} has packet sockets left:\n{sockets}");
+        let sockets = || site.lab().run_on(host, read).expect("the lab has this host");
+        let closed = within(LIMIT, || (sockets().lines().count() == 1).then_some(()));
+        assert!(closed.is_some(), "{host} has packet sockets left:\n{}", sockets());
     }
 }
 
@@ -87,7 +113,8 @@ impl Gate {
     fn pass(&self) {
         // Without a keeper there is nobody to wait for.
         if self.reached.send(()).is_ok() {
-            self.go_on.recv().unwrap_or_default();
+            // Also where the keeper is stuck behind a scope that waits for whoever stands here.
+            self.go_on.recv_timeout(LIMIT).unwrap_or_default();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The examples, as programs.
 
+use super::Own;
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, names_in, one_switch};
 
 fn start(site: &Site, host: &str, program: &str, arguments: &[&str]) -> Run {
@@ -10,7 +11,7 @@ fn start(site: &Site, host: &str, program: &str, arguments: &[&str]) -> Run {
 
 #[test]
 fn the_examples_send_a_file_to_all_who_want_it() {
-    let site = Site::alone("send_file", one_switch(4));
+    let site = Own::up("send_file", one_switch(4));
     let bytes = content(1, 5 << 20);
     let file = site.file("image", &bytes);
     let dests = ["n1", "n2", "n3"].map(|host| (host, site.path(host)));
@@ -31,7 +32,7 @@ fn the_examples_send_a_file_to_all_who_want_it() {
 
 #[test]
 fn the_examples_say_what_to_do_when_they_are_used_wrongly() {
-    let site = Site::alone("send_file_wrong", one_switch(1));
+    let site = Own::up("send_file_wrong", one_switch(1));
     let sender = start(&site, "n0", env!("CARGO_BIN_EXE_send_file"), &["images"]).end(LIMIT);
     sender.assert_refusal(1, &["usage: send_file GROUP RECEIVERS FILE"]);
     let dest = site.path("there");

@@ -1,17 +1,17 @@
 //! Bytes that arrive, and what is told of them.
 
-use super::{assert_nothing_left, named, options, receive, send};
+use super::{Own, assert_nothing_left, named, options, receive, send};
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::{Options, Outcome, Progress, RootEvent, Route, Session};
 use ethbcast_planning::plan::Via;
-use ethbcast_tests::lab::{Site, content, one_switch};
+use ethbcast_tests::lab::{content, one_switch};
 use ethbcast_transport::wire::Rank;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 #[test]
 fn what_one_program_reads_all_others_write_and_both_sides_report() {
-    let site = Site::alone("library", one_switch(3));
+    let site = Own::up("library", one_switch(3));
     let bytes = content(1, 3 << 20);
     let told = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&told);
@@ -29,8 +29,8 @@ fn what_one_program_reads_all_others_write_and_both_sides_report() {
     let mut written = [Vec::new(), Vec::new()];
     thread::scope(|scope| {
         let [first, second] = &mut written;
-        let receivers = [("n1", first), ("n2", second)].map(|(host, to)| receive(scope, (&site, host), to, options()));
-        let sent = send(scope, (&site, "n0"), &bytes[..], sender).join().expect("no panic").expect("sent");
+        let receivers = [("n1", first), ("n2", second)].map(|(host, to)| receive(scope, (&*site, host), to, options()));
+        let sent = send(scope, (&*site, "n0"), &bytes[..], sender).join().expect("no panic").expect("sent");
         let mut tally = Tally::default();
         tally.add(&bytes);
         assert_eq!((sent.trailer, sent.verified(), sent.via()), (Some(tally.trailer()), 2, Some(Via::Chain)));
@@ -49,7 +49,7 @@ fn what_one_program_reads_all_others_write_and_both_sides_report() {
 
 #[test]
 fn two_sessions_of_one_process_share_an_interface() {
-    let site = Site::alone("two_groups", one_switch(2));
+    let site = Own::up("two_groups", one_switch(2));
     let (there, back) = (content(1, 2 << 20), content(2, 2 << 20));
     // On each host one thread sends to one group while another receives from the other.
     let run = |host: &'static str, to: &'static str, bytes: &[u8], from: &'static str| {

@@ -88,7 +88,8 @@ mod tests {
     fn a_supervisor_hears_at_a_path_and_at_an_abstract_name() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("notify");
-        let abstract_name = format!("ethbcast-test-{}", std::process::id());
+        // What nobody else of this network is called.
+        let abstract_name = path.display().to_string();
         let names: [(OsString, UnixDatagram); 2] = [
             (path.clone().into(), UnixDatagram::bind(&path).expect("bound")),
             (
@@ -97,6 +98,7 @@ mod tests {
             ),
         ];
         for (name, ear) in names {
+            ear.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
             let supervisor = Supervisor { socket: Some(connect(name).expect("a name")), patience: None };
             supervisor.tell("READY=1\nSTATUS=well");
             let mut heard = [0; 64];

@@ -5,7 +5,6 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 /// Two ways, a message and a file, two receivers, as fast as it goes.
 const SMALL: [&str; 13] = [
@@ -83,7 +82,7 @@ fn a_table_is_for_people_and_an_interrupted_bench_leaves_nothing() {
     bench.wait_for_line("64 MiB by ethbcast chain");
     assert_eq!(namespaces(&prefix).len(), 4, "three hosts and the switches");
     bench.signal(Signal::SIGINT);
-    bench.end(Duration::from_secs(10)).assert_refusal(130, &["interrupted", "taken down"]);
+    bench.end(LIMIT).assert_refusal(130, &["interrupted", "taken down"]);
     assert_eq!(namespaces(&prefix), [""; 0]);
     let left = || names_in(Path::new("/dev/shm")).into_iter().filter(|name| name.contains(&format!("-{pid}-")));
     assert_eq!(left().count(), 0);

@@ -3,7 +3,6 @@
 use crate::harness::{LIMIT, here, names_in, namespaces, require_root, within};
 use nix::sys::signal::Signal;
 use std::path::Path;
-use std::time::Duration;
 
 /// What demos keep in memory at the moment.
 fn demo_files() -> Vec<String> {
@@ -30,7 +29,7 @@ fn the_demo_shows_both_paths_and_cleans_up_also_when_interrupted() {
     demo.wait_for_line("via chain");
     assert_eq!(namespaces(&prefix).len(), 4, "three hosts and the switches");
     demo.signal(Signal::SIGINT);
-    demo.end(Duration::from_secs(5)).assert_refusal(130, &["interrupted", "taken down"]);
+    demo.end(LIMIT).assert_refusal(130, &["interrupted", "taken down"]);
     assert_eq!(namespaces(&prefix), [""; 0]);
     // Somebody else's demo may come and go meanwhile.
     let clean = within(LIMIT, || demo_files().iter().all(|name| before.contains(name)).then_some(()));

@@ -2,10 +2,10 @@
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch, within};
 use ethbcast_lab::LabConfig;
+use ethbcast_tests::lab::StopOnDrop;
 use nix::sys::signal::Signal;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use std::time::Duration;
 /// What `ip` says of a host's interface.
 fn link(site: &Site, host: &str) -> String {
     let mut ip = site.command(host, "ip");
-    let output = ip.args(["-o", "link", "show", "dev", "eth0"]).stdin(Stdio::null()).output().expect("ip runs");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    ip.args(["-o", "link", "show", "dev", "eth0"]);
+    Run::to_end(ip, LIMIT).stdout_text()
 }
 
 fn has_program(site: &Site, host: &str) -> bool {
@@ -51,7 +51,7 @@ fn transfer(site: &Site, via: &str, drivers: &[&str], bytes: usize) -> Vec<Ended
 fn hosts_of_both_drivers_are_one_group_by_chain_and_cast_at_every_mtu() {
     // Up to 1778 a frame is one chunk; longer ones come in pieces.
     for (mtu_bytes, bytes) in [(1500, 4 * MEBIBYTE + 1), (9000, 4 * MEBIBYTE), (65_535, 4 * MEBIBYTE)] {
-        let site = Site::alone("drivers", LabConfig { mtu_bytes, loss: 0.002, ..one_switch(4) });
+        let site = Site::beside("drivers", LabConfig { mtu_bytes, loss: 0.002, ..one_switch(4) });
         for via in ["chain", "cast"] {
             for drivers in [["xdp", "packet", "xdp", "packet"], ["packet", "xdp", "xdp", "xdp"]] {
                 transfer(&site, via, &drivers, bytes);
@@ -65,9 +65,11 @@ fn hosts_of_both_drivers_are_one_group_by_chain_and_cast_at_every_mtu() {
 fn echoes(site: &Site, over: &AtomicBool, count: &AtomicU32) {
     let address = SocketAddr::from((Ipv4Addr::new(10, 78, 0, 2), 4711));
     let listener = site.lab().run_on("n1", || TcpListener::bind(address)).expect("a host").expect("a port");
+    listener.set_nonblocking(true).expect("a limit to the wait");
     thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut stream, _) = listener.accept().expect("n0 connects");
+            let (mut stream, _) = within(LIMIT, || listener.accept().ok()).expect("n0 connects");
+            stream.set_nonblocking(false).expect("from now on it waits for words");
             let mut word = [0; 8];
             while stream.read_exact(&mut word).is_ok() {
                 stream.write_all(&word).expect("n0 reads");
@@ -75,12 +77,12 @@ fn echoes(site: &Site, over: &AtomicBool, count: &AtomicU32) {
         });
         let stream = site.lab().run_on("n0", || TcpStream::connect(address)).expect("a host");
         let mut stream = stream.expect("TCP reaches the host");
-        stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a time limit");
+        stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
         while !over.load(Ordering::Acquire) {
             let word = u64::from(count.fetch_add(1, Ordering::AcqRel)).to_be_bytes();
             stream.write_all(&word).expect("n1 is there");
             let mut back = [0; 8];
-            stream.read_exact(&mut back).expect("n1 answers within 5 s");
+            stream.read_exact(&mut back).expect("n1 answers");
             assert_eq!(back, word);
             thread::sleep(Duration::from_millis(1));
         }
@@ -89,16 +91,15 @@ fn echoes(site: &Site, over: &AtomicBool, count: &AtomicU32) {
 
 #[test]
 fn other_traffic_goes_on_and_the_program_goes_also_with_a_process_that_is_killed() {
-    let site = Site::alone("xdplife", one_switch(2));
+    let site = Site::beside("xdplife", one_switch(2));
     for host in ["n0", "n1"] {
         let address = format!("10.78.0.{}/24", if host == "n0" { 1 } else { 2 });
-        let mut ip = site.command(host, "ip");
-        let status = ip.args(["address", "add", &address, "dev", "eth0"]).stdin(Stdio::null()).status();
-        assert!(status.expect("ip runs").success());
+        site.set_up(host, "ip", &["address", "add", &address, "dev", "eth0"]);
     }
     let (over, count) = (AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|scope| {
         scope.spawn(|| echoes(&site, &over, &count));
+        let _stopper = StopOnDrop(&over);
         let echoed = |more: u32| {
             let wanted = count.load(Ordering::Acquire) + more;
             within(LIMIT, || (count.load(Ordering::Acquire) >= wanted).then_some(()))
@@ -117,11 +118,10 @@ fn other_traffic_goes_on_and_the_program_goes_also_with_a_process_that_is_killed
         assert!(has_program(&site, "n1"));
         receiver.signal(Signal::SIGKILL);
         receiver.end(LIMIT);
-        let gone = within(Duration::from_secs(2), || (!has_program(&site, "n1")).then_some(()));
+        let gone = within(LIMIT, || (!has_program(&site, "n1")).then_some(()));
         assert!(gone.is_some(), "{}", link(&site, "n1"));
         assert!(echoed(50).is_some(), "afterwards");
         transfer(&site, "cast", &["packet", "xdp"], MEBIBYTE);
-        over.store(true, Ordering::Release);
     });
 }
 
@@ -145,8 +145,8 @@ fn what_has_no_xdp_is_told_what_is_missing_and_which_driver_to_use() {
     };
     let queues = |count: &str| {
         let mut ethtool = site.command("n1", "ethtool");
-        let status = ethtool.args(["-L", "eth0", "rx", count]).stdin(Stdio::null()).stderr(Stdio::null()).status();
-        status.expect("ethtool runs").success()
+        ethtool.args(["-L", "eth0", "rx", count]);
+        Run::to_end(ethtool, LIMIT).code() == 0
     };
     // A veth has as many queues as there are processors, at most.
     if thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {

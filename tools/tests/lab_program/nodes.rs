@@ -51,7 +51,7 @@ fn a_rank_that_is_killed_whichever_and_whenever_is_named_by_all_others_and_nobod
         dead.signal(Signal::SIGKILL);
         dead.end(LIMIT).assert_code(137);
         for rank in ranks {
-            rank.end(Duration::from_secs(20)).assert_refusal(1, &[&format!("({host})"), "silent"]);
+            rank.end(LIMIT).assert_refusal(1, &[&format!("({host})"), "silent"]);
         }
         assert_eq!((files(&site, "n0"), files(&site, "n1")), (0, 0), "the last of each host removes what was shared");
     }

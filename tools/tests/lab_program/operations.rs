@@ -1,7 +1,13 @@
 //! `ethbcast perf --op`: the operations of a communicator, and how they end when a rank does.
 
-use crate::harness::{Ethbcast, LIMIT, Run, Site, one_switch};
+use crate::harness::{Ethbcast, LIMIT, Run, Site, one_switch, within};
 use nix::sys::signal::Signal;
+
+/// Waits until all have joined, and a host hears of one operation after the other.
+fn wait_for_operations(site: &Site, host: &str) {
+    let received = || site.lab().counters(host).expect("a host of this lab").received_frames;
+    within(LIMIT, || (received() > 2000).then_some(())).unwrap_or_else(|| panic!("{host} has {} frames", received()));
+}
 
 fn rank(site: &Site, host: &str, more: &[&str]) -> Run {
     let arguments = ["perf", "-i", "eth0", "-n", "4", "--max-wait", "20"];
@@ -34,7 +40,7 @@ fn a_rank_that_dies_is_named_by_all_others() {
     let others = ["n1", "n3"].map(|host| rank(&site, host, &["--op", "barrier"]));
     let victim = rank(&site, "n2", &["--op", "barrier"]);
     let root = rank(&site, "n0", &["--op", "barrier", "--root", "--iterations", "1000000"]);
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    wait_for_operations(&site, "n2");
     victim.signal(Signal::SIGKILL);
     for run in others.into_iter().chain([root]) {
         let end = run.end(LIMIT);
@@ -49,7 +55,7 @@ fn an_interrupted_rank_tells_the_others() {
     let others = ["n1", "n2"].map(|host| rank(&site, host, &["--op", "sendrecv"]));
     let leaver = rank(&site, "n3", &["--op", "sendrecv"]);
     let root = rank(&site, "n0", &["--op", "sendrecv", "--root", "--sizes", "100", "--iterations", "1000000"]);
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    wait_for_operations(&site, "n0");
     leaver.signal(Signal::SIGINT);
     leaver.end(LIMIT).assert_code(130);
     for run in others.into_iter().chain([root]) {
@@ -64,7 +70,7 @@ fn an_interrupt_ends_a_call_that_is_blocked() {
     let other = rank(&site, "n2", &["--op", "barrier"]);
     let leaver = rank(&site, "n3", &["--op", "barrier"]);
     let root = rank(&site, "n0", &["--op", "barrier", "--root", "--iterations", "1000000"]);
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    wait_for_operations(&site, "n1");
     // All wait for n1 now, which nobody takes for dead so soon.
     stopped.signal(Signal::SIGSTOP);
     std::thread::sleep(std::time::Duration::from_millis(200));

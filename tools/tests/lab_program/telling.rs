@@ -73,7 +73,8 @@ fn a_transfer_tells_how_far_it_is_while_it_runs() {
         [("n0", &outcome.root.stderr, " at all 2 receivers, "), ("n2", &outcome.receiver("n2").stderr, "%), ")]
     {
         let lines: Vec<&str> = stderr.lines().filter(|line| line.contains(" of 4.00 MiB (")).collect();
-        assert!((2..=6).contains(&lines.len()), "{name} says {} times how far it is: {stderr}", lines.len());
+        let most = (took / 0.2) as usize + 3;
+        assert!((2..=most).contains(&lines.len()), "{name} says {} times how far it is: {stderr}", lines.len());
         assert!(lines.iter().all(|line| line.contains(at)), "{name}: {stderr}");
         assert!(lines.iter().any(|line| line.contains("bit/s")), "{name}: {stderr}");
     }
@@ -109,7 +110,8 @@ fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
 
 #[test]
 fn a_transfer_of_which_a_receiver_dies_is_told_event_by_event_and_ends_with_the_report() {
-    let site = Site::beside("events", LabConfig { rate_bits_per_second: Some(50_000_000), ..one_switch(3) });
+    // 1.7 s.
+    let site = Site::beside("events", LabConfig { rate_bits_per_second: Some(20_000_000), ..one_switch(3) });
     let (source, kept) = (site.file("source", content(6, 4 * MEBIBYTE)), site.path("run.json"));
     let receive = ["recv", "-i", "eth0", "--json-stream", "--no-resume", "--max-wait", "20"];
     let [first, second] = ["n1", "n2"].map(|host| site.start(host, &receive, site.path(host)));

@@ -36,9 +36,11 @@ fn tree(site: &Site, large_mib: usize) -> PathBuf {
 fn seen(at: &Path) -> String {
     let script = "find . -type d -printf '%P %y %m %T@\\n' -o -printf '%P %y %m %T@ %s %n %l\\n' | sort; \
                   find . -type f -print0 | sort -z | xargs -0 cksum";
-    let output = Command::new("sh").args(["-c", script]).current_dir(at).output().expect("a shell");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).current_dir(at);
+    let ended = Run::to_end(command, LIMIT);
+    ended.assert_code(0);
+    ended.stdout_text()
 }
 
 fn start(site: &Site, host: &str, dest: &Path) -> Run {

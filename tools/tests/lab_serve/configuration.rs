@@ -14,7 +14,7 @@ fn sighup_brings_new_groups_and_ends_old_ones_when_their_session_is_over() {
     command.env("ETHBCAST_CONFIG", &configuration);
     let server = Run::start("n1", command);
     server.wait_for_line("serving 2 groups (a,b)");
-    let running = send(&site, "a", "1", &["--size", "3", "--pipe", "sleep 3; printf abc"], "--quiet");
+    let running = send(&site, "a", "1", &["--size", "3", "--pipe", "sleep 8; printf abc"], "--quiet");
     server.wait_for_line("group a: n0 offers stdout");
     fs::write(&configuration, "[recv]\nallow-group = \"c\"\nforce = true\nmax-session = 3\n").expect("written");
     server.signal(Signal::SIGHUP);

@@ -29,14 +29,12 @@ fn the_end_says_what_it_cuts_off_and_what_came_is_gone_on_with() {
 }
 
 #[test]
-fn an_end_in_a_quiet_moment_takes_no_time_and_loses_nothing() {
+fn an_end_in_a_quiet_moment_loses_nothing() {
     let site = Site::beside("quiet", one_switch(2));
     let dir = site.directory("dest");
     let server = serve(&site, "n1", &["--allow-group", "g[1-20]"], &dir);
-    let began = std::time::Instant::now();
     server.signal(Signal::SIGTERM);
     server.end(LIMIT).assert_code(0);
-    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
 }
 
 #[test]

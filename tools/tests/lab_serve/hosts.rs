@@ -1,7 +1,7 @@
 //! `ethbcast hosts`: who listens.
 
 use crate::{ethbcast, send, serve, wait_for_file};
-use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch};
+use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch, within};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ fn everybody_who_listens_is_listed_with_group_state_and_last_session() {
         &site,
         "a",
         "1",
-        &["--size", "1048576", "--pipe", "head -c 700K /dev/zero; sleep 4; head -c 324K /dev/zero"],
+        &["--size", "1048576", "--pipe", "head -c 700K /dev/zero; sleep 10; head -c 324K /dev/zero"],
         "-q",
     );
     server.wait_for_line("group a: n0 offers");
@@ -86,20 +86,20 @@ fn a_list_that_is_watched_forgets_who_has_gone_and_ends_with_its_user() {
     let mut command = ethbcast(&site, "n0", &["hosts", "-i", "eth0", "--watch", "--json", "--wait", "0.3"]);
     command.stderr(std::process::Stdio::inherit());
     let watch = Run::start("n0", command);
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    // How many the last of its lists has.
+    let listed = || {
+        let said = watch.stdout();
+        let last = said.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok())?;
+        last["hosts"].as_array().map(Vec::len)
+    };
+    let wait_for = |count: usize| within(LIMIT, || (listed() == Some(count)).then_some(()));
+    assert!(wait_for(2).is_some(), "both were never there: {}", watch.stdout());
     let [one, two] = servers;
     two.signal(Signal::SIGTERM);
     two.end(LIMIT).assert_code(0);
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert!(wait_for(1).is_some(), "it was never forgotten: {}", watch.stdout());
     watch.signal(Signal::SIGINT);
-    let ended = watch.end(LIMIT);
-    ended.assert_code(0);
-    let counts: Vec<usize> = ended
-        .stdout_text()
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("an object")["hosts"].as_array().map_or(0, Vec::len))
-        .collect();
-    assert!(counts.contains(&2) && counts.last() == Some(&1), "{counts:?}");
+    watch.end(LIMIT).assert_code(0);
     one.signal(Signal::SIGTERM);
     one.end(LIMIT).assert_code(0);
 }

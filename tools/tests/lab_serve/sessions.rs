@@ -42,7 +42,7 @@ fn more_sessions_than_there_may_be_wait_and_are_had_when_one_is_over() {
     let site = Site::beside("most", one_switch(2));
     let dir = site.directory("dest");
     let server = serve(&site, "n1", &["--allow-group", "a,b", "--max-sessions", "1", "--json"], &dir);
-    let first = send(&site, "a", "1", &["--size", "4194304", "--pipe", "sleep 3; head -c 4M /dev/zero"], "--quiet");
+    let first = send(&site, "a", "1", &["--size", "4194304", "--pipe", "sleep 8; head -c 4M /dev/zero"], "--quiet");
     server.wait_for_line("group a: n0 offers");
     let small = site.file("small", "small");
     let second = send(&site, "b", "1", &[], &small);

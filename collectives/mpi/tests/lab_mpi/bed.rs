@@ -1,7 +1,7 @@
 //! Hosts of a lab with what MPI programs need: the drop-in, back ends, launchers.
 
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{Ended, Mpi, MpiCluster, Run, Site};
+use ethbcast_tests::lab::{COMPILE_LIMIT, Ended, Mpi, MpiCluster, Run, Site, TempDir, directory_in, put_whole};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,16 +31,19 @@ pub fn drop_in() -> PathBuf {
 pub fn here() -> &'static [Mpi] {
     static HERE: OnceLock<Vec<Mpi>> = OnceLock::new();
     HERE.get_or_init(|| {
-        let mut made = Command::new(own("build-backends"));
-        let output = made.arg(directory()).output().expect("a shell");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (here, missing): (Vec<_>, Vec<_>) =
-            Mpi::ALL.into_iter().partition(|mpi| said.contains(&format!("_mpi_{}.so", mpi.name())));
+        // Other tests may make, or load, the same ones: they are put where they belong when they are whole.
+        let place = directory_in(directory());
+        let mut make = Command::new(own("build-backends"));
+        make.arg(place.path());
+        let made = Run::to_end(make, COMPILE_LIMIT);
+        let library = |mpi: &Mpi| format!("libethbcast_mpi_{}.so", mpi.name());
+        let (here, missing): (Vec<_>, Vec<_>) = Mpi::ALL
+            .into_iter()
+            .partition(|mpi| std::fs::rename(place.path().join(library(mpi)), directory().join(library(mpi))).is_ok());
         for mpi in missing {
-            let why = String::from_utf8_lossy(&output.stderr);
-            eprintln!("NOT TESTED WITH {}: {}", mpi.name().to_uppercase(), why.trim());
+            eprintln!("NOT TESTED WITH {}: {}", mpi.name().to_uppercase(), made.stderr.trim());
         }
-        assert!(!here.is_empty(), "neither MPI is here: install the packages of .ci/run");
+        assert!(!here.is_empty(), "both MPIs are missing: ./test installs them");
         here
     })
 }
@@ -52,7 +55,9 @@ pub fn compiled(mpi: Mpi, compiler: &str, source: &str, more: &[&str]) -> PathBu
     let program = directory().join(format!("{name}-{}", mpi.name()));
     let (mut made, way) = (MADE.lock().unwrap_or_else(PoisonError::into_inner), format!("{compiler} {more:?}"));
     if made.get(&program) != Some(&way) {
-        mpi.compile(compiler, &own(source), &program, more).unwrap_or_else(|error| panic!("{error}"));
+        put_whole(&program, |made| {
+            mpi.compile(compiler, &own(source), made, more).unwrap_or_else(|error| panic!("{error}"));
+        });
         made.insert(program.clone(), way);
     }
     program
@@ -60,6 +65,8 @@ pub fn compiled(mpi: Mpi, compiler: &str, source: &str, more: &[&str]) -> PathBu
 
 pub struct Bed {
     pub site: Site,
+    /// What the launcher needs.
+    files: TempDir,
     pub ranks_per_host: usize,
     /// Whether the launcher lets the others live when a rank dies.
     pub outlives: bool,
@@ -69,18 +76,14 @@ pub struct Bed {
 
 impl Bed {
     pub fn new(story: &str, config: LabConfig, ranks_per_host: usize) -> Bed {
-        Bed { site: Site::alone(story, config), ranks_per_host, outlives: false, hydra: None }
-    }
-
-    fn files(&self) -> PathBuf {
-        directory().join(self.site.lab().name())
+        let files = directory_in(directory());
+        Bed { site: Site::beside(story, config), files, ranks_per_host, outlives: false, hydra: None }
     }
 
     /// Runs a program on all ranks with these variables.
     fn start(&self, mpi: Mpi, program: &Path, words: &[&str], set: &[(&str, &str)]) -> Run {
-        let files = self.files();
-        std::fs::create_dir_all(&files).expect("a directory");
-        let cluster = MpiCluster::prepare(self.site.lab(), &files, self.ranks_per_host).expect("a cluster");
+        let files = self.files.path();
+        let cluster = MpiCluster::prepare(self.site.lab(), files, self.ranks_per_host).expect("a cluster");
         let cluster = if self.outlives { cluster.outliving() } else { cluster };
         let cluster = self.hydra.iter().cloned().fold(cluster, MpiCluster::launched_by);
         let command = cluster.command(mpi, set, program, words).expect("the lab has hosts");
@@ -112,13 +115,6 @@ impl Bed {
         ];
         set.extend_from_slice(more);
         self.start(mpi, program, words, &set)
-    }
-}
-
-impl Drop for Bed {
-    fn drop(&mut self) {
-        // Nothing is there if nothing was started.
-        drop(std::fs::remove_dir_all(self.files()));
     }
 }
 

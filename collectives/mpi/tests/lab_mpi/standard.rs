@@ -1,7 +1,7 @@
 //! An MPI of the standard's own binary interface.
 
 use crate::bed::{Bed, directory, here, own, taken};
-use ethbcast_tests::lab::{Mpi, one_switch};
+use ethbcast_tests::lab::{COMPILE_LIMIT, Mpi, Run, one_switch};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,15 +21,16 @@ fn lab_an_mpi_of_the_standards_own_interface_needs_no_back_end_beside_the_librar
     if here().contains(&Mpi::Mpich) {
         let more = [&flags[..], &shared].concat();
         // The header alone: MPICH's library it loads for itself.
-        let header = Command::new("mpicc.mpich").arg("-compile_info").output().expect("it is here");
-        let header = String::from_utf8_lossy(&header.stdout).into_owned();
+        let mut mpicc = Command::new("mpicc.mpich");
+        mpicc.arg("-compile_info");
+        let header = Run::to_end(mpicc, COMPILE_LIMIT).stdout_text();
         let header = header.split_whitespace().filter(|word| word.starts_with("-I"));
         let mut gcc = Command::new("gcc");
         gcc.arg(own("tests/standard/library.c")).args(header).args(more).arg("-o").arg(&library);
-        assert!(gcc.status().expect("gcc").success());
+        Run::to_end(gcc, COMPILE_LIMIT).assert_code(0);
         let mut gcc = Command::new("gcc");
         gcc.arg(own("tests/standard/program.c")).args(flags).arg(&library).arg("-o").arg(&program);
-        assert!(gcc.status().expect("gcc").success());
+        Run::to_end(gcc, COMPILE_LIMIT).assert_code(0);
         places.push((None, text(&folder)));
     }
     match std::env::var_os("ETHBCAST_MPI_STANDARD").map(PathBuf::from) {

@@ -38,8 +38,7 @@ impl Mpi {
         let compiler = format!("{compiler}.{}", self.name());
         let mut command = Command::new(&compiler);
         command.args(more).arg("-o").arg(program).arg(source).stdin(Stdio::null());
-        let output =
-            command.output().with_context(|| format!("running {compiler}: install the packages of .ci/run"))?;
+        let output = command.output().with_context(|| format!("running {compiler}: is it installed?"))?;
         if !output.status.success() {
             bail!("{compiler} {}: {}", source.display(), String::from_utf8_lossy(&output.stderr).trim());
         }

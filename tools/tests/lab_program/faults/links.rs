@@ -2,18 +2,15 @@
 //! transfer ends, and the root says whose cable it was.
 
 use super::{CULPRIT, QUARTER_BYTES, impatient, relays};
-use crate::harness::Site;
+use crate::harness::{LIMIT, Site};
 use ethbcast_collectives::session::kind;
 use ethbcast_lab::{LabConfig, LinkFault};
 use ethbcast_tests::lab::KIND_BYTE;
 use ethbcast_transport::wire::Kind;
-use std::time::Duration;
 
 /// What the root may call it.
 const WORDS: [&str; 10] =
     ["silent", "stall", "progress", "acknowledg", "waits", "waiting", "reach", "starved", "verif", "nothing"];
-/// More than --stall, --patience, the dead limit and the transfer take together: past it, it hangs.
-const ENDS_WITHIN: Duration = Duration::from_secs(14);
 
 fn of(fault: LinkFault, kind: Kind) -> LinkFault {
     fault.byte(KIND_BYTE, &[kind.0])
@@ -25,7 +22,7 @@ fn one_way_loss(story: &str, via: &'static str, fault: LinkFault) {
     let session = impatient(&site, via).start();
     session.wait_for_sent(QUARTER_BYTES);
     site.lab().set_faults(CULPRIT, &[fault]).expect("nft takes it");
-    let outcome = session.end(ENDS_WITHIN);
+    let outcome = session.end(LIMIT);
     assert!(site.lab().faulted_frames(CULPRIT).expect("counters") > 0, "nothing was lost");
     outcome.assert_all_but(CULPRIT, &WORDS);
 }
@@ -55,7 +52,7 @@ fn what_a_relay_says_at_its_end_is_lost() {
     let site = Site::beside("done", relays());
     // It says none before its end.
     site.lab().set_faults(CULPRIT, &[of(LinkFault::leaving(), kind::DONE)]).expect("nft takes it");
-    let outcome = impatient(&site, "chain").start().end(ENDS_WITHIN);
+    let outcome = impatient(&site, "chain").start().end(LIMIT);
     assert!(site.lab().faulted_frames(CULPRIT).expect("counters") > 0, "nothing was lost");
     outcome.assert_all_but(CULPRIT, &WORDS);
 }
@@ -71,7 +68,7 @@ fn a_relay_that_hears_only_its_own_address_gets_the_file() {
     let session = impatient(&site, "chain").start();
     session.wait_for_sent(QUARTER_BYTES);
     site.lab().set_faults(CULPRIT, &[LinkFault::arriving().multicast()]).expect("nft takes it");
-    session.end(ENDS_WITHIN).assert_verified();
+    session.end(LIMIT).assert_verified();
 }
 
 #[test]
@@ -82,7 +79,7 @@ fn two_neighbours_of_a_chain_that_may_not_talk_to_each_other_both_get_the_file()
     let before = site.lab().mac("n2").expect("an address");
     let faults = [LinkFault::arriving().peer(before.clone()), LinkFault::leaving().peer(before)];
     site.lab().set_faults(CULPRIT, &faults).expect("nft takes it");
-    session.end(ENDS_WITHIN).assert_verified();
+    session.end(LIMIT).assert_verified();
 }
 
 #[test]
@@ -91,7 +88,7 @@ fn who_never_hears_the_view_does_not_keep_the_others_from_starting() {
     site.lab().set_faults(CULPRIT, &[of(LinkFault::arriving(), kind::VIEW)]).expect("nft takes it");
     // It may go on listening for another sender as long as this.
     let transfer = impatient(&site, "chain").receive_option("--max-wait").receive_option("5");
-    transfer.start().end(ENDS_WITHIN).assert_all_but(CULPRIT, &WORDS);
+    transfer.start().end(LIMIT).assert_all_but(CULPRIT, &WORDS);
 }
 
 #[test]
@@ -101,7 +98,7 @@ fn a_cable_that_takes_no_large_frames_is_found_before_the_start() {
     site.lab().set_faults(CULPRIT, &small).expect("nft takes it");
     // Five are wanted, and four will do after --max-wait.
     let transfer = impatient(&site, "chain").send_option("--min-receivers").send_option("4").max_wait("3");
-    let outcome = transfer.receive_option("--max-wait").receive_option("6").start().end(ENDS_WITHIN);
+    let outcome = transfer.receive_option("--max-wait").receive_option("6").start().end(LIMIT);
     ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.assert_named(CULPRIT, &["MTU", "1500", "9000", "large"]);
     // Also behind the start, for which it comes too late, that is the reason.
@@ -114,7 +111,7 @@ fn a_cable_that_is_cut_for_good_costs_the_patience_and_is_named() {
     let session = impatient(&site, "chain").start();
     session.wait_for_sent(QUARTER_BYTES);
     site.lab().set_port(CULPRIT, false).expect("down");
-    let outcome = session.end(ENDS_WITHIN);
+    let outcome = session.end(LIMIT);
     outcome.assert_all_but(CULPRIT, &["silent"]);
     outcome.assert_nothing(CULPRIT, 3);
 }

@@ -16,7 +16,6 @@ mod write_back;
 
 use crate::harness::{MEBIBYTE, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What has arrived somewhere when something happens to the transfer: the middle of it.
 const MIDDLE_BYTES: u64 = 4 << 20;
@@ -62,13 +61,4 @@ fn begun(transfer: Transfer<'_>, witness: &str) -> Session {
     let session = transfer.start();
     session.wait_for_bytes(witness, MIDDLE_BYTES);
     session
-}
-
-/// Tells a thread to end, also when an assertion fails: a scope waits for its threads.
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

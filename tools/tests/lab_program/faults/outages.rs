@@ -1,14 +1,11 @@
 //! Ports, interfaces and processes that are away for a while and come back: nobody is lost.
 
 use super::{CULPRIT, QUARTER_BYTES, impatient, relays, twelve_mebibytes};
-use crate::harness::Site;
+use crate::harness::{LIMIT, Site};
 use ethbcast_lab::Lab;
 use nix::sys::signal::Signal;
 use std::thread;
 use std::time::Duration;
-
-/// What a transfer takes beyond an outage, on a busy machine, and before it counts as hung.
-const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 /// A transfer that something is done to in its first quarter, and taken back after a time.
 fn outage(story: &str, via: &'static str, seconds: f64, away: impl Fn(&Lab, bool)) {
@@ -18,7 +15,7 @@ fn outage(story: &str, via: &'static str, seconds: f64, away: impl Fn(&Lab, bool
     away(site.lab(), true);
     thread::sleep(Duration::from_secs_f64(seconds));
     away(site.lab(), false);
-    session.end(ENDS_WITHIN).assert_verified();
+    session.end(LIMIT).assert_verified();
 }
 
 /// A transfer in which a host's process is stopped for 3 s in its first quarter.
@@ -30,7 +27,7 @@ fn stopped(story: &str, via: &'static str, host: &str) {
     run.signal(Signal::SIGSTOP);
     thread::sleep(Duration::from_secs(3));
     run.signal(Signal::SIGCONT);
-    session.end(ENDS_WITHIN).assert_verified();
+    session.end(LIMIT).assert_verified();
 }
 
 #[test]
@@ -59,7 +56,7 @@ fn a_relay_whose_interface_stays_off_ends_with_its_patience() {
     let session = impatient(&site, "chain").start();
     session.wait_for_sent(QUARTER_BYTES);
     site.lab().set_link(CULPRIT, false).expect("an interface");
-    let outcome = session.end(ENDS_WITHIN);
+    let outcome = session.end(LIMIT);
     ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.assert_named(CULPRIT, &["silent"]);
     outcome.root.assert_code(1);

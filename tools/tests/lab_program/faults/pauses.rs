@@ -25,7 +25,7 @@ fn a_host_that_pauses_for_too_long_finds_that_the_others_have_gone_on() {
     session.receiver("n1").signal(Signal::SIGSTOP);
     session.root.wait_for_line("n1 (silent)");
     session.receiver("n1").signal(Signal::SIGCONT);
-    let outcome = session.end(Duration::from_secs(5));
+    let outcome = session.end(LIMIT);
     ["n2", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.root.assert_code(1);
     // The views it slept through wait in its ring.

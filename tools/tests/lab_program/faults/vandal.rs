@@ -1,5 +1,6 @@
 //! Frames of noise, torn ones, and valid ones that lie.
 
+use crate::harness::{LIMIT, within};
 use ethbcast_collectives::session::{Done, Message, Outcome as Fate, Verdict, ViewPart};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::Random;
@@ -15,7 +16,7 @@ use nix::sys::socket::{
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A host that is no member and sends whatever may confuse those who are.
 pub struct Vandal {
@@ -64,16 +65,20 @@ impl Vandal {
         (frames, forged)
     }
 
-    /// Asks to join the session that is announced, in the name of so many hosts that are not there.
-    pub fn ask(mut self, ghosts: u32) {
-        let session = loop {
+    /// Asks to join the session that is announced, in the name of so many hosts that are not there, unless it is told
+    /// to stop.
+    ///
+    /// # Panics
+    /// If no session is announced within [`LIMIT`], or there is no room to ask all of it within another.
+    pub fn ask(mut self, ghosts: u32, stop: &AtomicBool) {
+        let is_over = || stop.load(Ordering::Relaxed);
+        let announced = within(LIMIT, || {
             self.listen();
-            match self.session {
-                Some(session) => break session,
-                None => thread::sleep(Duration::from_millis(1)),
-            }
-        };
-        for number in 0..ghosts {
+            if is_over() { Some(None) } else { self.session.map(Some) }
+        });
+        let Some(session) = announced.expect("a session is announced") else { return };
+        let deadline = Instant::now() + LIMIT;
+        for number in (0..ghosts).take_while(|_| !is_over()) {
             let [a, b, c, d] = number.to_be_bytes();
             let (group, host) = ("ethbcast".to_owned(), format!("ghost{number}"));
             let nonce = u64::from(number);
@@ -88,7 +93,8 @@ impl Vandal {
             };
             let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
             identity.write(&mut frame, self.victims[0], &identity.header(kind), &body);
-            while sendto(self.socket.as_raw_fd(), &frame, &self.interface, MsgFlags::empty()).is_err() {
+            while sendto(self.socket.as_raw_fd(), &frame, &self.interface, MsgFlags::empty()).is_err() && !is_over() {
+                assert!(Instant::now() < deadline, "no room for request {number} of {ghosts}");
                 thread::sleep(Duration::from_millis(1));
             }
         }

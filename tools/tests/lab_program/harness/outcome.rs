@@ -178,9 +178,14 @@ impl Outcome {
     /// Bytes of a full frame of the stream: where the sender has chosen a segment shorter than the content, by what it
     /// probed, the frames of one are alike (docs/protocol.md, segments).
     pub fn payload_bytes(&self) -> usize {
+        self.payload_bytes_of(PAYLOAD_BYTES)
+    }
+
+    /// The same where a frame holds so many.
+    pub fn payload_bytes_of(&self, most: usize) -> usize {
         let segment = self.root.json()["segment_bytes"].as_u64().expect("a number") as usize;
-        let alike = segment.div_ceil(segment.div_ceil(PAYLOAD_BYTES)).clamp(64, PAYLOAD_BYTES);
-        if segment < self.content.len() { alike } else { PAYLOAD_BYTES }
+        let alike = segment.div_ceil(segment.div_ceil(most)).clamp(64, most);
+        if segment < self.content.len() { alike } else { most }
     }
 
     /// The `seconds` of the root's report.

@@ -3,7 +3,7 @@
 //! `ETHBCAST_CUTS=50` kills so many runs of each kind, of 128 MiB, at any moment, and says what they cost; otherwise it
 //! is one directory of 32 MiB, near its end.
 
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, content, one_switch, within};
+use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch, within};
 use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
 use std::fs;
@@ -48,8 +48,9 @@ impl Cut<'_> {
         root.end(LIMIT).assert_code(0);
         for host in RECEIVERS {
             let dest = self.dest(host);
-            let same = Command::new("diff").arg("-rq").args([&self.source, &dest]).status();
-            assert!(same.expect("there is diff").success(), "{host}");
+            let mut diff = Command::new("diff");
+            diff.arg("-rq").args([&self.source, &dest]);
+            assert_eq!(Run::to_end(diff, LIMIT).code(), 0, "{host}");
             if dest.is_dir() { fs::remove_dir_all(dest) } else { fs::remove_file(dest) }.expect("ours");
         }
         self.sent() - before
@@ -73,7 +74,7 @@ const SHARE: f64 = 1.02;
 fn a_run_that_was_killed_whole_and_the_one_after_it_send_hardly_more_than_one() {
     let cuts: Option<u64> = std::env::var("ETHBCAST_CUTS").ok().and_then(|cuts| cuts.parse().ok());
     let bytes = cuts.map_or(32, |_| 128) * MEBIBYTE;
-    let site = Site::alone("cutoff", LabConfig { rate_bits_per_second: Some(200_000_000), ..one_switch(4) });
+    let site = Site::beside("cutoff", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(4) });
     RECEIVERS.iter().for_each(|host| drop(site.directory(host)));
     let file = || site.file("source.bin", content(11, bytes));
     let tree = || tree(&site.directory("source"), &content(12, bytes));

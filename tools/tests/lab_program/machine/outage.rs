@@ -1,7 +1,7 @@
 //! An interface that is switched off for less than anybody's patience: nobody is lost.
 
 use super::slow;
-use crate::harness::{MEBIBYTE, Site, Transfer, content};
+use crate::harness::{LIMIT, MEBIBYTE, Site, Transfer, content};
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn whoever_is_switched_off_for_a_while_is_there_again_and_nobody_is_lost() {
         site.set_up(host, "ip", &["link", "set", "eth0", "down"]);
         thread::sleep(Duration::from_millis(millis));
         site.set_up(host, "ip", &["link", "set", "eth0", "up"]);
-        let outcome = session.end(Duration::from_secs(15));
+        let outcome = session.end(LIMIT);
         outcome.assert_verified();
         let said = if host == "n0" { &outcome.root.stderr } else { &outcome.receiver(host).stderr };
         for line in ["interface has gone down", "interface is back"] {

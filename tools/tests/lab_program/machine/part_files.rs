@@ -6,7 +6,6 @@ use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Session, Site, Transfer
 use nix::sys::signal::Signal;
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 /// A transfer of 16 MiB from n0 to n1 and n2, half way.
 fn half_way(site: &Site) -> Session {
@@ -23,7 +22,7 @@ fn a_receiver_that_is_killed_or_interrupted_twice_leaves_nothing() {
     session.receiver("n2").signal(Signal::SIGKILL);
     session.receiver("n1").signal(Signal::SIGINT);
     session.receiver("n1").signal(Signal::SIGTERM);
-    let outcome = session.end(Duration::from_secs(10));
+    let outcome = session.end(LIMIT);
     outcome.assert_nothing("n2", 137);
     // Which of the two comes first is the kernel's choice.
     let code = outcome.receiver("n1").code();

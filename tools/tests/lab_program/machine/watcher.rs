@@ -1,27 +1,17 @@
 //! A process that ends without a word: another says it for it, at once.
 
 use super::slow;
-use crate::harness::{MEBIBYTE, Run, Session, Site, Transfer, content, within};
+use crate::harness::{LIMIT, MEBIBYTE, Run, Session, Site, Transfer, content, within};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// How long the end of a process may be unknown: the two cores are busy with the transfer.
-const KNOWN_WITHIN: Duration = Duration::from_millis(100);
+use std::time::Duration;
 
 /// A transfer of 16 MiB from n0 to n1, n2 and n3, half way.
 fn half_way(site: &Site, via: &'static str) -> Session {
     let session = Transfer::new(site, content(1, 16 * MEBIBYTE)).via(via).start();
     session.wait_for_bytes("n3", 4 << 20);
     session
-}
-
-/// How long `says` takes to come true.
-fn time_until(mut says: impl FnMut() -> bool) -> Duration {
-    let begin = Instant::now();
-    within(Duration::from_secs(5), || says().then_some(())).expect("it is known before it is found out by silence");
-    begin.elapsed()
 }
 
 /// The processes that a process has started, by their ids.
@@ -31,47 +21,53 @@ fn children(run: &Run) -> Vec<u32> {
     listed.split_whitespace().filter_map(|child| child.parse().ok()).collect()
 }
 
+/// Fails unless these processes end.
+#[track_caller]
+fn assert_gone(pids: &[u32]) {
+    let gone = within(LIMIT, || pids.iter().all(|&pid| !is_alive(pid)).then_some(()));
+    assert!(gone.is_some(), "of {pids:?} some live");
+}
+
 fn is_alive(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 #[test]
 fn a_receiver_that_is_killed_is_known_at_once_and_the_others_are_served() {
-    let site = Site::alone("killed", slow(4));
+    let site = Site::beside("killed", slow(4));
     for via in ["chain", "cast"] {
         let session = half_way(&site, via);
         let watcher = children(session.receiver("n2"));
         assert_eq!(watcher.len(), 1, "{watcher:?}");
         session.receiver("n2").signal(Signal::SIGKILL);
-        let took = time_until(|| session.root.stderr().contains("n2 failed: died"));
-        println!("known after {took:?} via {via}");
-        assert!(took < KNOWN_WITHIN, "{took:?} via {via}");
-        let outcome = session.end(Duration::from_secs(10));
+        // Found out by its silence it would be called silent.
+        session.root.wait_for_line("n2 failed: died");
+        let outcome = session.end(LIMIT);
         ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
         outcome.assert_nothing("n2", 137);
         outcome.root.assert_code(1);
         assert_eq!(outcome.status("n2"), "died");
-        assert!(!is_alive(watcher[0]), "the watcher has ended, too");
+        assert_gone(&watcher);
     }
 }
 
 #[test]
 fn when_the_root_is_killed_its_receivers_end_at_once_and_say_why() {
-    let site = Site::alone("headless", slow(4));
+    let site = Site::beside("headless", slow(4));
     for via in ["chain", "cast"] {
         let session = half_way(&site, via);
         let watchers: Vec<_> = ["n1", "n2", "n3"].iter().flat_map(|host| children(session.receiver(host))).collect();
         assert_eq!(watchers.len(), 3);
         let own = children(&session.root);
         session.root.signal(Signal::SIGKILL);
-        let outcome = session.end(Duration::from_millis(1000));
+        let outcome = session.end(LIMIT);
         for host in ["n1", "n2", "n3"] {
             outcome.assert_nothing(host, 1);
             let said = &outcome.receiver(host).stderr;
             assert!(said.contains("the sender's process has ended"), "{host}: {said}");
         }
-        assert!(!watchers.into_iter().any(is_alive), "no watcher outlives a normal end");
-        time_until(|| !is_alive(own[0]));
+        assert_gone(&watchers);
+        assert_gone(&own);
     }
 }
 
@@ -86,9 +82,9 @@ fn a_process_that_is_stopped_is_not_dead_and_an_orderly_end_needs_no_watcher() {
         assert!(!session.root.stderr().contains("failed"), "{}", session.root.stderr());
         run.signal(Signal::SIGCONT);
         let watchers: Vec<_> = ["n1", "n2", "n3"].iter().flat_map(|host| children(session.receiver(host))).collect();
-        let outcome = session.end(Duration::from_secs(10));
+        let outcome = session.end(LIMIT);
         outcome.assert_verified();
-        assert!(!watchers.into_iter().any(is_alive));
+        assert_gone(&watchers);
     }
 }
 
@@ -107,6 +103,6 @@ fn a_watcher_takes_little_and_does_not_hear_the_terminal() {
     }
     thread::sleep(Duration::from_millis(50));
     assert!(is_alive(watcher));
-    session.end(Duration::from_secs(10)).assert_verified();
-    assert!(!is_alive(watcher));
+    session.end(LIMIT).assert_verified();
+    assert_gone(&[watcher]);
 }

@@ -5,7 +5,6 @@ use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::SmallDisk;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A file system of its own, of 1 MiB, and where it is mounted.
 fn small_disk(site: &Site) -> (SmallDisk, PathBuf) {
@@ -39,7 +38,7 @@ fn a_stream_that_outgrows_the_free_space_fails_there_alone_and_leaves_nothing() 
         let runs = [0, 1, 2].map(|at| site.start(hosts[at], &["recv", "-i", "eth0", "--max-wait", "10"], &paths[at]));
         let mut send = site.ethbcast("n0", ["send", "-i", "eth0", "-n", "3", "--via", via, "-"]);
         send.stdin(fs::File::open(&source).expect("readable"));
-        let root = Run::start("n0", send).end(Duration::from_secs(10));
+        let root = Run::start("n0", send).end(LIMIT);
         let [first, full, last] = runs.map(|run| run.end(LIMIT));
         full.assert_refusal(4, &["No space", "make room", "[E-SPACE]"]);
         first.assert_code(0);

@@ -1,6 +1,6 @@
 //! Who begins a session with whom: two senders, a smaller MTU on the way, a terminal.
 
-use crate::harness::{Ethbcast, LIMIT, PROGRAM, Run, Site, content, one_switch};
+use crate::harness::{Ethbcast, LIMIT, PROGRAM, Run, Site, content, one_switch, within};
 use ethbcast_lab::LabConfig;
 use std::fs;
 use std::process::Stdio;
@@ -56,13 +56,13 @@ fn on_a_terminal_the_user_sees_who_joins_and_starts_with_enter() {
     let source = site.file("source", "text");
     let receivers = ["n1", "n2"].map(|host| site.start(host, &["recv", "-i", "eth0"], site.path(host)));
     let send = format!("{PROGRAM} send -i eth0 {}", source.display());
-    let mut terminal = site.command("n0", "sh");
-    terminal.arg("-c").arg(format!("(sleep 3; echo; sleep 3) | script -qefc '{send}' /dev/null"));
-    let sent = Run::start("n0", {
-        terminal.stdin(Stdio::null());
-        terminal
-    });
-    let sent = sent.end(LIMIT);
+    let mut terminal = site.command("n0", "script");
+    terminal.args(["-qefc", &send, "/dev/null"]).stdin(Stdio::piped());
+    let mut terminal = Run::start("n0", terminal);
+    let shows = |part: &str| within(LIMIT, || terminal.stdout().contains(part).then_some(()));
+    assert!(shows("2 receivers are there").is_some(), "{}", terminal.stdout());
+    terminal.say("\n");
+    let sent = terminal.end(LIMIT);
     sent.assert_code(0);
     let said = sent.stdout_text();
     for part in ["press Enter", "n1 joined", "n2 joined", "2 receivers are there, n[1-2]", "2 of 2 receivers verified"]

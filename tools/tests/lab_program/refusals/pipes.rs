@@ -2,8 +2,10 @@
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 #[test]
@@ -39,14 +41,13 @@ fn a_report_that_cannot_be_printed_is_an_error_and_no_panic() {
 #[test]
 fn ctrl_c_ends_what_waits_for_a_pipe() {
     let site = Site::beside("pipes", one_switch(2));
-    let soon = Duration::from_secs(2);
     // Nobody opens the other end of this one: even opening it waits.
-    let status = Command::new("mkfifo").arg(site.path("pipe")).status().expect("mkfifo starts");
-    assert!(status.success());
+    mkfifo(&site.path("pipe"), Mode::S_IRWXU).expect("room");
     let root = site.start("n0", &["send", "-n", "1", "-i", "eth0"], site.path("pipe"));
+    root.wait_until_it_hears(Signal::SIGINT);
     std::thread::sleep(Duration::from_millis(300));
     root.signal(Signal::SIGINT);
-    root.end(soon).assert_refusal(130, &["interrupted"]);
+    root.end(LIMIT).assert_refusal(130, &["interrupted"]);
     // Nothing ever comes out of this one.
     let mut send = site.ethbcast("n0", ["send", "-n", "1", "-i", "eth0", "-"]);
     send.stdin(Stdio::piped());
@@ -54,8 +55,8 @@ fn ctrl_c_ends_what_waits_for_a_pipe() {
     let receiver = site.start("n1", &["recv", "--once", "-i", "eth0"], site.path("dest"));
     root.wait_for_line("n1 joined");
     root.signal(Signal::SIGINT);
-    root.end(soon).assert_refusal(130, &["interrupted"]);
-    receiver.end(soon).assert_refusal(1, &["interrupted"]);
+    root.end(LIMIT).assert_refusal(130, &["interrupted"]);
+    receiver.end(LIMIT).assert_refusal(1, &["interrupted"]);
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn ctrl_c_ends_a_receiver_whose_reader_has_stopped_reading() {
     root.wait_for_line("sending");
     std::thread::sleep(Duration::from_millis(500));
     receiver.signal(Signal::SIGINT);
-    receiver.end(Duration::from_secs(2)).assert_refusal(130, &["interrupted"]);
+    receiver.end(LIMIT).assert_refusal(130, &["interrupted"]);
     let root = root.end(LIMIT);
     root.assert_code(1);
     assert!(root.stderr.contains("n1 (interrupted)"), "{}", root.stderr);
@@ -81,8 +82,7 @@ fn a_stderr_that_nobody_reads_any_more_or_yet_concerns_no_session() {
     let source = site.file("source.bin", &bytes);
     // The sender's goes away with its first line; that of n1 is full from the beginning and never read.
     let full = site.path("full");
-    let status = Command::new("mkfifo").arg(&full).status().expect("mkfifo starts");
-    assert!(status.success());
+    mkfifo(&full, Mode::S_IRWXU).expect("room");
     let mut receive = site.command("n1", "sh");
     let stuck = "exec 3<>\"$2\"; dd if=/dev/zero bs=4k oflag=nonblock >&3 2>/dev/null; \"$0\" recv -i eth0 \"$1\" 2>&3";
     receive.args(["-c", stuck]).arg(PROGRAM).arg(site.path("n1")).arg(&full);

@@ -60,15 +60,7 @@ struct Row {
 impl Row {
     /// Beside other tests.
     fn up(story: &str, config: LabConfig) -> Row {
-        Row::on(Site::beside(story, config))
-    }
-
-    /// With the machine to itself: frames that get lost are counted.
-    fn alone(story: &str, config: LabConfig) -> Row {
-        Row::on(Site::alone(story, config))
-    }
-
-    fn on(site: Site) -> Row {
+        let site = Site::beside(story, config);
         let (topology, calibration) = (site.file("row.toml", ROW), site.file("calibration.toml", CALIBRATION));
         Row { site, topology, calibration }
     }

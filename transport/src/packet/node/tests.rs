@@ -16,6 +16,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 const STRIDE: usize = 1536;
 
@@ -177,7 +178,8 @@ fn one_who_sleeps_is_woken_by_one_and_one_for_whom_a_frame_waits_does_not_fall_a
 #[test]
 fn threads_that_all_hand_out_to_all_get_everything_in_order() {
     const FRAMES: u32 = 2000;
-    let directory = Directory::new("threads");
+    const LIMIT: Duration = Duration::from_secs(60);
+    let (directory, begun) = (Directory::new("threads"), std::time::Instant::now());
     let (board, producers) = seated(&directory, 3);
     let board = Arc::new(board);
     let threads: Vec<_> = producers
@@ -188,6 +190,7 @@ fn threads_that_all_hand_out_to_all_get_everything_in_order() {
             std::thread::spawn(move || {
                 let (mut given, mut read) = (0, [0; 3]);
                 while given < FRAMES || (0..3).any(|from| from != usize::from(own) && read[from] < FRAMES) {
+                    assert!(begun.elapsed() < LIMIT, "{own} has given {given} and read {read:?} of {FRAMES}");
                     for _ in 0..producer.room(&board).min(64).min((FRAMES - given) as usize) {
                         producer.give(&board, &[&given.to_be_bytes()[..], &[own; 1000]].concat(), others(own));
                         given += 1;

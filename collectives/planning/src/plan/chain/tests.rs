@@ -64,9 +64,19 @@ fn members_that_are_none_are_refused() {
     assert_eq!(chain(&bed, 0, &[]), Err(PlanError::RootNotMember(0)));
 }
 
+/// The least time of several runs: what others do on the machine only adds to it.
+fn least(work: impl Fn()) -> Duration {
+    let run = |_| {
+        let started = Instant::now();
+        work();
+        started.elapsed()
+    };
+    (0..5).map(run).min().expect("five")
+}
+
 /// 10 000 hosts: on 400 switches in a tree of fan-out 7, and one per switch in a row of 10 000 switches.
 #[test]
-fn ten_thousand_hosts_are_planned_within_50_ms() {
+fn ten_thousand_hosts_take_about_ten_times_as_long_as_a_thousand() {
     let tree = |switches: usize, fan_out: usize, hosts_each: usize| {
         let mut text = "schema = 1\n".to_string();
         for id in 0..switches {
@@ -76,12 +86,13 @@ fn ten_thousand_hosts_are_planned_within_50_ms() {
         }
         Topology::parse(&text, "large").expect("a tree")
     };
-    for topology in [tree(400, 7, 25), tree(10_000, 1, 1)] {
+    for (small, topology) in [(tree(40, 7, 25), tree(400, 7, 25)), (tree(1_000, 1, 1), tree(10_000, 1, 1))] {
         let all: Vec<usize> = (0..10_000).collect();
-        let started = Instant::now();
+        let few = least(|| drop(chain(&small, 500, &all[..1_000]).expect("a chain")));
+        let many = least(|| drop(chain(&topology, 5_000, &all).expect("a chain")));
+        // Where each host were looked for among all it would be a hundred times.
+        assert!(many < 40 * few.max(Duration::from_micros(10)), "{few:?} for 1000 hosts, {many:?} for 10 000");
         let plan = chain(&topology, 5_000, &all).expect("a chain");
-        // The best of several would hide nothing here: the usual time is under 1 ms.
-        assert!(started.elapsed() < Duration::from_millis(50), "{:?}", started.elapsed());
         assert_eq!(plan.height(), 9_999);
         assert!(check(&topology, &plan, &all).is_good());
     }

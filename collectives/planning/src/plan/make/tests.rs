@@ -50,20 +50,37 @@ fn unaware_trees_contend_where_neighbours_by_rank_are_on_different_switches() {
     }
 }
 
-#[test]
-fn chain_and_cast_plan_ten_thousand_hosts_within_50_ms() {
-    let mut text = "schema = 1\n".to_string();
-    for id in 0..400 {
-        let link = if id == 0 { String::new() } else { format!("'s{}'", (id - 1) / 7) };
-        text += &format!("[[switch]]\nname = 's{id}'\nhosts = 'n[{}-{}]'\nlinks = [{link}]\n", id * 25, id * 25 + 24);
-    }
-    let topology = Topology::parse(&text, "large").expect("a tree");
-    let all = all_of(&topology);
-    for via in [Via::Chain, Via::Cast] {
+/// The least time of several runs: what others do on the machine only adds to it.
+fn least(work: impl Fn()) -> Duration {
+    let run = |_| {
         let started = Instant::now();
-        let plan = make(via, &topology, 5_000, &all, &Costs::default()).expect("all hosts");
-        assert!(started.elapsed() < Duration::from_millis(50), "{via}: {:?}", started.elapsed());
-        assert_eq!(plan.ranks(), 10_000);
+        work();
+        started.elapsed()
+    };
+    (0..5).map(run).min().expect("five")
+}
+
+#[test]
+fn chain_and_cast_plan_ten_thousand_hosts_in_about_ten_times_what_a_thousand_take() {
+    let tree = |switches: usize| {
+        let mut text = "schema = 1\n".to_string();
+        for id in 0..switches {
+            let link = if id == 0 { String::new() } else { format!("'s{}'", (id - 1) / 7) };
+            let (low, high) = (id * 25, id * 25 + 24);
+            text += &format!("[[switch]]\nname = 's{id}'\nhosts = 'n[{low}-{high}]'\nlinks = [{link}]\n");
+        }
+        Topology::parse(&text, "large").expect("a tree")
+    };
+    let (small, large) = (tree(40), tree(400));
+    for via in [Via::Chain, Via::Cast] {
+        let plan = |topology: &Topology| {
+            let all = all_of(topology);
+            make(via, topology, all.len() / 2, &all, &Costs::default()).expect("all hosts")
+        };
+        let (few, many) = (least(|| drop(plan(&small))), least(|| drop(plan(&large))));
+        // Where each host were looked for among all it would be a hundred times.
+        assert!(many < 40 * few.max(Duration::from_micros(10)), "{via}: {few:?} for 1000 hosts, {many:?} for 10 000");
+        assert_eq!(plan(&large).ranks(), 10_000);
     }
 }
 

@@ -11,6 +11,8 @@ use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+/// How long anything here may take: what takes longer never comes.
+const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of a span and its ledger.
 const WHOLE_BYTES: usize = ChunkSize::DEFAULT.whole_bytes();
 
@@ -21,9 +23,7 @@ fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -
         &ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size: None, selective: false },
     );
     stream.chunks(1468).for_each(|frame| {
-        while !sink.has_room() {
-            mend(sink, truth);
-        }
+        make_room(sink, truth);
         sink.write(Instant::START, frame, false);
     });
     sink.finish(Instant::START, trailer);
@@ -36,6 +36,19 @@ fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -
     }
 }
 
+/// Waits until there is something.
+#[track_caller]
+fn awaited<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = std::time::Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(std::time::Instant::now() < deadline, "never: {what}");
+        thread::yield_now();
+    }
+}
+
 fn mend(sink: &mut WriteBehind, truth: &[u8]) {
     match sink.wanted() {
         Some(wanted) => {
@@ -45,13 +58,24 @@ fn mend(sink: &mut WriteBehind, truth: &[u8]) {
     }
 }
 
-fn verdict(sink: &mut WriteBehind, truth: &[u8]) -> Done {
-    loop {
-        match sink.verdict(Instant::START) {
-            Some(verdict) => return verdict,
-            None => mend(sink, truth),
+fn make_room(sink: &mut WriteBehind, truth: &[u8]) {
+    awaited("room", || {
+        let has_room = sink.has_room();
+        if !has_room {
+            mend(sink, truth);
         }
-    }
+        has_room.then_some(())
+    });
+}
+
+fn verdict(sink: &mut WriteBehind, truth: &[u8]) -> Done {
+    awaited("a verdict", || {
+        let verdict = sink.verdict(Instant::START);
+        if verdict.is_none() {
+            mend(sink, truth);
+        }
+        verdict
+    })
 }
 
 /// What becomes of a stream, and how often something of it came damaged.
@@ -97,9 +121,7 @@ impl Storage for Phases {
     }
 
     fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
-        while !self.go.load(Ordering::SeqCst) {
-            thread::yield_now();
-        }
+        awaited("that it may settle", || self.go.load(Ordering::SeqCst).then_some(()));
         self.settled.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -121,9 +143,7 @@ fn what_is_settled_is_published_when_it_is_told_to_and_only_then() {
             let (writer, mut sink) = write_behind(storage, &waker);
             scope.spawn(move || writer.run());
             sink.finish(Instant::START, encoded(b"").1);
-            while !sink.is_syncing() {
-                thread::yield_now();
-            }
+            awaited("a sync", || sink.is_syncing().then_some(()));
             go.store(true, Ordering::SeqCst);
             assert_eq!(verdict(&mut sink, &[]).outcome, Outcome::Verified);
             assert!(!sink.is_syncing());
@@ -184,23 +204,15 @@ fn what_is_on_its_way_again_is_not_wanted_once_more_whatever_comes_before_it() {
         let (writer, mut sink) = write_behind(Output(io::sink()), &waker);
         scope.spawn(move || writer.run());
         sink.write(Instant::START, &stream[..WHOLE_BYTES], false);
-        let wanted = loop {
-            match sink.wanted() {
-                Some(wanted) => break wanted,
-                None => thread::yield_now(),
-            }
-        };
+        let wanted = awaited("something wanted", || sink.wanted());
         // The writer finds these before what it wants, and wants it all the while.
         sink.write(Instant::START, &stream[WHOLE_BYTES..], false);
         sink.supply(Instant::START, wanted.start, &truth[wanted.start as usize..wanted.end as usize]);
         sink.finish(Instant::START, trailer);
-        let settled = loop {
+        let settled = awaited("a verdict", || {
             assert_eq!(sink.wanted(), None, "it has been given");
-            match sink.verdict(Instant::START) {
-                Some(verdict) => break verdict,
-                None => thread::yield_now(),
-            }
-        };
+            sink.verdict(Instant::START)
+        });
         assert_eq!((settled.outcome, sink.damages()), (Outcome::Verified, 1));
         assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
     });
@@ -220,9 +232,7 @@ fn what_has_come_in_whole_chunks_is_written_when_nothing_more_comes_and_all_of_i
         let mut now = Instant::START;
         let mut early = 0;
         for frame in stream.chunks(1468) {
-            while !sink.has_room() {
-                mend(&mut sink, &truth);
-            }
+            make_room(&mut sink, &truth);
             sink.write(now, frame, false);
             now += Duration::from_micros(500);
             sink.idle(now);
@@ -302,9 +312,7 @@ fn what_is_kept_can_be_had_by_another_and_what_is_damaged_cannot() {
         sink.on_event(Instant::START, &started);
         stream.chunks(9000).for_each(|frame| sink.write(Instant::START, frame, false));
         sink.finish(Instant::START, trailer);
-        while sink.wanted().is_none() {
-            thread::yield_now();
-        }
+        awaited("something wanted", || sink.wanted());
         let (at, count) = (WHOLE_BYTES - 1000, 100_000);
         assert_eq!(again(&mut sink, at, count), Ok(truth[at..at + count].to_vec()));
         let why = again(&mut sink, 2 * WHOLE_BYTES - 10, 20).expect_err("it is damaged");
@@ -322,13 +330,11 @@ fn what_is_kept_can_be_had_by_another_and_what_is_damaged_cannot() {
 }
 
 fn again(sink: &mut WriteBehind, at: usize, count: usize) -> Result<Vec<u8>, String> {
-    loop {
-        match sink.read_again(Instant::START, at as u64, count) {
-            Again::Bytes(bytes) => return Ok(bytes.to_vec()),
-            Again::Pending => thread::yield_now(),
-            Again::Impossible(why) => return Err(why),
-        }
-    }
+    awaited("what is read again", || match sink.read_again(Instant::START, at as u64, count) {
+        Again::Bytes(bytes) => Some(Ok(bytes.to_vec())),
+        Again::Pending => None,
+        Again::Impossible(why) => Some(Err(why)),
+    })
 }
 
 #[test]

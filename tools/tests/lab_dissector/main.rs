@@ -1,12 +1,32 @@
 //! The dissector for Wireshark, run by tshark: it says what `dump` says, of every frame.
+//!
+//! These tests need `tshark`, and no root.
 
-use super::frames::{Capture, Format, every_message, faulty};
-use super::{dumped, golden, text};
+#[path = "../command_line/dump/frames.rs"]
+mod frames;
+
 use ethbcast_tests::lab::{LIMIT, Run, scratch};
+use frames::{Capture, Format, every_message, faulty};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// A capture made in a lab: a session by chain and one by cast, a probe, and a group of ranks.
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/lab.pcap")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// The lines of `dump --json`.
+fn dumped(path: &Path) -> Vec<Value> {
+    let ended = Run::here(env!("CARGO_BIN_EXE_ethbcast"), &["dump", "--json", text(path)]).end(LIMIT);
+    ended.assert_code(0);
+    ended.stdout_text().lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+}
 
 /// What tshark makes of each frame.
 fn dissected(file: &Path) -> Vec<Map<String, Value>> {

@@ -4,19 +4,19 @@
 //! Instructions are counted by callgrind while single hosts play again what they did in a simulated broadcast. They are
 //! those of this build: another compiler makes others, so that what is kept binds only the one it was made with. To
 //! accept other tables, look at the difference and run
-//! `CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test costs`.
+//! `CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test lab_costs`.
 
 #[path = "common/accepted.rs"]
 mod accepted;
-#[path = "costs/callgrind.rs"]
+#[path = "lab_costs/callgrind.rs"]
 mod callgrind;
 #[path = "common/case.rs"]
 mod case;
-#[path = "costs/loops.rs"]
+#[path = "lab_costs/loops.rs"]
 mod loops;
-#[path = "costs/table.rs"]
+#[path = "lab_costs/table.rs"]
 mod table;
-#[path = "costs/tape.rs"]
+#[path = "lab_costs/tape.rs"]
 mod tape;
 
 use case::{Case, Path};
@@ -86,5 +86,5 @@ fn a_frame_takes_the_instructions_that_were_accepted_and_no_allocation() {
 
 #[test]
 fn a_mebibyte_takes_the_calls_of_the_system_that_were_accepted() {
-    accepted::compare(&snapshot("loops.txt"), &loops::text(), "costs");
+    accepted::compare(&snapshot("loops.txt"), &loops::text(), "lab_costs");
 }

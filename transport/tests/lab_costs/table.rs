@@ -21,7 +21,7 @@ const BUILD: &str = "build: ";
 const TOLERANCE: (u64, u64) = (5, 4);
 /// How much more another build may take.
 const OTHER_BUILD: u64 = 2;
-const ACCEPT: &str = "CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test costs";
+const ACCEPT: &str = "CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test lab_costs";
 
 /// What makes instructions of sources here.
 fn build() -> String {

@@ -1,12 +1,16 @@
 //! Headless Chromium: what is wrong with a page by its own layout, and a picture of it.
 
+use ethbcast_tests::lab::Run;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 /// The page around the one that is looked at.
 const AROUND: &str = include_str!("look.html");
+/// How long a browser may take for one look on a machine that has other work, too.
+const LOOK_LIMIT: Duration = Duration::from_secs(300);
 /// The height of a picture.
 const HEIGHT: u32 = 2400;
 /// Fewer colours are no page with text and lines in it.
@@ -76,11 +80,10 @@ impl Chromium {
         command.arg(format!("--user-data-dir={}", self.directory.join("profile").display()));
         command.arg(format!("--window-size={},{height}", look.width.max(500)));
         command.arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!look.is_dark)));
-        let ended = command.args(arguments).stdin(Stdio::null()).output().unwrap_or_else(|error| {
-            panic!("these tests need the browser chromium (Debian: apt-get install chromium): {error}")
-        });
-        assert!(ended.status.success(), "{}: {}", ended.status, String::from_utf8_lossy(&ended.stderr));
-        String::from_utf8_lossy(&ended.stdout).into_owned()
+        command.args(arguments);
+        let ended = Run::to_end(command, LOOK_LIMIT);
+        ended.assert_code(0);
+        ended.stdout_text()
     }
 }
 
