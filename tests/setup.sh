@@ -116,9 +116,9 @@ require_room() {
 kernel_lacks() {
     unshare --net true 2>/dev/null ||
         { echo "no network namespace can be made: run this outside of a container, or in one with CAP_SYS_ADMIN"; return; }
-    unshare --net ip link add a type veth peer name b 2>/dev/null ||
+    unshare --net ip link add name probe0 type veth peer name probe1 2>/dev/null ||
         { echo "this kernel has no veth interfaces: modprobe veth, or boot one with CONFIG_VETH"; return; }
-    unshare --net ip link add c type bridge 2>/dev/null ||
+    unshare --net ip link add name probe0 type bridge 2>/dev/null ||
         { echo "this kernel has no bridges: modprobe bridge, or boot one with CONFIG_BRIDGE"; return; }
     unshare --net nft add table netdev t 2>/dev/null ||
         { echo "this kernel has no nftables: modprobe nf_tables, or boot one with CONFIG_NF_TABLES_NETDEV"; return; }

@@ -58,7 +58,8 @@ impl Cell {
     ///
     /// # Errors
     /// If the system cannot.
-    pub fn start(test: &Test, log: &Path, deadline: Duration, environment: &[(&str, &str)]) -> anyhow::Result<Self> {
+    pub fn start(test: &Test, logs: &Path, deadline: Duration, environment: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let log = logs.join(format!("{}.log", test.name.replace("::", ".")));
         let file = File::options().create(true).truncate(true).read(true).write(true).open(log)?;
         let own = std::env::current_exe()?;
         let is_root = Uid::effective().is_root() && test.kind.is_lab();

@@ -65,11 +65,15 @@ fn the_tree_of_the_package_has_what_is_promised() {
     let folder = tempfile::tempdir().expect("a folder");
     let made = folder.path().join("tree");
     let built = Path::new(env!("CARGO_BIN_EXE_ethbcast")).parent().expect("a folder");
-    printed(Command::new(tree().join("packaging/tree")).args([built, &made]));
+    let mut script = Command::new(tree().join("packaging/tree"));
+    script.args([built, &made]);
+    printed(script);
     // cargo-deb itself puts the program and the licence.
     let missing: Vec<_> =
         PROMISED.iter().filter(|file| !file.ends_with("/copyright") && !made.join(file).is_file()).collect();
     assert!(missing.is_empty(), "the tree lacks {missing:?}");
-    let page = printed(Command::new("gzip").args(["-dc"]).arg(made.join(PROMISED[0])));
+    let mut unpacker = Command::new("gzip");
+    unpacker.arg("-dc").arg(made.join(PROMISED[0]));
+    let page = printed(unpacker);
     assert!(page.contains(".TH") && page.contains("receivers"), "{page}");
 }

@@ -3,6 +3,7 @@
 use ethbcast_collectives::communicator::Preset;
 use ethbcast_planning::model::{Calibration, Point};
 use ethbcast_tests::communicator::{Case, Step, play};
+use ethbcast_tests::in_full;
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ fn everything(ranks: u16, bytes: usize) -> Vec<Step> {
 
 #[test]
 fn every_collective_delivers_among_2_to_64_ranks() {
-    for ranks in [1, 2, 3, 4, 7, 8, 16, 17, 18, 33, 64] {
+    for &ranks in in_full(&[1, 2, 3, 8, 17, 33][..], &[1, 2, 3, 4, 7, 8, 16, 17, 18, 33, 64]) {
         for bytes in [0, 1, 520, 521, 2000] {
             let case = Case::new(ranks, &everything(ranks, bytes));
             play(&case, 1, NoFaults, &format!("{ranks} ranks, {bytes} bytes"));
@@ -49,7 +50,7 @@ fn among_more_than_129_ranks_an_ack_tree_carries_what_receivers_say() {
         Step::Barrier,
     ];
     let case = Case::new(150, &steps);
-    for loss in [0.0, 0.01] {
+    for loss in [0.01, 0.0].into_iter().take(in_full(1, 2)) {
         let played = play(&case, 1, RandomFaults::new(3).loss(loss), &format!("150 ranks, loss {loss}"));
         let heard = played.stats()[7].streams.acks_received;
         // Eleven children say an eighth of the feed at a time; 149 that each say half of it would be heard 850 times.

@@ -171,7 +171,7 @@ fn ledgers_do_not_wait_until_they_fill_a_segment() {
 /// again only while it waits. A stretch of 64 MiB costs the same as this short one, but for longer words.
 #[test]
 fn words_of_hundreds_of_receivers_are_one_frame_each_that_comes_while_the_root_sends() {
-    for receivers in [31, 130, 520] {
+    for receivers in [31, 130, 400] {
         let content = content(48 * CHUNK);
         let have = (0..receivers).map(|_| Some(older(&content, [3, 20, 40]))).collect();
         let played = Scene::new(case(Via::Cast, receivers, content.len()), content, have).play(9, "words");

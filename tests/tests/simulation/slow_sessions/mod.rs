@@ -3,6 +3,7 @@
 mod scene;
 
 use ethbcast_planning::plan::Via;
+use ethbcast_tests::in_full;
 use ethbcast_transport::sim::Random;
 use scene::{Scene, Short};
 use std::time::Duration;
@@ -36,7 +37,7 @@ fn even(via: Via, receivers: usize, bytes: usize) -> Scene {
 
 #[test]
 fn in_a_chain_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() {
-    for (receivers, slow) in [(7, 1), (7, 4), (3, 2), (15, 15)] {
+    for (receivers, slow) in [(7, 4), (3, 2), (7, 1), (15, 15)].into_iter().take(in_full(2, 4)) {
         let ways = [Short::Disk, Short::Cpu, Short::Turns, Short::Cable].map(|short| [(short, 10), (short, 50)]);
         // Whoever relays nothing takes in its turn all that has come meanwhile.
         let is_slow = |(short, _): &(Short, u64)| *short != Short::Turns || slow < receivers;
@@ -47,7 +48,7 @@ fn in_a_chain_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less()
 
 #[test]
 fn in_a_cast_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() {
-    for (receivers, slow) in [(3, 1), (7, 4), (15, 15)] {
+    for (receivers, slow) in [(7, 4), (3, 1), (15, 15)].into_iter().take(in_full(2, 3)) {
         let ways = [
             (Short::Disk, 10),
             (Short::Disk, 50),
@@ -89,12 +90,12 @@ fn nobody_is_put_aside(seeds: impl Iterator<Item = u64>) {
 
 #[test]
 fn whoever_has_nine_tenths_of_the_rate_is_never_put_aside() {
-    nobody_is_put_aside((0..200).step_by(2));
+    nobody_is_put_aside((0..200).step_by(in_full(8, 2)));
 }
 
 #[test]
 fn nor_is_it_with_other_seeds() {
-    nobody_is_put_aside((1..200).step_by(2));
+    nobody_is_put_aside((1..200).step_by(in_full(8, 2)));
 }
 
 #[test]

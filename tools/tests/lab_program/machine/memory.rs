@@ -9,8 +9,8 @@ use std::path::Path;
 /// What either end may take at most, in KiB.
 const MOST_KIB: u64 = 64 << 10;
 /// What a long transfer may take beyond a short one, in KiB: what the allocator does not give back, and what waits for
-/// a disk that is slow for a moment (38 to 40 MiB where nobody else works, once 46 beside other tests).
-const DRIFT_KIB: u64 = 12 << 10;
+/// a disk that is slow for a moment (38 to 40 MiB where nobody else works, up to 54 beside other tests).
+const DRIFT_KIB: u64 = 20 << 10;
 
 /// Has the program, which is the shell's parent, write down what it has taken at most so far.
 fn note(path: &Path) -> String {

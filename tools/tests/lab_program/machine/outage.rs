@@ -19,8 +19,9 @@ fn whoever_is_switched_off_for_a_while_is_there_again_and_nobody_is_lost() {
         let outcome = session.end(LIMIT);
         outcome.assert_verified();
         let said = if host == "n0" { &outcome.root.stderr } else { &outcome.receiver(host).stderr };
-        for line in ["interface has gone down", "interface is back"] {
-            assert_eq!(said.matches(line).count(), 1, "{host} via {via}: {said}");
-        }
+        let [down, back] = ["interface has gone down", "interface is back"].map(|line| said.matches(line).count());
+        // On a busy machine half a second can pass unseen.
+        let least = usize::from(millis >= 3000);
+        assert!(down == back && (least..=1).contains(&down), "{host} via {via}: {said}");
     }
 }
