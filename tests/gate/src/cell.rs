@@ -1,8 +1,8 @@
 //! The cell in which one test runs: nothing of it is left when it has ended, whatever became of it.
 //!
-//! As root a cell has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own: with its first process all its
-//! processes end, and with them its network namespaces, mounts and files in memory go. Without root it is a session of
-//! processes that is ended as a whole.
+//! As root a cell has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own: with its first process
+//! all its processes end, and with them its network namespaces, mounts and files in memory go. Without root it is a
+//! group of processes that is ended as a whole.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, killpg};

@@ -142,7 +142,7 @@ fn attempt(test: &Test, settings: &Settings, turn: Turn) -> anyhow::Result<Optio
     }
     let ended = Cell::start(test, &settings.logs, deadline, &environment)?.end()?;
     let waits = turn == Turn::Beside && ended.code == Some(ALONE.1);
-    Ok((!waits).then(|| Outcome::of(test, &ended, deadline)))
+    Ok((!waits).then(|| Outcome::of(test, &ended, deadline, settings.full)))
 }
 
 /// Prints a line for a test that has ended, and of one that failed what it said.

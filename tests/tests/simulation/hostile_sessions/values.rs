@@ -9,10 +9,11 @@
 use super::forgery::{self, Forged, Harm};
 use super::scene::{MEMBERS, Name, PHASES, Phase, Scene};
 use ethbcast_planning::plan::Via;
+use ethbcast_tests::in_full;
 use ethbcast_transport::sim::Random;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const RUNS: u64 = 8_000;
+const RUNS: [u64; 2] = [4_000, 8_000];
 const WAYS: [Via; 4] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
 
 /// Who is told something, and in whose name: the root in those of its first child and of the last, a relay and the last
@@ -80,7 +81,7 @@ fn one_frame_with_hostile_values_ends_no_more_than_is_said_here() {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= RUNS {
+                    if seed >= in_full(RUNS[0], RUNS[1]) {
                         return;
                     }
                     play(seed);
