@@ -143,6 +143,20 @@ pub enum DriveError {
         /// The frame's length, Ethernet header included.
         frame_bytes: usize,
     },
+    /// What the interface leads to, the other end of a veth or a queueing discipline, takes no frames as long as it does.
+    #[error(
+        "interface {interface} has an MTU of {wanted}, but what it leads to refuses frames of that length{}: see the \
+         MTU at the other end of a veth (`ip link`), and the burst of a token bucket (`tc qdisc show dev {interface}`)",
+        mtu_hint(interface, *passes)
+    )]
+    FirstHop {
+        /// The interface.
+        interface: String,
+        /// The MTU for which there is no room, in bytes.
+        wanted: usize,
+        /// The largest MTU that passes, in bytes; zero if none was found.
+        passes: usize,
+    },
     /// The kernel refused to send or to wait.
     #[error("cannot {step} on {interface} ({errno}): check it with `ip -s link show {interface}`")]
     System {
@@ -172,6 +186,14 @@ impl DriveError {
     pub(super) fn new(interface: &str, step: &'static str, errno: SystemErrno) -> Self {
         DriveError::System { interface: interface.to_owned(), step, errno: Errno::new(errno) }
     }
+}
+
+/// What to do where frames of an MTU pass, and longer ones do not.
+fn mtu_hint(interface: &str, passes: usize) -> String {
+    if passes == 0 {
+        return String::new();
+    }
+    format!("; {passes} passes: `ip link set {interface} mtu {passes}` on all hosts, or send with --mtu {passes}")
 }
 
 /// Whether an error says that the interface is away, for now or for good.
