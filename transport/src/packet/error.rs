@@ -145,17 +145,28 @@ pub enum DriveError {
     },
     /// What the interface leads to, the other end of a veth or a queueing discipline, takes no frames as long as it does.
     #[error(
-        "interface {interface} has an MTU of {wanted}, but what it leads to refuses frames of that length{}: see the \
-         MTU at the other end of a veth (`ip link`), and the burst of a token bucket (`tc qdisc show dev {interface}`)",
-        mtu_hint(interface, *passes)
+        "interface {interface} has an MTU of {mtu_bytes}, but what it leads to (the other end of a veth, a token \
+         bucket) refuses frames of that length: {}",
+        first_hop_help(interface, *passes)
     )]
     FirstHop {
         /// The interface.
         interface: String,
-        /// The MTU for which there is no room, in bytes.
-        wanted: usize,
+        /// Its MTU, in bytes.
+        mtu_bytes: usize,
         /// The largest MTU that passes, in bytes; zero if none was found.
         passes: usize,
+    },
+    /// The kernel has thrown away whatever was to leave.
+    #[error(
+        "interface {interface} has taken no frame to send for {lasts:.1?}: see the rules on the way out \
+         (`nft list ruleset`) and its queue (`tc -s qdisc show dev {interface}`)"
+    )]
+    NothingLeaves {
+        /// The interface.
+        interface: String,
+        /// For how long.
+        lasts: Duration,
     },
     /// The kernel refused to send or to wait.
     #[error("cannot {step} on {interface} ({errno}): check it with `ip -s link show {interface}`")]
@@ -189,11 +200,11 @@ impl DriveError {
 }
 
 /// What to do where frames of an MTU pass, and longer ones do not.
-fn mtu_hint(interface: &str, passes: usize) -> String {
-    if passes == 0 {
-        return String::new();
+fn first_hop_help(interface: &str, passes: usize) -> String {
+    match passes {
+        0 => format!("see the MTU of its other end (`ip link`), and `tc qdisc show dev {interface}`"),
+        _ => format!("`ip link set {interface} mtu {passes}`, the same on all hosts, or send with --mtu {passes}"),
     }
-    format!("; {passes} passes: `ip link set {interface} mtu {passes}` on all hosts, or send with --mtu {passes}")
 }
 
 /// Whether an error says that the interface is away, for now or for good.

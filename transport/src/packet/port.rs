@@ -67,7 +67,7 @@ with_defaults! {
         /// 200 µs took a cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
         pub busy_poll: Duration = Duration::from_micros(100),
         /// How long the interface may be away (switched off, reset, pulled out) before that is an error; until then it
-        /// is silence. Zero for an error at once. The same for long frames, where what it leads to refuses them.
+        /// is silence. Zero for an error at once. The same where it takes no frames, or no long ones.
         ///
         /// Default 30 s: a switch that starts again, a virtual machine that moves.
         pub outage_limit: Duration = Duration::from_secs(30),
@@ -218,7 +218,7 @@ impl Port {
             self.outage.notice();
             self.is_unbound |= errno != SystemErrno::ENETDOWN;
         }
-        if let Some((error, lasts)) = self.sender.too_long(interface)
+        if let Some((error, lasts)) = self.sender.trouble(now, interface)
             && lasts >= self.config.outage_limit
         {
             return Err(error);
@@ -230,12 +230,11 @@ impl Port {
         Ok(flushed.frames)
     }
 
-    /// Why nothing comes and goes at the moment, if the interface is away; or why no long frames leave, if it is their
-    /// length.
+    /// Why nothing comes and goes at the moment, if the interface is away; or why no frames leave, or no long ones.
     pub fn outage(&self, now: Instant) -> Option<DriveError> {
         let name = &self.interface.name;
         let away = self.outage.lasts(now).map(|away| DriveError::InterfaceDown { interface: name.clone(), away });
-        away.or_else(|| self.sender.too_long(name).map(|(error, _)| error))
+        away.or_else(|| self.sender.trouble(now, name).map(|(error, _)| error))
     }
 
     /// Whether the interface is away, for who has no port at hand: a flag that follows it.

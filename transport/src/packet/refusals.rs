@@ -2,8 +2,8 @@
 //!
 //! A transmit queue that is full takes a frame soon. What is longer than a token bucket, or than the other end of a veth
 //! takes in, is refused for ever, with the same answer; and what waits behind it would wait as long. So a frame that is
-//! refused for too long is given up: that is a loss, as on a cable, and a later one is tried. If shorter frames leave
-//! each time, the length is why, which is said.
+//! refused for too long is given up: that is a loss, as on a cable, and a later one is tried. If a shorter one leaves
+//! then, the length is why, unless a test says otherwise.
 
 use crate::Instant;
 use std::time::Duration;
@@ -19,8 +19,6 @@ const BACK_OFF_MAX: Duration = Duration::from_millis(100);
 /// A frame that is refused for so long is given up. A queue of one frame of 1500 bytes takes one each 48 ms at 250
 /// kbit/s.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// So often a shorter frame leaves when a longer one was given up, until its length is why.
-const PROOFS: u32 = 2;
 /// Long frames that were not even tried for so long say nothing of what would become of them.
 const GAP: Duration = Duration::from_secs(5);
 
@@ -40,9 +38,8 @@ struct Suspect {
     bytes: usize,
     since: Instant,
     tried_at: Instant,
-    /// One was given up, and nothing has left since.
-    pending: bool,
-    proofs: u32,
+    /// A shorter frame has left when one of this length was given up.
+    proved: bool,
 }
 
 /// What becomes of a frame that was refused.
@@ -75,9 +72,19 @@ impl Refusals {
         let Some(suspect) = &mut self.suspect else { return };
         if longest_bytes >= suspect.bytes {
             self.suspect = None;
-        } else if std::mem::take(&mut suspect.pending) {
-            suspect.proofs += 1;
+        } else {
+            suspect.proved = true;
         }
+    }
+
+    /// A test has shown that frames of so many bytes leave, and longer ones do not.
+    pub(super) fn narrow(&mut self, passes_bytes: usize) {
+        self.suspect.iter_mut().for_each(|suspect| suspect.bytes = suspect.bytes.min(passes_bytes + 1));
+    }
+
+    /// A test has shown that it was not the length.
+    pub(super) fn forgive(&mut self) {
+        self.suspect = None;
     }
 
     /// Whether a frame of so many bytes is known to be too long, and need not be tried yet.
@@ -96,7 +103,7 @@ impl Refusals {
                     suspect.since = now;
                 }
                 suspect.tried_at = now;
-                (true, suspect.proofs >= PROOFS)
+                (true, suspect.proved)
             }
             None => (false, false),
         };
@@ -115,13 +122,13 @@ impl Refusals {
     fn give_up(&mut self, now: Instant, bytes: usize) {
         self.given_up_at = Some(now);
         match &mut self.suspect {
-            Some(suspect) => (suspect.bytes, suspect.pending) = (suspect.bytes.min(bytes), true),
-            none => *none = Some(Suspect { bytes, since: now, tried_at: now, pending: true, proofs: 0 }),
+            Some(suspect) => suspect.bytes = suspect.bytes.min(bytes),
+            none => *none = Some(Suspect { bytes, since: now, tried_at: now, proved: false }),
         }
     }
 
     fn proved(&self) -> Option<&Suspect> {
-        self.suspect.as_ref().filter(|suspect| suspect.proofs >= PROOFS)
+        self.suspect.as_ref().filter(|suspect| suspect.proved)
     }
 
     /// Which frames do not leave because of their length.
@@ -203,12 +210,12 @@ mod tests {
         let (tried, refusals) = play(5, &[1514, 60], |now, _| now.as_micros() % 20_000 == 0);
         let (left, lost) = (tried.iter().filter(|(_, _, left)| *left).count(), tried.len());
         assert!(left >= 245 && lost < 5001, "{left} of 250");
-        assert!(refusals.too_long().is_none() && refusals.suspect.is_none());
+        assert!(refusals.suspect.is_none());
         // It takes nothing for 2 s, and what is given up meanwhile is little.
         let (tried, refusals) = play(5, &[1514, 60], |now, _| now >= millis(2000));
         let refused = tried.iter().filter(|(_, _, left)| !left).count();
         assert!(refused <= 100, "{refused} tries in 2 s");
-        assert!(refusals.too_long().is_none() && refusals.lasts(millis(5000)) == Duration::ZERO);
+        assert!(refusals.suspect.is_none() && refusals.lasts(millis(5000)) == Duration::ZERO);
     }
 
     #[test]

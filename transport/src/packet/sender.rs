@@ -7,7 +7,7 @@
 
 use super::counters::Counters;
 use super::error::{DriveError, is_away};
-use super::refusals::{Fate, Refusals, TooLong};
+use super::refusals::{Fate, Refusals};
 use super::send_buffer::SendBuffer;
 use super::staging::Staging;
 use super::syscall;
@@ -29,6 +29,7 @@ const USUAL_MTU_BYTES: usize = 1500;
 /// The least frame, without its check sequence.
 const LEAST_BYTES: usize = 60;
 const MAC_BYTES: usize = 6;
+const VLAN_TAG_BYTES: usize = 4;
 
 /// Sends frames in order, and keeps those the kernel does not take.
 pub(super) struct Sender {
@@ -190,22 +191,35 @@ impl Sender {
 
     /// Finds out what passes where long frames do not, once.
     fn look_for_length(&mut self, socket: BorrowedFd, interface: &str) {
-        let Some(too_long) = self.refusals.too_long().filter(|_| self.passes.is_none()) else { return };
-        let passes = largest_passing(socket, &self.staging.header(), too_long.bytes);
+        let Some(too_long) = self.refusals.too_long() else {
+            self.passes = None;
+            return;
+        };
+        if self.passes.is_some() {
+            return;
+        }
+        let Some(passes) = largest_passing(socket, &self.staging.header(), too_long.bytes) else {
+            return self.refusals.forgive();
+        };
         self.passes = Some(passes);
-        log::warn!("{}", self.first_hop(interface, too_long.bytes, passes));
+        self.refusals.narrow(passes);
+        log::warn!("{}", self.first_hop(interface, passes));
     }
 
-    /// Why long frames do not leave, if they do not, and for how long.
-    pub(super) fn too_long(&self, interface: &str) -> Option<(DriveError, Duration)> {
-        let (TooLong { bytes, lasts }, passes) = (self.refusals.too_long()?, self.passes?);
-        Some((self.first_hop(interface, bytes, passes), lasts))
+    /// Why no frames leave, or no long ones, if so, and for how long.
+    pub(super) fn trouble(&self, now: Instant, interface: &str) -> Option<(DriveError, Duration)> {
+        if let (Some(too_long), Some(passes)) = (self.refusals.too_long(), self.passes) {
+            return Some((self.first_hop(interface, passes), too_long.lasts));
+        }
+        let lasts = Some(self.refusals.lasts(now)).filter(|&lasts| lasts >= WARN_AFTER)?;
+        Some((DriveError::NothingLeaves { interface: interface.to_owned(), lasts }, lasts))
     }
 
-    fn first_hop(&self, interface: &str, bytes: usize, passes: usize) -> DriveError {
-        let payload = |bytes: usize| bytes.saturating_sub(ETHERNET_BYTES);
-        let (wanted, passes) = (payload(self.staging.frame_bytes().max(bytes)), payload(passes));
-        DriveError::FirstHop { interface: interface.to_owned(), wanted, passes }
+    fn first_hop(&self, interface: &str, passes: usize) -> DriveError {
+        let mtu_bytes = self.frame_bytes() - ETHERNET_BYTES;
+        // A veth takes as much more than its MTU as a VLAN tag has, and what follows does not.
+        let passes = passes.saturating_sub(ETHERNET_BYTES + VLAN_TAG_BYTES);
+        DriveError::FirstHop { interface: interface.to_owned(), mtu_bytes, passes }
     }
 
     fn longer_than_mtu(&self, interface: &str) -> DriveError {
@@ -213,10 +227,10 @@ impl Sender {
     }
 }
 
-/// The longest frame, in bytes, that leaves where one of `refused_bytes` does not; zero if none does. What is sent for
-/// it is to the host itself, and goes no further than the next switch.
-fn largest_passing(socket: BorrowedFd, header: &[u8; ETHERNET_BYTES], refused_bytes: usize) -> usize {
-    let mut frame = vec![0; refused_bytes];
+/// The longest frame, in bytes, that leaves where one of `refused_bytes` was refused, zero if none does; nothing if that
+/// leaves now. What is sent for it is to the host itself, and goes no further than the next switch.
+fn largest_passing(socket: BorrowedFd, header: &[u8; ETHERNET_BYTES], refused_bytes: usize) -> Option<usize> {
+    let mut frame = vec![0; refused_bytes.max(LEAST_BYTES)];
     let (source, rest) = (&header[MAC_BYTES..2 * MAC_BYTES], &header[MAC_BYTES..]);
     frame[..MAC_BYTES].copy_from_slice(source);
     frame[MAC_BYTES..ETHERNET_BYTES].copy_from_slice(rest);
@@ -225,12 +239,11 @@ fn largest_passing(socket: BorrowedFd, header: &[u8; ETHERNET_BYTES], refused_by
         // A full queue refuses what is not too long.
         (0..TESTS).any(|_| syscall::send_many(socket, &one).is_ok())
     };
-    let usual = ETHERNET_BYTES + USUAL_MTU_BYTES;
-    let (mut passes, mut fails) = (0_usize, refused_bytes);
-    let mut tried = if usual < refused_bytes { usual } else { passes.midpoint(fails) };
+    let (mut passes, mut fails, mut tried) = (0_usize, refused_bytes + 1, refused_bytes);
     while passes + 1 < fails && tried >= LEAST_BYTES {
         *(if leaves(tried) { &mut passes } else { &mut fails }) = tried;
-        tried = passes.midpoint(fails);
+        let usual = Some(ETHERNET_BYTES + USUAL_MTU_BYTES).filter(|&bytes| passes == 0 && bytes < fails);
+        tried = usual.unwrap_or(passes.midpoint(fails));
     }
-    passes
+    (passes < refused_bytes).then_some(passes)
 }

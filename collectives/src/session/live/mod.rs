@@ -247,9 +247,12 @@ impl Session {
         watcher.tell(|| None);
         log_counters(&self.port.counters());
         let nobody_has_it = root.reports().all(|report| report.outcome != Outcome::Delivered);
+        // What time ran out for may lie here.
+        let unable = self.check_interface().err().filter(|_| nobody_has_it);
         let failed = given_up
+            .filter(|error| unable.is_none() || !matches!(error, Error::TimedOut))
             .or_else(|| sending.failed().map(|text| Error::GaveUp(text.to_owned())))
-            .or_else(|| self.check_interface().err().filter(|_| nobody_has_it))
+            .or(unable)
             .or_else(|| root.failure().cloned().map(Error::from));
         let report = SendReport {
             session,
@@ -308,16 +311,16 @@ impl Session {
         })?;
         watcher.tell(|| None);
         log_counters(&self.port.counters());
+        if receiving.verdict().is_none() && (timed_out || !receiving.is_cancelled()) {
+            self.check_interface()?;
+        }
         if timed_out {
             return Err(Error::TimedOut);
-        }
-        if receiving.verdict().is_none() && !receiving.is_cancelled() {
-            self.check_interface()?;
         }
         Ok(receiver.into_inner())
     }
 
-    /// Fails if it is this host's interface that is away, when all others seem silent.
+    /// Fails if it is this host's interface that is away, or takes no long frames, when all others seem silent.
     fn check_interface(&self) -> Result<(), Error> {
         self.port.outage(self.now()).map_or(Ok(()), |error| Err(error.into()))
     }
