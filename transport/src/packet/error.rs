@@ -143,7 +143,7 @@ pub enum DriveError {
         /// The frame's length, Ethernet header included.
         frame_bytes: usize,
     },
-    /// What the interface leads to, the other end of a veth or a queueing discipline, takes no frames as long as it does.
+    /// What the interface leads to, the other end of a veth or a queueing discipline, takes no frames of its length.
     #[error(
         "interface {interface} has an MTU of {mtu_bytes}, but what it leads to (the other end of a veth, a token \
          bucket) refuses frames of that length: {}",

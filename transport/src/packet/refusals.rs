@@ -1,9 +1,9 @@
 //! Frames that the kernel refuses (ENOBUFS): the queue is full for a moment, or they are too long for what comes next.
 //!
-//! A transmit queue that is full takes a frame soon. What is longer than a token bucket, or than the other end of a veth
-//! takes in, is refused for ever, with the same answer; and what waits behind it would wait as long. So a frame that is
-//! refused for too long is given up: that is a loss, as on a cable, and a later one is tried. If a shorter one leaves
-//! then, the length is why, unless a test says otherwise.
+//! A transmit queue that is full takes a frame soon. What is longer than a token bucket, or than what the other end of
+//! a veth takes in, is refused for ever, with the same answer; and what waits behind it would wait as long. So a frame
+//! that is refused for too long is given up: that is a loss, as on a cable, and a later one is tried. If a shorter one
+//! leaves then, the length is why, unless a test says otherwise.
 
 use crate::Instant;
 use std::time::Duration;

@@ -227,8 +227,8 @@ impl Sender {
     }
 }
 
-/// The longest frame, in bytes, that leaves where one of `refused_bytes` was refused, zero if none does; nothing if that
-/// leaves now. What is sent for it is to the host itself, and goes no further than the next switch.
+/// The longest frame, in bytes, that leaves where one of `refused_bytes` was refused, zero if none does; nothing if
+/// that leaves now. What is sent for it is to the host itself, and goes no further than the next switch.
 fn largest_passing(socket: BorrowedFd, header: &[u8; ETHERNET_BYTES], refused_bytes: usize) -> Option<usize> {
     let mut frame = vec![0; refused_bytes.max(LEAST_BYTES)];
     let (source, rest) = (&header[MAC_BYTES..2 * MAC_BYTES], &header[MAC_BYTES..]);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// What takes a few seconds at most, on a busy machine.
 const GENEROUS: Duration = Duration::from_secs(40);
-/// Refusals before the kernel's answer is believed, with those of the search for what passes; and for each second after.
+/// Refusals before the kernel's answer is believed and in the search for what passes; and in each second after.
 const REFUSALS: u64 = 150;
 const REFUSALS_PER_SECOND: u64 = 10;
 
