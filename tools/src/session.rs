@@ -12,7 +12,7 @@ use ethbcast_collectives::membership::host;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
 use ethbcast_collectives::session::{Cancel, Error, Options, Session, Station};
 use ethbcast_transport::Tuning;
-use ethbcast_transport::packet::{Port, PortConfig};
+use ethbcast_transport::packet::{InterfaceError, OpenError, Port, PortConfig};
 
 /// Fails if an MTU leaves a frame no room for an acknowledgement's bitmap, which sessions and communicators need alike.
 ///
@@ -44,9 +44,31 @@ pub fn host_name(args: &WireArgs) -> String {
 /// # Errors
 /// A [`Failure`] with code 2 (group name, MTU) or 4 (interface, permission).
 pub fn open(group: &str, options: &Options, reason: &'static str) -> anyhow::Result<(Session, Interrupt)> {
-    let cancel: Cancel = options.cancel.clone();
-    let interrupt = Interrupt::watch(true, move || cancel.cancel_because(reason)).code(Code::System)?;
+    let interrupt = interrupt(options, reason)?;
     Ok((Session::open(group, options).map_err(failure)?, interrupt))
+}
+
+/// Lets signals end the session: the others are told `reason`.
+///
+/// # Errors
+/// A [`Failure`] with code 4 if the kernel refuses the signal mask.
+pub fn interrupt(options: &Options, reason: &'static str) -> anyhow::Result<Interrupt> {
+    let cancel: Cancel = options.cancel.clone();
+    Interrupt::watch(true, move || cancel.cancel_because(reason)).code(Code::System)
+}
+
+/// Whether a port that cannot be opened now may be later, without anybody's doing here.
+pub fn may_pass(error: &Error) -> bool {
+    match error {
+        Error::Station(StationError::Interface(error)) => {
+            matches!(
+                error,
+                InterfaceError::Unknown { .. } | InterfaceError::Down { .. } | InterfaceError::NoneUsable { .. }
+            )
+        }
+        Error::Station(StationError::Open(error)) => matches!(error, OpenError::Down { .. }),
+        _ => false,
+    }
 }
 
 /// Has another process watch this one, if there can be one: without it an end of this one is found out by its silence.

@@ -17,6 +17,8 @@ const MOST_WAITING: usize = 8192;
 const MOST_ANSWERS: usize = 64;
 /// Between two such answers: a thousandth of a fast link's frames.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
+/// What is still to be said when all is over has so long to leave: no link keeps a session from its end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// One end of a session: what it was told, who it is in its control messages, those that wait to be sent, and events
 /// for its user.
@@ -34,6 +36,8 @@ pub(super) struct Endpoint<C, E> {
     events: VecDeque<E>,
     stats: ControlStats,
     throttle: Throttle,
+    /// When what is still to be said is not said any more.
+    silent_at: Option<Instant>,
 }
 
 impl<C, E> Endpoint<C, E> {
@@ -51,6 +55,7 @@ impl<C, E> Endpoint<C, E> {
             events: VecDeque::new(),
             stats: ControlStats::default(),
             throttle: Throttle::default(),
+            silent_at: None,
         }
     }
 
@@ -155,6 +160,24 @@ impl<C, E> Endpoint<C, E> {
     /// Whether no control message waits. An answer does not keep a session from its end.
     pub(super) fn is_quiet(&self) -> bool {
         self.control.is_empty()
+    }
+
+    /// All is over, but for what is still to be said.
+    pub(super) fn end(&mut self, now: Instant) {
+        self.silent_at = Some(now + LAST_WORDS);
+    }
+
+    /// When what is still to be said is given up, if something is, and all is over.
+    pub(super) fn next_end(&self) -> Option<Deadline> {
+        let at = self.silent_at.filter(|_| !self.is_quiet())?;
+        Some(Deadline { at, why: Timer("last words") })
+    }
+
+    /// Gives up what was to be said, when it is time to.
+    pub(super) fn handle_end(&mut self, now: Instant) {
+        if self.silent_at.is_some_and(|at| at <= now) {
+            self.silence();
+        }
     }
 
     /// Drops the control messages that wait.

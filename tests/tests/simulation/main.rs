@@ -15,6 +15,7 @@ mod replanning;
 mod replays;
 mod sessions;
 mod slow_sessions;
+mod stuck;
 mod swarm;
 mod troubles;
 mod worlds;

@@ -5,7 +5,7 @@ use crate::args::DoctorArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::probe::{Station, find, host_of, measure};
 use ethbcast_collectives::measure::{Answerer, CastFinding, ProbeResult, ProbeSettings, Search};
-use ethbcast_transport::packet::random_u32;
+use ethbcast_transport::packet::{DriveError, random_u32};
 use std::time::Duration;
 
 /// How long to look for hosts that answer.
@@ -54,9 +54,24 @@ pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> an
         let result = measure(&mut station, session, &found, settings(mtu_bytes))?;
         let (names, own) = (found.iter().map(|peer| peer.host.clone()).collect::<Vec<_>>(), &station.wire.station.host);
         findings.skip(format!("losses on the way back: `ethbcast doctor --peer {own}` on {}", names.join(", ")));
-        judge(&station.wire.port.interface().name, mtu_bytes, &found, &result, findings);
+        let interface = &station.wire.port.interface().name;
+        let own = first_hop(&station, findings);
+        judge(interface, (mtu_bytes, own.unwrap_or(mtu_bytes)), &found, &result, findings);
     }
     Ok(())
+}
+
+/// The largest MTU that what this host's interface leads to takes, if that is not its own: the probes have shown it.
+fn first_hop(station: &Station, findings: &mut Findings) -> Option<usize> {
+    let DriveError::FirstHop { interface, mtu_bytes, passes } = station.outage()? else { return None };
+    let what = format!("{interface} has an MTU of {mtu_bytes}, and what it leads to takes frames of {passes} at most");
+    let own = quoted(&interface);
+    let words = format!(
+        "ip link set {own} mtu {passes}, the same on all hosts, or raise what the interface leads to: the MTU of the \
+         other end of a veth (`ip link`), the burst of a token bucket (`tc qdisc show dev {own}`)"
+    );
+    findings.add(Fault::Path, what, Fix::Words(words));
+    Some(passes)
 }
 
 /// Enough frames to see losses of a part in a thousand, and no more.
@@ -73,8 +88,14 @@ fn settings(mtu_bytes: usize) -> ProbeSettings {
     }
 }
 
-/// What the measurements say is wrong.
-fn judge(interface: &str, mtu_bytes: usize, hosts: &[Answerer], result: &ProbeResult, findings: &mut Findings) {
+/// What the measurements say is wrong on the way, beyond what the own first hop does not take.
+fn judge(
+    interface: &str,
+    (mtu_bytes, first_hop): (usize, usize),
+    hosts: &[Answerer],
+    result: &ProbeResult,
+    findings: &mut Findings,
+) {
     for &rank in &result.silent {
         let host = &host_of(hosts, rank).host;
         let words =
@@ -89,7 +110,7 @@ fn judge(interface: &str, mtu_bytes: usize, hosts: &[Answerer], result: &ProbeRe
             let what = format!("{host} has an MTU of {}, {interface} here {mtu_bytes}", answerer.mtu_bytes);
             let words = "ip link set IFACE mtu N, the same on both; `ethbcast doctor` there says more";
             findings.add(Fault::Mtu, what, Fix::Words(words.to_owned()));
-        } else if path_bytes < mtu_bytes {
+        } else if path_bytes < first_hop {
             let what = format!("frames longer than {path_bytes} bytes do not come back from {host}");
             let words = format!(
                 "raise the MTU on the way to {mtu_bytes}: switches, and rules that `ethbcast doctor` finds on {host}; \

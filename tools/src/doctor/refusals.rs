@@ -74,6 +74,8 @@ pub fn of_open(error: &OpenError) -> Fault {
 fn of_drive(error: &DriveError) -> Fault {
     match error {
         DriveError::InterfaceDown { .. } => Fault::Down,
+        DriveError::NothingLeaves { .. } => Fault::Filter,
+        DriveError::FirstHop { .. } => Fault::Path,
         DriveError::MtuLowered { .. } | DriveError::FrameTooLong { .. } => Fault::Mtu,
         _ => Fault::Interface,
     }

@@ -1,5 +1,6 @@
 //! `ethbcast recv`: takes what is sent to a group and puts it at DEST.
 
+mod opening;
 mod reception;
 mod report;
 
@@ -11,7 +12,7 @@ use crate::program::run_after;
 use crate::progress::{Bar, Role};
 use crate::same_host;
 use crate::serve;
-use crate::session::{open, options, watch};
+use crate::session::{interrupt, options, watch};
 use crate::udpcast::say_ignored;
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::Session;
@@ -45,13 +46,14 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     options.driver = args.driver.driver;
     options.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
-    let (mut session, interrupt) = open(&args.wire.group, &options, "interrupted by its user")?;
+    args.patience.apply(&mut options);
+    options.max_wait = args.max_wait.map(Duration::from_secs_f64);
+    let interrupt = interrupt(&options, "interrupted by its user")?;
+    let mut session = opening::open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     let _receiving = same_host::receive(&session, &args.wire.group);
-    args.patience.apply(&mut options);
     let _watcher = watch(&session, &mut options);
     options.about = Some(hosts::about(session.interface()));
-    options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     options.free_bytes = dest.free_bytes();
     options.once = args.once;
     bar.wait_for(sender_of(&session));

@@ -9,14 +9,12 @@ use crate::program::run_after;
 use crate::progress;
 use crate::recv::{self, Received, Reception};
 use crate::same_host;
-use crate::session::{failure, options, watch};
+use crate::session::{failure, may_pass, options, watch};
 use ethbcast_collectives::census::{About, LastSession};
-use ethbcast_collectives::membership::live::StationError;
 use ethbcast_collectives::session::live::Usher;
 use ethbcast_collectives::session::{Cancel, Error, Options, Progress, ReceiverEvent, Session};
 use ethbcast_content::dest::Dest;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::packet::{InterfaceError, OpenError};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::collections::VecDeque;
@@ -293,20 +291,6 @@ impl Usher for Seat {
 
     fn came_round(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Whether a port that cannot be opened now may be later, without anybody's doing here.
-fn may_pass(error: &Error) -> bool {
-    match error {
-        Error::Station(StationError::Interface(error)) => {
-            matches!(
-                error,
-                InterfaceError::Unknown { .. } | InterfaceError::Down { .. } | InterfaceError::NoneUsable { .. }
-            )
-        }
-        Error::Station(StationError::Open(error)) => matches!(error, OpenError::Down { .. }),
-        _ => false,
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Counters {
     pub send_would_block: u64,
     /// Times the interface's transmit queue was full (ENOBUFS).
     pub send_no_buffers: u64,
+    /// Frames that were given up, because the transmit queue refused them for too long.
+    pub frames_given_up: u64,
     /// Times the interface was away for a while.
     pub outages: u64,
     /// `sendmmsg` calls that took at least one frame.

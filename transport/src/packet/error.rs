@@ -143,6 +143,31 @@ pub enum DriveError {
         /// The frame's length, Ethernet header included.
         frame_bytes: usize,
     },
+    /// What the interface leads to, the other end of a veth or a queueing discipline, takes no frames of its length.
+    #[error(
+        "interface {interface} has an MTU of {mtu_bytes}, but what it leads to (the other end of a veth, a token \
+         bucket) refuses frames of that length: {}",
+        first_hop_help(interface, *passes)
+    )]
+    FirstHop {
+        /// The interface.
+        interface: String,
+        /// Its MTU, in bytes.
+        mtu_bytes: usize,
+        /// The largest MTU that passes, in bytes; zero if none was found.
+        passes: usize,
+    },
+    /// The kernel has thrown away whatever was to leave.
+    #[error(
+        "interface {interface} has taken no frame to send for {lasts:.1?}: see the rules on the way out \
+         (`nft list ruleset`) and its queue (`tc -s qdisc show dev {interface}`)"
+    )]
+    NothingLeaves {
+        /// The interface.
+        interface: String,
+        /// For how long.
+        lasts: Duration,
+    },
     /// The kernel refused to send or to wait.
     #[error("cannot {step} on {interface} ({errno}): check it with `ip -s link show {interface}`")]
     System {
@@ -171,6 +196,14 @@ impl DriveError {
     /// The error for a `step` of driving that failed with `errno`.
     pub(super) fn new(interface: &str, step: &'static str, errno: SystemErrno) -> Self {
         DriveError::System { interface: interface.to_owned(), step, errno: Errno::new(errno) }
+    }
+}
+
+/// What to do where frames of an MTU pass, and longer ones do not.
+fn first_hop_help(interface: &str, passes: usize) -> String {
+    match passes {
+        0 => format!("see the MTU of its other end (`ip link`), and `tc qdisc show dev {interface}`"),
+        _ => format!("`ip link set {interface} mtu {passes}`, the same on all hosts, or send with --mtu {passes}"),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Classic BPF: McCanne & Jacobson 1993; the Linux extensions used here (`SKF_AD_*`): kernel documentation,
 //! `networking/filter`.
 
+use super::Interface;
 use crate::MacAddr;
 use crate::wire::EtherType;
 use libc::{BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
@@ -16,12 +17,14 @@ const ETHER_TYPE: u32 = 12;
 const ACCEPT: u32 = u32::MAX;
 const REJECT: u32 = 0;
 
-/// Builds the program: our EtherType, untagged, and for `own` or one of `groups`.
+/// Builds the program: our EtherType, untagged, of `interface` itself, and for it or one of `groups`.
 ///
 /// The kernel takes a VLAN tag off before packet sockets of one EtherType see the frame. What it leaves behind, if no
 /// VLAN interface wanted the frame, is the packet type "for another host": so that is refused, whatever the MAC says.
-pub(super) fn program(ether_type: EtherType, own: MacAddr, groups: &[MacAddr]) -> Vec<sock_filter> {
-    let addresses: Vec<MacAddr> = std::iter::once(own).chain(groups.iter().copied()).collect();
+/// If one did, the frame is that interface's, and yet given to sockets on the card; so is that of a bond or a team to
+/// those on its port.
+pub(super) fn program(ether_type: EtherType, interface: &Interface, groups: &[MacAddr]) -> Vec<sock_filter> {
+    let addresses: Vec<MacAddr> = std::iter::once(interface.mac).chain(groups.iter().copied()).collect();
     let mut code = Vec::new();
     code.push(load(BPF_H, ETHER_TYPE));
     code.extend(unless_equal_reject(ether_type.number().into()));
@@ -30,6 +33,8 @@ pub(super) fn program(ether_type: EtherType, own: MacAddr, groups: &[MacAddr]) -
     code.push(give(REJECT));
     code.push(load(BPF_B, extension(libc::SKF_AD_VLAN_TAG_PRESENT)));
     code.extend(unless_equal_reject(0));
+    code.push(load(BPF_W, extension(libc::SKF_AD_IFINDEX)));
+    code.extend(unless_equal_reject(interface.index));
     for address in addresses {
         code.extend(accept_if_for(address));
     }

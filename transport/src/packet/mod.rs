@@ -37,6 +37,7 @@ mod node;
 mod outage;
 mod port;
 mod random;
+mod refusals;
 mod ring;
 mod send_buffer;
 mod sender;

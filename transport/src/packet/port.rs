@@ -67,7 +67,7 @@ with_defaults! {
         /// 200 µs took a cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
         pub busy_poll: Duration = Duration::from_micros(100),
         /// How long the interface may be away (switched off, reset, pulled out) before that is an error; until then it
-        /// is silence. Zero for an error at once.
+        /// is silence. Zero for an error at once. The same where it takes no frames, or no long ones.
         ///
         /// Default 30 s: a switch that starts again, a virtual machine that moves.
         pub outage_limit: Duration = Duration::from_secs(30),
@@ -218,6 +218,11 @@ impl Port {
             self.outage.notice();
             self.is_unbound |= errno != SystemErrno::ENETDOWN;
         }
+        if let Some((error, lasts)) = self.sender.trouble(now, interface)
+            && lasts >= self.config.outage_limit
+        {
+            return Err(error);
+        }
         if let Some(bytes) = self.sender.resize(now) {
             set_send_buffer(&self.socket, bytes)
                 .map_err(|errno| DriveError::new(&self.interface.name, "set the send buffer", errno))?;
@@ -225,10 +230,11 @@ impl Port {
         Ok(flushed.frames)
     }
 
-    /// Why nothing comes and goes at the moment, if the interface is away.
+    /// Why nothing comes and goes at the moment, if the interface is away; or why no frames leave, or no long ones.
     pub fn outage(&self, now: Instant) -> Option<DriveError> {
-        let away = self.outage.lasts(now)?;
-        Some(DriveError::InterfaceDown { interface: self.interface.name.clone(), away })
+        let name = &self.interface.name;
+        let away = self.outage.lasts(now).map(|away| DriveError::InterfaceDown { interface: name.clone(), away });
+        away.or_else(|| self.sender.trouble(now, name).map(|(error, _)| error))
     }
 
     /// Whether the interface is away, for who has no port at hand: a flag that follows it.

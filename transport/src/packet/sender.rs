@@ -2,36 +2,44 @@
 //!
 //! The kernel says no in two ways. EAGAIN: the socket's send buffer is full; it will tell when there is room again
 //! (POLLOUT). ENOBUFS: the interface's transmit queue threw the frame away; it tells nobody when there is room, so we
-//! ask again after a while. Neither loses a frame.
+//! ask again after a while ([`Refusals`]). Neither loses a frame, but for one that is refused for too long: it would
+//! hold up all others.
 
 use super::counters::Counters;
 use super::error::{DriveError, is_away};
+use super::refusals::{Fate, Refusals};
 use super::send_buffer::SendBuffer;
 use super::staging::Staging;
 use super::syscall;
 use crate::Instant;
 use crate::link::Blocked;
 use crate::split_frame::{Kept, SplitFrame};
+use crate::wire::ETHERNET_BYTES;
 use nix::errno::Errno;
+use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// First wait after a full transmit queue: 17 frames of 1500 bytes at 1 Gbit/s.
-const BACK_OFF_MIN: Duration = Duration::from_micros(200);
-/// Longest wait after a full transmit queue; a retry costs some 2 µs, so this is 0.2 % of a core.
-const BACK_OFF_MAX: Duration = Duration::from_millis(1);
 /// A transmit queue that takes nothing for so long deserves a warning.
 const WARN_AFTER: Duration = Duration::from_secs(1);
+/// A length is tried so often before it counts as too long.
+const TESTS: usize = 3;
+/// What Ethernet carries everywhere.
+const USUAL_MTU_BYTES: usize = 1500;
+/// The least frame, without its check sequence.
+const LEAST_BYTES: usize = 60;
+const MAC_BYTES: usize = 6;
+const VLAN_TAG_BYTES: usize = 4;
 
 /// Sends frames in order, and keeps those the kernel does not take.
 pub(super) struct Sender {
     staging: Staging,
     backlog: SendBuffer,
     blocked: Option<Blocked>,
-    back_off: Duration,
-    /// Since when the transmit queue has taken nothing.
-    refused_since: Option<Instant>,
+    refusals: Refusals,
     warned: bool,
+    /// The longest frame that the first hop was found to take in place of those that are too long.
+    passes: Option<usize>,
 }
 
 /// What came of sending the frames that wait.
@@ -48,7 +56,8 @@ impl Sender {
     pub(super) fn new(mtu_bytes: usize, buffer_bytes: usize) -> Self {
         let staging = Staging::new(mtu_bytes);
         let backlog = SendBuffer::new(staging.frame_bytes(), buffer_bytes);
-        Sender { staging, backlog, blocked: None, back_off: BACK_OFF_MIN, refused_since: None, warned: false }
+        let refusals = Refusals::new();
+        Sender { staging, backlog, blocked: None, refusals, warned: false, passes: None }
     }
 
     /// The largest frame, Ethernet header included.
@@ -100,7 +109,12 @@ impl Sender {
     ) -> Result<Flushed, DriveError> {
         let mut frames = 0;
         while !self.staging.is_empty() && self.may_try(now) {
-            match self.staging.waiting(payload, |waiting| syscall::send_many(socket, waiting)) {
+            let run = self.leading(now);
+            if run == 0 {
+                self.give_up(counters);
+                continue;
+            }
+            match self.staging.waiting(run, payload, |waiting| syscall::send_many(socket, waiting)) {
                 Ok(sent) => {
                     frames += sent;
                     self.took(sent, counters);
@@ -114,13 +128,14 @@ impl Sender {
                 // Out of memory for a moment: the answer is the same.
                 Err(Errno::ENOBUFS | Errno::ENOMEM) => {
                     counters.send_no_buffers += 1;
-                    self.refused(interface, now);
+                    self.refused(interface, now, counters);
                 }
-                Err(Errno::EMSGSIZE) => return Err(self.too_long(interface)),
+                Err(Errno::EMSGSIZE) => return Err(self.longer_than_mtu(interface)),
                 Err(errno) if is_away(errno) => return Ok(Flushed { frames, away: Some(errno) }),
                 Err(errno) => return Err(DriveError::new(interface, "send", errno)),
             }
         }
+        self.look_for_length(socket, interface);
         Ok(Flushed { frames, away: None })
     }
 
@@ -132,22 +147,32 @@ impl Sender {
         }
     }
 
+    /// How many of the waiting frames to hand over at once: up to one that is known to be too long, and none if the
+    /// oldest need not be tried.
+    fn leading(&self, now: Instant) -> usize {
+        let Some(too_long) = self.refusals.too_long() else { return usize::MAX };
+        if self.refusals.spares(now, self.staging.oldest_bytes()) {
+            return 0;
+        }
+        1 + self.staging.lengths().skip(1).take_while(|&bytes| bytes < too_long.bytes).count()
+    }
+
     fn took(&mut self, sent: usize, counters: &mut Counters) {
         counters.send_batches += 1;
         counters.frames_sent += sent as u64;
+        self.refusals.left(self.staging.lengths().take(sent).max().unwrap_or_default());
         let bytes = self.staging.remove(sent) as u64;
         counters.bytes_sent += bytes;
         self.backlog.sent(bytes);
         self.blocked = None;
-        self.back_off = BACK_OFF_MIN;
-        self.refused_since = None;
     }
 
-    fn refused(&mut self, interface: &str, now: Instant) {
-        self.blocked = Some(Blocked::Until(now + self.back_off));
-        self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
-        let since = *self.refused_since.get_or_insert(now);
-        if !self.warned && now.since(since) >= WARN_AFTER {
+    fn refused(&mut self, interface: &str, now: Instant, counters: &mut Counters) {
+        match self.refusals.refused(now, self.staging.oldest_bytes()) {
+            Fate::Retry(at) => self.blocked = Some(Blocked::Until(at)),
+            Fate::GiveUp => self.give_up(counters),
+        }
+        if !self.warned && self.refusals.lasts(now) >= WARN_AFTER {
             self.warned = true;
             log::warn!(
                 "the transmit queue of {interface} has taken no frame for {} s: see `tc -s qdisc show dev {interface}` \
@@ -157,7 +182,68 @@ impl Sender {
         }
     }
 
-    fn too_long(&self, interface: &str) -> DriveError {
+    /// The oldest waiting frame is lost.
+    fn give_up(&mut self, counters: &mut Counters) {
+        counters.frames_given_up += 1;
+        self.staging.remove(1);
+        self.blocked = None;
+    }
+
+    /// Finds out what passes where long frames do not, once.
+    fn look_for_length(&mut self, socket: BorrowedFd, interface: &str) {
+        let Some(too_long) = self.refusals.too_long() else {
+            self.passes = None;
+            return;
+        };
+        if self.passes.is_some() {
+            return;
+        }
+        let Some(passes) = largest_passing(socket, &self.staging.header(), too_long.bytes) else {
+            return self.refusals.forgive();
+        };
+        self.passes = Some(passes);
+        self.refusals.narrow(passes);
+        log::warn!("{}", self.first_hop(interface, passes));
+    }
+
+    /// Why no frames leave, or no long ones, if so, and for how long.
+    pub(super) fn trouble(&self, now: Instant, interface: &str) -> Option<(DriveError, Duration)> {
+        if let (Some(too_long), Some(passes)) = (self.refusals.too_long(), self.passes) {
+            return Some((self.first_hop(interface, passes), too_long.lasts));
+        }
+        let lasts = Some(self.refusals.lasts(now)).filter(|&lasts| lasts >= WARN_AFTER)?;
+        Some((DriveError::NothingLeaves { interface: interface.to_owned(), lasts }, lasts))
+    }
+
+    fn first_hop(&self, interface: &str, passes: usize) -> DriveError {
+        let mtu_bytes = self.frame_bytes() - ETHERNET_BYTES;
+        // A veth takes as much more than its MTU as a VLAN tag has, and what follows does not.
+        let passes = passes.saturating_sub(ETHERNET_BYTES + VLAN_TAG_BYTES);
+        DriveError::FirstHop { interface: interface.to_owned(), mtu_bytes, passes }
+    }
+
+    fn longer_than_mtu(&self, interface: &str) -> DriveError {
         DriveError::FrameTooLong { interface: interface.to_owned(), frame_bytes: self.staging.oldest_bytes() }
     }
+}
+
+/// The longest frame, in bytes, that leaves where one of `refused_bytes` was refused, zero if none does; nothing if
+/// that leaves now. What is sent for it is to the host itself, and goes no further than the next switch.
+fn largest_passing(socket: BorrowedFd, header: &[u8; ETHERNET_BYTES], refused_bytes: usize) -> Option<usize> {
+    let mut frame = vec![0; refused_bytes.max(LEAST_BYTES)];
+    let (source, rest) = (&header[MAC_BYTES..2 * MAC_BYTES], &header[MAC_BYTES..]);
+    frame[..MAC_BYTES].copy_from_slice(source);
+    frame[MAC_BYTES..ETHERNET_BYTES].copy_from_slice(rest);
+    let leaves = |bytes: usize| {
+        let one = [[IoSlice::new(&frame[..bytes]), IoSlice::new(&[])]];
+        // A full queue refuses what is not too long.
+        (0..TESTS).any(|_| syscall::send_many(socket, &one).is_ok())
+    };
+    let (mut passes, mut fails, mut tried) = (0_usize, refused_bytes + 1, refused_bytes);
+    while passes + 1 < fails && tried >= LEAST_BYTES {
+        *(if leaves(tried) { &mut passes } else { &mut fails }) = tried;
+        let usual = Some(ETHERNET_BYTES + USUAL_MTU_BYTES).filter(|&bytes| passes == 0 && bytes < fails);
+        tried = usual.unwrap_or(passes.midpoint(fails));
+    }
+    (passes < refused_bytes).then_some(passes)
 }

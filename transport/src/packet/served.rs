@@ -59,7 +59,7 @@ fn lock(
     (group, also): (Option<MacAddr>, Option<MacAddr>),
 ) -> Result<OwnedFd, (&'static str, SystemErrno)> {
     let groups: Vec<MacAddr> = group.into_iter().chain(also).collect();
-    let program = filter::program(ether_type, interface.mac, &groups);
+    let program = filter::program(ether_type, interface, &groups);
     syscall::attach_filter(socket.as_fd(), &program).map_err(|errno| ("attach the frame filter", errno))?;
     syscall::lock_filter(socket.as_fd()).map_err(|errno| ("lock the frame filter", errno))?;
     Ok(socket)

@@ -67,14 +67,16 @@ impl Staging {
         }
     }
 
-    /// Lends the waiting frames, oldest first, each with the payload that it lacks, as `payload` lends that.
+    /// Lends the waiting frames, oldest first and so many at most, each with the payload that it lacks, as `payload`
+    /// lends that.
     pub(super) fn waiting<'a, 'b: 'a, R>(
         &'a self,
+        most: usize,
         payload: impl Fn(Kept) -> &'b [u8],
         send: impl FnOnce(&[[IoSlice<'a>; 2]]) -> R,
     ) -> R {
         let mut slices = [[IoSlice::new(&[]); 2]; SEND_MANY_FRAMES];
-        let frames = self.memory.chunks_exact(self.frame_bytes).zip(&self.frames).skip(self.sent);
+        let frames = self.memory.chunks_exact(self.frame_bytes).zip(&self.frames).skip(self.sent).take(most);
         let mut count = 0;
         for (slot, (buffer, frame)) in slices.iter_mut().zip(frames) {
             let rest = frame.kept.map_or(&[][..], &payload);
@@ -84,9 +86,19 @@ impl Staging {
         send(&slices[..count])
     }
 
+    /// The lengths of the waiting frames, oldest first.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = usize> + '_ {
+        self.frames[self.sent..].iter().map(SplitFrame::bytes)
+    }
+
     /// The length of the oldest waiting frame; zero if there is none.
     pub(super) fn oldest_bytes(&self) -> usize {
-        self.frames.get(self.sent).map_or(0, SplitFrame::bytes)
+        self.lengths().next().unwrap_or_default()
+    }
+
+    /// The Ethernet header of a frame that was staged last.
+    pub(super) fn header(&self) -> [u8; ETHERNET_BYTES] {
+        std::array::from_fn(|at| self.memory[at])
     }
 
     /// Forgets the `count` oldest waiting frames and returns their bytes.

@@ -246,11 +246,7 @@ impl Session {
         })?;
         watcher.tell(|| None);
         log_counters(&self.port.counters());
-        let nobody_has_it = root.reports().all(|report| report.outcome != Outcome::Delivered);
-        let failed = given_up
-            .or_else(|| sending.failed().map(|text| Error::GaveUp(text.to_owned())))
-            .or_else(|| self.check_interface().err().filter(|_| nobody_has_it))
-            .or_else(|| root.failure().cloned().map(Error::from));
+        let failed = self.why_failed(given_up, &root, sending);
         let report = SendReport {
             session,
             choice: root.choice().cloned(),
@@ -271,6 +267,18 @@ impl Session {
             rate: root.rate(),
         };
         Ok((report, failed))
+    }
+
+    /// Why a session came to nothing, if it did: by what its loop says, its source, this host's interface or the root.
+    fn why_failed<S: Source>(&self, given_up: Option<Error>, root: &Root, sending: &Sending<S>) -> Option<Error> {
+        let nobody_has_it = root.reports().all(|report| report.outcome != Outcome::Delivered);
+        let unable = self.check_interface().err().filter(|_| nobody_has_it);
+        given_up
+            // What time ran out for may lie here.
+            .filter(|error| unable.is_none() || !matches!(error, Error::TimedOut))
+            .or_else(|| sending.failed().map(|text| Error::GaveUp(text.to_owned())))
+            .or(unable)
+            .or_else(|| root.failure().cloned().map(Error::from))
     }
 
     /// Takes part as a receiver until the session is over; [`ReceiveReport::new`] says what it came to.
@@ -308,16 +316,16 @@ impl Session {
         })?;
         watcher.tell(|| None);
         log_counters(&self.port.counters());
+        if receiving.verdict().is_none() && (timed_out || !receiving.is_cancelled()) {
+            self.check_interface()?;
+        }
         if timed_out {
             return Err(Error::TimedOut);
-        }
-        if receiving.verdict().is_none() && !receiving.is_cancelled() {
-            self.check_interface()?;
         }
         Ok(receiver.into_inner())
     }
 
-    /// Fails if it is this host's interface that is away, when all others seem silent.
+    /// Fails if it is this host's interface that is away, or takes no long frames, when all others seem silent.
     fn check_interface(&self) -> Result<(), Error> {
         self.port.outage(self.now()).map_or(Ok(()), |error| Err(error.into()))
     }

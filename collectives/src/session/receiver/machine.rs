@@ -72,9 +72,12 @@ impl Machine for Receiver {
                 }
                 if silent { Some(running.end(End::RootSilent)) } else { end }
             }
-            _ => None,
+            _ => {
+                self.endpoint.handle_end(now);
+                None
+            }
         };
-        end.into_iter().for_each(|end| self.end(end));
+        end.into_iter().for_each(|end| self.end(now, end));
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
@@ -109,7 +112,7 @@ impl Machine for Receiver {
                 running.poll_timeout(now).into_iter().chain(silence).min()
             }
             // Who has left answers nobody.
-            Phase::Ended(_) => return None,
+            Phase::Ended(_) => return self.endpoint.next_end(),
         };
         self.endpoint.throttle().deadline(own.into_iter().chain(self.answerer.next()).min())
     }

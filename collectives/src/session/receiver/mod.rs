@@ -250,7 +250,7 @@ impl Receiver {
             if let (Phase::Waiting(_), Some(root)) = (&self.phase, &self.root) {
                 waiting::leave(root, "it has ended before the start", &mut self.endpoint);
             }
-            self.end(End::Dropped);
+            self.end(now, End::Dropped);
         }
     }
 
@@ -269,13 +269,14 @@ impl Receiver {
         Some(self.endpoint.frame(root.mac(), &leave))
     }
 
-    fn end(&mut self, end: End) {
+    fn end(&mut self, now: Instant, end: End) {
         if matches!(self.phase, Phase::Ended(_)) {
             return;
         }
         log::debug!("session ended: {end:?}");
         let last = std::mem::replace(&mut self.phase, Phase::Ended(None));
         self.phase = Phase::Ended(if let Phase::Running(running) = last { Some(running) } else { None });
+        self.endpoint.end(now);
         self.endpoint.tell(ReceiverEvent::Ended(end));
     }
 
@@ -306,14 +307,14 @@ impl Receiver {
             }
             _ => None,
         };
-        end.into_iter().for_each(|end| self.end(end));
+        end.into_iter().for_each(|end| self.end(now, end));
     }
 
     /// Goes on from waiting.
     fn go_on(&mut self, now: Instant, step: WaitingStep) {
         match step {
             WaitingStep::Wait => {}
-            WaitingStep::End(end) => self.end(end),
+            WaitingStep::End(end) => self.end(now, end),
             WaitingStep::Start(view, rank, part, joining) => {
                 let mut running = Running::new(now, view, rank, joining, &mut self.endpoint);
                 running.confirm(now, &part, &self.endpoint);

@@ -47,9 +47,10 @@ impl Machine for Root {
             Phase::Closing(closing, _) => {
                 if closing.handle_timeout(now, &mut self.endpoint) {
                     self.phase = Phase::Ended(self.phase.take());
+                    self.endpoint.end(now);
                 }
             }
-            Phase::Ended(_) => {}
+            Phase::Ended(_) => self.endpoint.handle_end(now),
         }
     }
 
@@ -86,7 +87,7 @@ impl Machine for Root {
             Phase::Gathering(gathering) => gathering.poll_timeout(now, self.endpoint.config()),
             Phase::Running(running) => running.poll_timeout(now),
             Phase::Closing(closing, _) => closing.poll_timeout(),
-            Phase::Ended(_) => return None,
+            Phase::Ended(_) => return self.endpoint.next_end(),
         };
         let own = of_phase.into_iter().chain(self.endpoint.next_answer(now)).min();
         self.endpoint.throttle().deadline(own)

@@ -2,6 +2,7 @@
 
 use super::nobody::Nobody;
 use crate::harness::{Ethbcast, LIMIT, Site, lab_name, names_in, one_switch};
+use nix::sys::signal::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -37,6 +38,35 @@ fn an_interface_that_will_not_do_is_refused_with_what_to_type_instead() {
         .assert_refusal(2, &["100", "at least 576"]);
     // The only interface that is up needs no name.
     site.run("n1", &["send", "-n", "1", "--max-wait", "0.1"], &source).assert_code(3);
+}
+
+#[test]
+fn recv_waits_for_its_interface_as_long_as_for_a_sender() {
+    let site = Site::beside("lateiface", one_switch(2));
+    let source = site.file("source", "text");
+    site.set_up("n1", "ip", &["link", "set", "eth0", "down"]);
+    for (interface, words) in [("eth0", "eth0 is down"), ("eth7", "no interface eth7")] {
+        let recv = ["recv", "-i", interface, "--max-wait", "0.5"];
+        site.run("n1", &recv, site.path("never")).assert_refusal(4, &[words]);
+    }
+    // As it is, and by another name that it gets later.
+    for (name, before) in [("eth0", "eth0 is down"), ("lan0", "no interface lan0")] {
+        let dest = site.path(name);
+        let receiver = site.start("n1", &["recv", "-i", name, "--max-wait", "30"], &dest);
+        receiver.wait_for_line(before);
+        if name == "lan0" {
+            site.set_up("n1", "ip", &["link", "set", "eth0", "name", "lan0"]);
+        }
+        site.set_up("n1", "ip", &["link", "set", name, "up"]);
+        site.run("n0", &["send", "-n", "1", "--max-wait", "30"], &source).assert_code(0);
+        receiver.end(LIMIT).assert_code(0);
+        assert_eq!(fs::read(&dest).expect("received"), b"text");
+        site.set_up("n1", "ip", &["link", "set", name, "down"]);
+    }
+    let receiver = site.start("n1", &["recv", "--max-wait", "30"], site.path("never"));
+    receiver.wait_for_line("it is waited for");
+    receiver.signal(Signal::SIGTERM);
+    receiver.end(LIMIT).assert_code(143);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod dest;
 mod disk;
+mod first_hop;
 mod gathering;
 mod interface;
 mod meeting;
