@@ -1,8 +1,9 @@
 //! The hidden names of what is unfinished, and what becomes of those that nobody takes up again.
 
-use crate::disk::{Directory, DiskFile};
+use crate::disk::{Directory, DiskFile, Kind};
 use crate::journal::peek;
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,6 +11,7 @@ const PREFIX: &str = ".ethbcast-";
 const PART: &str = ".part";
 const TREE: &str = ".tree";
 const JOURNAL: &str = ".journal";
+const OLD: &str = ".old";
 /// What nobody has written to for so long is not taken up again: a week.
 const KEPT_SECONDS: u64 = 7 * 24 * 3600;
 
@@ -22,6 +24,8 @@ pub struct HiddenNames {
     pub tree: PathBuf,
     /// What is said of either.
     pub journal: PathBuf,
+    /// A directory in which something stands under its own name while another takes its place.
+    pub old: PathBuf,
 }
 
 impl HiddenNames {
@@ -39,13 +43,13 @@ impl HiddenNames {
 
     fn with(stem: &str) -> HiddenNames {
         let named = |suffix: &str| PathBuf::from(format!("{stem}{suffix}"));
-        HiddenNames { part: named(PART), tree: named(TREE), journal: named(JOURNAL) }
+        HiddenNames { part: named(PART), tree: named(TREE), journal: named(JOURNAL), old: named(OLD) }
     }
 }
 
 /// Whether a name is one that stands for something unfinished.
 pub(crate) fn is_hidden(name: &OsStr) -> bool {
-    [PART, TREE, JOURNAL].into_iter().any(|suffix| with_suffix(name, suffix).is_some())
+    [PART, TREE, JOURNAL, OLD].into_iter().any(|suffix| with_suffix(name, suffix).is_some())
 }
 
 /// The names of which this is one, with this suffix.
@@ -55,9 +59,14 @@ fn with_suffix(name: &OsStr, suffix: &str) -> Option<HiddenNames> {
 }
 
 /// Removes what dead receivers left in a directory, and says how many files and directories that were. What has a
-/// journal can be taken up again, and is kept for a week.
+/// journal can be taken up again, and is kept for a week. What was set aside and has no successor is brought back.
 pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     let Ok(names) = directory.names() else { return 0 };
+    for old in names.iter().filter_map(|name| with_suffix(name, OLD)) {
+        if let Err(error) = settle_aside(directory, &old) {
+            log::warn!("what an earlier run set aside is still in {}: {error}", old.old.display());
+        }
+    }
     let all = |suffix| names.iter().filter_map(move |name| with_suffix(name, suffix));
     let is_dead = |part: &Path| directory.take_up(part).is_ok_and(|part| part.try_lock());
     let is_dead_tree = |tree: &Path| {
@@ -73,6 +82,35 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
         is_free(&names.part) && is_free(&names.tree)
     };
     removed + all(JOURNAL).filter(|names| is_alone(names) && directory.remove(&names.journal).is_ok()).count()
+}
+
+/// Ends what a dead receiver began: brings back what it set aside, or removes it if its successor is there.
+fn settle_aside<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<()> {
+    let aside = directory.directory(&names.old)?;
+    if !aside.try_lock() || !directory.is_own(&aside, &names.old) {
+        return Ok(());
+    }
+    // As long as the successor has its hidden name what has the other one is no successor.
+    let is_succeeded = directory.kind(&names.tree)?.is_none();
+    for name in aside.names()? {
+        let name = Path::new(&name);
+        let is_free = match directory.kind(name)? {
+            None => true,
+            Some(Kind::Directory) => !is_succeeded && directory.directory(name)?.names()?.is_empty(),
+            Some(_) => false,
+        };
+        if is_free {
+            aside.rename(name, directory, name)?;
+            log::warn!("{} is there again as it was before a run that was cut off", name.display());
+        } else if is_succeeded {
+            directory.sync_names()?;
+            aside.remove_all(name)?;
+        } else {
+            return Err(io::Error::other(format!("{} has been made anew: remove one of both", name.display())));
+        }
+    }
+    directory.sync_names()?;
+    directory.remove_directory(&names.old)
 }
 
 /// Whether there is something in a directory that can be taken up again.
