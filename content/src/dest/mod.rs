@@ -4,6 +4,7 @@ mod arrival;
 mod device;
 mod disk;
 mod in_use;
+mod lacking;
 mod medium;
 mod part_file;
 mod target;
@@ -11,10 +12,12 @@ mod unpacking;
 
 pub use arrival::{Arrival, Landed};
 pub use device::Device;
+pub use lacking::lacking_device;
 pub use part_file::{DiskError, PartFile, SettledFile, WrittenFile};
 
 use crate::disk::Beneath;
 use crate::hidden_names::{has_left, left_bytes, remove_stale};
+use crate::mounts;
 use crate::partial::PartialFile;
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
@@ -81,6 +84,9 @@ impl Dest {
             return Ok(Dest::Stdout);
         }
         let path = PathBuf::from(dest);
+        if let Some(text) = lacking_device(&path) {
+            return fail(text);
+        }
         if !path.is_dir() && dest.as_encoded_bytes().ends_with(b"/") {
             let text = format!("the directory DEST {} does not exist: make it with `mkdir -p {0}`", path.display());
             return fail(text);
@@ -201,6 +207,11 @@ fn check_replaceable(path: &Path, replace: bool) -> Result<(), DestError> {
     let text = match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => format!("DEST {} cannot be a file: {error}; choose another", path.display()),
+        Ok(there) if there.is_file() && mounts::is_mount_point(path) => format!(
+            "DEST {} is a mount point, which no other file can take the place of; it is as it was: choose another, or \
+             write into it from stdout, `recv - > {0}`",
+            path.display()
+        ),
         Ok(_) if !replace => format!("DEST {} exists: remove it, or replace it with --force", path.display()),
         // Replacing /dev/null by a file would be no favour.
         Ok(there) if !there.is_file() && !there.is_symlink() => {

@@ -68,8 +68,18 @@ pub(super) fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError
 
 /// All but the last step, and how many bytes were sent.
 pub(super) fn build(disk: &Model, stream: &[u8]) -> Result<(Work<ModelDirectory>, usize), StorageError> {
+    let target = Target { dest: DEST.into(), replace: true, ..Target::default() };
+    build_in(disk.root(), Some(DEST.into()), target, stream)
+}
+
+/// The same under a name in a directory, or in that directory itself.
+pub(super) fn build_in(
+    root: ModelDirectory,
+    name: Option<PathBuf>,
+    target: Target,
+    stream: &[u8],
+) -> Result<(Work<ModelDirectory>, usize), StorageError> {
     let failed = |error| crate::trouble("begin", error);
-    let root = disk.root();
     remove_stale(&root);
     let identity = Identity {
         bytes: stream.len() as u64,
@@ -91,8 +101,7 @@ pub(super) fn build(disk: &Model, stream: &[u8]) -> Result<(Work<ModelDirectory>
     let head = Head::read(stream.first_chunk().expect("so long")).expect("a head");
     let manifest_end = HEAD_BYTES + head.manifest_bytes();
     let manifest = Manifest::decode(&head, &stream[HEAD_BYTES..manifest_end]).expect("a manifest");
-    let target = Target { dest: DEST.into(), replace: true, in_place: false, delete: false, stays: false };
-    let place = Place::named(disk.root(), PathBuf::from("/"), DEST.into(), target);
+    let place = Place::named(root.try_clone().map_err(failed)?, PathBuf::from("/"), name, target);
     let encoded = &stream[..manifest_end];
     let work = Work::begin_at_once(place, manifest, encoded, Some(&identity), leftover, SYNC_BYTES);
     let mut work = work.map_err(failed)?;

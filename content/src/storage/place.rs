@@ -102,10 +102,10 @@ impl Place<Beneath> {
 }
 
 impl<D: Directory> Place<D> {
-    /// Of this name in a directory, whatever is there.
+    /// Of this name in a directory, or that directory itself, whatever is there.
     #[cfg(test)]
-    pub(super) fn named(holder: D, holder_path: PathBuf, name: PathBuf, target: Target) -> Place<D> {
-        Place { holder, holder_path, name: Some(name), target }
+    pub(super) fn named(holder: D, holder_path: PathBuf, name: Option<PathBuf>, target: Target) -> Place<D> {
+        Place { holder, holder_path, name, target }
     }
 
     /// The directory in which it is built.
@@ -212,6 +212,7 @@ impl<D: Directory> Place<D> {
             })?;
         }
         if self.target.delete {
+            self.holder.sync_file_system()?;
             remove_others(&self.holder, manifest)?;
         }
         // The directory itself keeps its own attributes where only what is in it was sent.

@@ -1,10 +1,12 @@
 //! A directory takes the place of another on disks of every kind: whichever step fails, and whenever the machine stops,
 //! the old or the new one is there, whole.
 
-use super::crashes::{DEST, build, dest, old_world, receive, stream};
+use super::crashes::{DEST, build, build_in, dest, old_world, receive, stream};
+use super::place::Target;
 use crate::disk::model::{Abilities, Inode, Model, ROOT, World};
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::{is_hidden, remove_stale};
+use ethbcast_collectives::session::live::StorageError;
 use nix::libc;
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -134,4 +136,73 @@ fn a_mount_point_stays_where_it_is() {
     let disk = Model::of(old()).with(&Abilities { mounts: [inode(&old(), DEST)].into(), ..Abilities::default() });
     receive(&disk, &stream(23)).expect_err("it cannot be renamed");
     assert!(dest(&disk.current()) == dest(&old()));
+}
+
+/// An old directory in which a directory is where a file comes, and a file where a directory does.
+fn otherwise() -> World {
+    let disk = Model::default();
+    disk.root().make_directory(Path::new(DEST)).expect("room");
+    let at = disk.root().directory(Path::new(DEST)).expect("there");
+    at.make_directory(Path::new("a")).expect("room");
+    let a = at.directory(Path::new("a")).expect("there");
+    for (directory, name) in [(&a, "below"), (&at, "d"), (&at, "only the old one has it")] {
+        let file = directory.create(Path::new(name), COMMON_FILE).expect("room");
+        file.write_all_at(b"old", 0).expect("room");
+    }
+    disk.root().sync_file_system().expect("room");
+    disk.current()
+}
+
+/// Receives into the directory that is there, which has nothing else then.
+fn mirror(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
+    let at = disk.root().directory(Path::new(DEST)).map_err(|error| crate::trouble("begin", error))?;
+    let target = Target { dest: DEST.into(), in_place: true, delete: true, ..Target::default() };
+    let (work, sent) = build_in(at, None, target, stream)?;
+    work.publish().map(|_| sent)
+}
+
+/// All that DEST has, but for what is hidden.
+fn shown(world: &World) -> Vec<(PathBuf, Inode)> {
+    let is_shown = |path: &Path| path.iter().next().is_some_and(|first| !is_hidden(first));
+    dest(world).into_iter().filter(|(path, _)| is_shown(path)).collect()
+}
+
+/// What has a name, and all below it.
+fn below(world: &World, path: &str) -> Option<(Inode, Vec<(PathBuf, Inode)>)> {
+    let inode = world.find(ROOT, &Path::new(DEST).join(path)).ok()?;
+    let own = match world.inode(inode) {
+        Inode::Directory { .. } => World::directory(),
+        other => other.clone(),
+    };
+    Some((own, world.listing(inode)))
+}
+
+#[test]
+fn in_place_what_is_of_another_kind_is_there_until_its_successor_is_and_others_until_all_are() {
+    let stream = stream(29);
+    let undisturbed = Model::of(otherwise());
+    mirror(&undisturbed, &stream).expect("it does not fail");
+    let (old, new) = (otherwise(), undisturbed.durable());
+    assert_eq!((shown(&new).len(), shown(&old).len()), (7, 4));
+    for errno in [libc::EIO, libc::EACCES] {
+        for call in 1..=undisturbed.calls() {
+            let when = format!("call {call} fails with {errno}");
+            let disk = Model::of(otherwise()).failing_at(call, errno);
+            let is_done = mirror(&disk, &stream).is_ok();
+            let there = disk.current();
+            let is_new = below(&there, "a") == below(&new, "a");
+            assert!(is_new || below(&there, "a") == below(&old, "a"), "{when}: {:?}", shown(&there));
+            // A directory fills file by file; before it is one the old file is there.
+            let d = below(&there, "d").map(|(own, _)| own);
+            assert!(d.is_some(), "{when}: {:?}", shown(&there));
+            let only_old = "only the old one has it";
+            let all_new = || ["a", "empty", "link", "twin", "d/b", "d/c"].map(|path| below(&there, path));
+            let expected = ["a", "empty", "link", "twin", "d/b", "d/c"].map(|path| below(&new, path));
+            assert!(below(&there, only_old).is_some() || all_new() == expected, "{when}: {:?}", shown(&there));
+            if !is_done {
+                mirror(&disk, &stream).unwrap_or_else(|error| panic!("{when}, then: {error}"));
+            }
+            assert!(shown(&disk.durable()) == shown(&new), "{when}: {:?}", shown(&disk.durable()));
+        }
+    }
 }

@@ -64,7 +64,14 @@ fn selection(args: &TreeArgs, allow_changing: bool) -> anyhow::Result<Selection>
         (false, false) => None,
     };
     let exclusion = exclusion(args)?;
-    Ok(Selection { exclusion, owners, xattrs: args.xattrs, devices: args.devices, allow_changing })
+    Ok(Selection {
+        exclusion,
+        owners,
+        xattrs: args.xattrs,
+        devices: args.devices,
+        allow_changing,
+        ..Selection::default()
+    })
 }
 
 fn refused(error: SourceError) -> Failure {
