@@ -24,8 +24,6 @@ pub struct HiddenNames {
     pub tree: PathBuf,
     /// What is said of either.
     pub journal: PathBuf,
-    /// A directory in which something stands under its own name while another takes its place.
-    pub old: PathBuf,
 }
 
 impl HiddenNames {
@@ -41,9 +39,14 @@ impl HiddenNames {
         HiddenNames::with(&format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
     }
 
+    /// A directory in which something stands under its own name while another takes its place.
+    pub(crate) fn old(&self) -> PathBuf {
+        self.tree.with_extension(&OLD[1..])
+    }
+
     fn with(stem: &str) -> HiddenNames {
         let named = |suffix: &str| PathBuf::from(format!("{stem}{suffix}"));
-        HiddenNames { part: named(PART), tree: named(TREE), journal: named(JOURNAL), old: named(OLD) }
+        HiddenNames { part: named(PART), tree: named(TREE), journal: named(JOURNAL) }
     }
 }
 
@@ -61,12 +64,8 @@ fn with_suffix(name: &OsStr, suffix: &str) -> Option<HiddenNames> {
 /// Removes what dead receivers left in a directory, and says how many files and directories that were. What has a
 /// journal can be taken up again, and is kept for a week. What was set aside and has no successor is brought back.
 pub fn remove_stale<D: Directory>(directory: &D) -> usize {
+    bring_back(directory);
     let Ok(names) = directory.names() else { return 0 };
-    for old in names.iter().filter_map(|name| with_suffix(name, OLD)) {
-        if let Err(error) = settle_aside(directory, &old) {
-            log::warn!("what an earlier run set aside is still in {}: {error}", old.old.display());
-        }
-    }
     let all = |suffix| names.iter().filter_map(move |name| with_suffix(name, suffix));
     let is_dead = |part: &Path| directory.take_up(part).is_ok_and(|part| part.try_lock());
     let is_dead_tree = |tree: &Path| {
@@ -84,10 +83,21 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     removed + all(JOURNAL).filter(|names| is_alone(names) && directory.remove(&names.journal).is_ok()).count()
 }
 
+/// Brings back what dead receivers set aside in a directory, if it has no successor.
+pub(crate) fn bring_back<D: Directory>(directory: &D) {
+    let names = directory.names().unwrap_or_default();
+    for old in names.iter().filter_map(|name| with_suffix(name, OLD)) {
+        if let Err(error) = settle_aside(directory, &old) {
+            log::warn!("what an earlier run set aside is still in {}: {error}", old.old().display());
+        }
+    }
+}
+
 /// Ends what a dead receiver began: brings back what it set aside, or removes it if its successor is there.
 fn settle_aside<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<()> {
-    let aside = directory.directory(&names.old)?;
-    if !aside.try_lock() || !directory.is_own(&aside, &names.old) {
+    let old = names.old();
+    let aside = directory.directory(&old)?;
+    if !aside.try_lock() || !directory.is_own(&aside, &old) {
         return Ok(());
     }
     // As long as the successor has its hidden name what has the other one is no successor.
@@ -110,7 +120,7 @@ fn settle_aside<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<
         }
     }
     directory.sync_names()?;
-    directory.remove_directory(&names.old)
+    directory.remove_directory(&old)
 }
 
 /// Whether there is something in a directory that can be taken up again.

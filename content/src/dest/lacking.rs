@@ -33,7 +33,8 @@ pub fn lacking_device(dest: &Path) -> Option<String> {
         format!("give DEST one of the disks that are here, {}, load the driver of another", disks.join(", "))
     };
     Some(format!(
-        "{what} is in memory and on no disk; nothing was written: {choose}, or choose a DEST that is not below {DEVICES}"
+        "{what} is in memory and on no disk; nothing was written: {choose}, or choose a DEST that is not below \
+         {DEVICES}"
     ))
 }
 

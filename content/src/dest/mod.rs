@@ -16,7 +16,7 @@ pub use lacking::lacking_device;
 pub use part_file::{DiskError, PartFile, SettledFile, WrittenFile};
 
 use crate::disk::Beneath;
-use crate::hidden_names::{has_left, left_bytes, remove_stale};
+use crate::hidden_names::{bring_back, has_left, left_bytes, remove_stale};
 use crate::mounts;
 use crate::partial::PartialFile;
 use nix::sys::statvfs::statvfs;
@@ -86,6 +86,10 @@ impl Dest {
         let path = PathBuf::from(dest);
         if let Some(text) = lacking_device(&path) {
             return fail(text);
+        }
+        // Who stopped in between may have left nothing under the name.
+        if let Ok(beside) = path.parent().map_or_else(|| Beneath::open(&path), Beneath::open) {
+            bring_back(&beside);
         }
         if !path.is_dir() && dest.as_encoded_bytes().ends_with(b"/") {
             let text = format!("the directory DEST {} does not exist: make it with `mkdir -p {0}`", path.display());
@@ -242,5 +246,25 @@ mod tests {
             1,
             "the probe left something behind"
         );
+    }
+
+    #[test]
+    fn what_a_dead_receiver_had_set_aside_is_dest_again_before_anybody_looks_at_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let aside = directory.path().join(".ethbcast-1-2.old/dest");
+        std::fs::create_dir_all(aside.join("old")).expect("room");
+        let dest = directory.path().join("dest");
+        assert!(Dest::resolve(dest.join("").as_os_str(), true).is_ok());
+        assert!(dest.join("old").is_dir() && !aside.exists());
+        // With its successor in place it is removed.
+        std::fs::create_dir_all(&aside).expect("room");
+        assert!(Dest::resolve(dest.join("").as_os_str(), true).is_ok());
+        assert!(dest.join("old").is_dir() && !directory.path().join(".ethbcast-1-2.old").exists());
+        // With its successor still hidden it stays beside what somebody made meanwhile.
+        std::fs::create_dir_all(&aside).expect("room");
+        std::fs::create_dir(directory.path().join(".ethbcast-1-2.tree")).expect("room");
+        std::fs::write(directory.path().join(".ethbcast-1-2.journal"), b"").expect("room");
+        assert!(Dest::resolve(dest.join("").as_os_str(), true).is_ok());
+        assert!(dest.join("old").is_dir() && aside.is_dir());
     }
 }

@@ -1,6 +1,6 @@
 //! What another takes the place of, where two names cannot be exchanged: it is set aside first, and removed when its
-//! successor is in place and synced. Under a hidden name it keeps its own, by which it is brought back, also by the next
-//! receiver if the machine stops in between.
+//! successor is in place and synced. Under a hidden name it keeps its own, by which it is brought back, also by the
+//! next receiver if the machine stops in between.
 
 use crate::disk::{Directory, is_taken};
 use crate::hidden_names::HiddenNames;
@@ -27,7 +27,7 @@ impl<D: Directory> Aside<D> {
         let aside = Aside { holder: holder.try_clone()?, names, root, name: name.to_owned() };
         // Where it goes is there for certain before it goes.
         if let Err(error) = holder.sync_names().and_then(|()| holder.rename(name, &aside.root, name)) {
-            drop(holder.remove_directory(&aside.names.old));
+            drop(holder.remove_directory(&aside.names.old()));
             return Err(error);
         }
         match aside.root.sync_names().and_then(|()| holder.sync_names()) {
@@ -40,13 +40,13 @@ impl<D: Directory> Aside<D> {
     pub(super) fn bring_back(self, why: io::Error) -> io::Error {
         match self.root.rename(&self.name, &self.holder, &self.name).and_then(|()| self.holder.sync_names()) {
             Ok(()) => {
-                drop(self.holder.remove_directory(&self.names.old));
+                drop(self.holder.remove_directory(&self.names.old()));
                 why
             }
             Err(error) => io::Error::other(format!(
                 "{why}; what was there is in {} and cannot be brought back now ({error}): the next recv there does, \
                  or move it",
-                self.names.old.display()
+                self.names.old().display()
             )),
         }
     }
@@ -54,14 +54,15 @@ impl<D: Directory> Aside<D> {
     /// Its successor is in place, and that is on the disk: removes it. Says where what cannot be removed is, and why.
     pub(super) fn remove(self) -> Result<(), (PathBuf, io::Error)> {
         // From now on nobody brings it back.
-        let renamed = self.holder.rename(&self.names.old, &self.holder, &self.names.tree);
-        let hidden = if renamed.is_ok() { self.names.tree } else { self.names.old };
+        let old = self.names.old();
+        let renamed = self.holder.rename(&old, &self.holder, &self.names.tree);
+        let hidden = if renamed.is_ok() { self.names.tree } else { old };
         self.holder.remove_all(&hidden).map_err(|error| (hidden, error))
     }
 }
 
-/// What is of another kind than that which comes in its place, among the files that are built: it is removed with what is
-/// left of them.
+/// What is of another kind than that which comes in its place, among the files that are built: it is removed with what
+/// is left of them.
 #[derive(Debug)]
 pub(super) struct Displaced<'a, D: Directory> {
     built: &'a D,
@@ -73,7 +74,7 @@ pub(super) struct Displaced<'a, D: Directory> {
 impl<'a, D: Directory> Displaced<'a, D> {
     /// Moves what has this name in `holder` to what is `built`.
     pub(super) fn put(built: &'a D, holder: &'a D, name: &'a Path) -> io::Result<Displaced<'a, D>> {
-        let hidden = HiddenNames::fleeting().old;
+        let hidden = HiddenNames::fleeting().old();
         holder.rename(name, built, &hidden)?;
         Ok(Displaced { built, hidden, holder, name })
     }
@@ -91,13 +92,13 @@ impl<'a, D: Directory> Displaced<'a, D> {
 fn make<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<(HiddenNames, D)> {
     let mut names = names.clone();
     for _ in 0..ATTEMPTS {
-        match holder.make_directory(&names.old) {
+        match holder.make_directory(&names.old()) {
             Err(error) if is_taken(&error) => {}
             made => {
                 made?;
-                let root = holder.directory(&names.old)?;
+                let root = holder.directory(&names.old())?;
                 // Before it was locked another receiver may have taken it for that of a dead one.
-                if root.try_lock() && holder.is_own(&root, &names.old) {
+                if root.try_lock() && holder.is_own(&root, &names.old()) {
                     return Ok((names, root));
                 }
             }
@@ -109,7 +110,7 @@ fn make<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<(HiddenName
 
 /// Whether the file system refuses to exchange two names, which is tried with two directories that are empty.
 pub(super) fn cannot_exchange<D: Directory>(holder: &D) -> bool {
-    let (one, other) = (HiddenNames::fleeting().old, HiddenNames::fleeting().old);
+    let (one, other) = (HiddenNames::fleeting().old(), HiddenNames::fleeting().old());
     let made = holder.make_directory(&one).and_then(|()| holder.make_directory(&other));
     let exchanged = made.and_then(|()| holder.exchange(&one, &other));
     for name in [one, other] {

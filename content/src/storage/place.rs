@@ -208,7 +208,7 @@ impl<D: Directory> Place<D> {
             };
             put.map_err(|error| match displaced {
                 Some(displaced) => displaced.bring_back(error),
-                None => error,
+                None => io::Error::new(error.kind(), format!("{}: {error}", manifest.shown(at))),
             })?;
         }
         if self.target.delete {
