@@ -1,7 +1,6 @@
 //! The hidden names of what is unfinished, and what becomes of those that nobody takes up again.
 
 use crate::disk::{Directory, DiskFile, Kind};
-use crate::journal::peek;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -128,14 +127,24 @@ pub(crate) fn has_left<D: Directory>(directory: &D) -> bool {
     directory.names().is_ok_and(|names| names.iter().any(|name| with_suffix(name, JOURNAL).is_some()))
 }
 
-/// How many bytes of what may come are in a directory already, by the journals there.
+/// How many bytes of what may come are in a directory already, beside the journals there.
 pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     let names = directory.names().unwrap_or_default();
-    let left = |names: HiddenNames| {
-        let claimed = || Some(peek(&directory.file(&names.journal).ok()?)?.durable.bytes());
-        directory.allocated_bytes(&names.part).ok().or_else(claimed)
-    };
-    names.iter().filter_map(|name| with_suffix(name, JOURNAL)).filter_map(left).sum()
+    let left = |names: HiddenNames| [names.part, names.tree].map(|name| allocated_bytes(directory, &name));
+    names.iter().filter_map(|name| with_suffix(name, JOURNAL)).flat_map(left).sum()
+}
+
+/// How many bytes of the disk something takes, with all that is below it.
+fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
+    match directory.kind(name) {
+        Ok(Some(Kind::Directory)) => {
+            let Ok(below) = directory.directory(name) else { return 0 };
+            let names = below.names().unwrap_or_default();
+            names.iter().map(|name| allocated_bytes(&below, Path::new(name))).sum()
+        }
+        Ok(Some(Kind::File)) => directory.allocated_bytes(name).unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// Whether nobody will take it up.

@@ -7,7 +7,7 @@ use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
 use rustix::fs::{
     self as linux, AtFlags, Dev, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags,
-    Stat, makedev, openat2,
+    Stat, StatxFlags, makedev, openat2,
 };
 use std::fs::File;
 use std::io;
@@ -163,8 +163,8 @@ impl Directory for Beneath {
     }
 
     fn allocated_bytes(&self, name: &Path) -> io::Result<u64> {
-        let stat = linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
+        let stat = linux::statx(&self.0, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)?;
+        Ok(stat.stx_blocks.saturating_mul(512) / u64::from(stat.stx_nlink).max(1))
     }
 
     fn rename(&self, name: &Path, other: &Beneath, to: &Path) -> io::Result<()> {

@@ -197,7 +197,7 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// The system's.
     fn age_seconds(&self, name: &Path) -> io::Result<u64>;
 
-    /// How many bytes of the disk a file right in this one takes.
+    /// How many bytes of the disk a file right in this one takes; of one with several names each has its share.
     ///
     /// # Errors
     /// The system's.
