@@ -9,7 +9,7 @@ mod listing;
 mod opened;
 mod reader;
 
-pub use attributes::Owners;
+pub use attributes::{Owners, has_xattrs};
 pub use error::SourceError;
 pub use exclusion::Exclusion;
 pub use files::SourceFiles;
