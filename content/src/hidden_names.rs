@@ -1,8 +1,8 @@
 //! The hidden names of what is unfinished, and what becomes of those that nobody takes up again.
 
-use crate::disk::{Directory, DiskFile};
-use crate::journal::peek;
+use crate::disk::{Directory, DiskFile, Kind};
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,6 +10,7 @@ const PREFIX: &str = ".ethbcast-";
 const PART: &str = ".part";
 const TREE: &str = ".tree";
 const JOURNAL: &str = ".journal";
+const OLD: &str = ".old";
 /// What nobody has written to for so long is not taken up again: a week.
 const KEPT_SECONDS: u64 = 7 * 24 * 3600;
 
@@ -37,6 +38,11 @@ impl HiddenNames {
         HiddenNames::with(&format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
     }
 
+    /// A directory in which something stands under its own name while another takes its place.
+    pub(crate) fn old(&self) -> PathBuf {
+        self.tree.with_extension(&OLD[1..])
+    }
+
     fn with(stem: &str) -> HiddenNames {
         let named = |suffix: &str| PathBuf::from(format!("{stem}{suffix}"));
         HiddenNames { part: named(PART), tree: named(TREE), journal: named(JOURNAL) }
@@ -45,7 +51,7 @@ impl HiddenNames {
 
 /// Whether a name is one that stands for something unfinished.
 pub(crate) fn is_hidden(name: &OsStr) -> bool {
-    [PART, TREE, JOURNAL].into_iter().any(|suffix| with_suffix(name, suffix).is_some())
+    [PART, TREE, JOURNAL, OLD].into_iter().any(|suffix| with_suffix(name, suffix).is_some())
 }
 
 /// The names of which this is one, with this suffix.
@@ -55,8 +61,9 @@ fn with_suffix(name: &OsStr, suffix: &str) -> Option<HiddenNames> {
 }
 
 /// Removes what dead receivers left in a directory, and says how many files and directories that were. What has a
-/// journal can be taken up again, and is kept for a week.
+/// journal can be taken up again, and is kept for a week. What was set aside and has no successor is brought back.
 pub fn remove_stale<D: Directory>(directory: &D) -> usize {
+    bring_back(directory);
     let Ok(names) = directory.names() else { return 0 };
     let all = |suffix| names.iter().filter_map(move |name| with_suffix(name, suffix));
     let is_dead = |part: &Path| directory.take_up(part).is_ok_and(|part| part.try_lock());
@@ -75,19 +82,69 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     removed + all(JOURNAL).filter(|names| is_alone(names) && directory.remove(&names.journal).is_ok()).count()
 }
 
+/// Brings back what dead receivers set aside in a directory, if it has no successor.
+pub(crate) fn bring_back<D: Directory>(directory: &D) {
+    let names = directory.names().unwrap_or_default();
+    for old in names.iter().filter_map(|name| with_suffix(name, OLD)) {
+        if let Err(error) = settle_aside(directory, &old) {
+            log::warn!("what an earlier run set aside is still in {}: {error}", old.old().display());
+        }
+    }
+}
+
+/// Ends what a dead receiver began: brings back what it set aside, or removes it if its successor is there.
+fn settle_aside<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<()> {
+    let old = names.old();
+    let aside = directory.directory(&old)?;
+    if !aside.try_lock() || !directory.is_own(&aside, &old) {
+        return Ok(());
+    }
+    // As long as the successor has its hidden name what has the other one is no successor.
+    let is_succeeded = directory.kind(&names.tree)?.is_none();
+    for name in aside.names()? {
+        let name = Path::new(&name);
+        let is_free = match directory.kind(name)? {
+            None => true,
+            Some(Kind::Directory) => !is_succeeded && directory.directory(name)?.names()?.is_empty(),
+            Some(_) => false,
+        };
+        if is_free {
+            aside.rename(name, directory, name)?;
+            log::warn!("{} is there again as it was before a run that was cut off", name.display());
+        } else if is_succeeded {
+            directory.sync_names()?;
+            aside.remove_all(name)?;
+        } else {
+            return Err(io::Error::other(format!("{} has been made anew: remove one of both", name.display())));
+        }
+    }
+    directory.sync_names()?;
+    directory.remove_directory(&old)
+}
+
 /// Whether there is something in a directory that can be taken up again.
 pub(crate) fn has_left<D: Directory>(directory: &D) -> bool {
     directory.names().is_ok_and(|names| names.iter().any(|name| with_suffix(name, JOURNAL).is_some()))
 }
 
-/// How many bytes of what may come are in a directory already, by the journals there.
+/// How many bytes of what may come are in a directory already, beside the journals there.
 pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     let names = directory.names().unwrap_or_default();
-    let left = |names: HiddenNames| {
-        let claimed = || Some(peek(&directory.file(&names.journal).ok()?)?.durable.bytes());
-        directory.allocated_bytes(&names.part).ok().or_else(claimed)
-    };
-    names.iter().filter_map(|name| with_suffix(name, JOURNAL)).filter_map(left).sum()
+    let left = |names: HiddenNames| [names.part, names.tree].map(|name| allocated_bytes(directory, &name));
+    names.iter().filter_map(|name| with_suffix(name, JOURNAL)).flat_map(left).sum()
+}
+
+/// How many bytes of the disk something takes, with all that is below it.
+fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
+    match directory.kind(name) {
+        Ok(Some(Kind::Directory)) => {
+            let Ok(below) = directory.directory(name) else { return 0 };
+            let names = below.names().unwrap_or_default();
+            names.iter().map(|name| allocated_bytes(&below, Path::new(name))).sum()
+        }
+        Ok(Some(Kind::File)) => directory.allocated_bytes(name).unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// Whether nobody will take it up.

@@ -39,6 +39,7 @@ pub mod image;
 pub mod journal;
 pub mod layout;
 pub mod manifest;
+mod mounts;
 pub mod name;
 pub mod page_cache;
 pub mod partial;

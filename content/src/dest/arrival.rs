@@ -49,6 +49,11 @@ impl Landed {
     pub fn left_out(&self) -> Vec<String> {
         self.tree.left_out()
     }
+
+    /// What a directory took the place of and cannot be removed: where it is, why, and what to do.
+    pub fn remains(&self) -> Vec<String> {
+        self.tree.remains()
+    }
 }
 
 impl Arrival {
@@ -162,6 +167,10 @@ impl Storage for Arrival {
     }
 
     fn publish(&mut self) -> Result<(), StorageError> {
+        // What is open cannot be removed everywhere.
+        if let Some(held) = &self.held {
+            held.close();
+        }
         self.storage().publish()
     }
 }

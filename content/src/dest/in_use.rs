@@ -1,5 +1,6 @@
 //! Who uses a block device: nobody else's disk is written over.
 
+use crate::mounts;
 use rustix::fs::{major, makedev, minor};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +14,7 @@ const BY_NAME: &str = "/sys/block";
 pub(super) fn users(device: &Path) -> Vec<String> {
     let Ok(metadata) = device.metadata() else { return Vec::new() };
     let parts = parts(metadata.rdev());
-    let mut users = mounts(Path::new("/proc/self/mountinfo"), &parts);
+    let mut users = mounted(Path::new("/proc/self/mountinfo"), &parts);
     users.extend(swaps(&parts));
     users.extend(parts.iter().flat_map(|part| holders(part.number)));
     users.extend(loops(device));
@@ -53,9 +54,9 @@ fn read_number(text: &str) -> Option<u64> {
 }
 
 /// Where parts of it are mounted (proc_pid_mountinfo(5)).
-fn mounts(table: &Path, parts: &[Part]) -> Vec<String> {
+fn mounted(table: &Path, parts: &[Part]) -> Vec<String> {
     let text = fs::read_to_string(table).unwrap_or_default();
-    let mounted = |line: &str| {
+    let mount = |line: &str| {
         let (own, of_file_system) = line.split_once(" - ")?;
         let mut fields = own.split(' ');
         let (number, at) = (fields.nth(2)?, fields.nth(1)?);
@@ -66,14 +67,11 @@ fn mounts(table: &Path, parts: &[Part]) -> Vec<String> {
         let at = unescaped(at);
         Some(format!("mounted at {at} ({}): unmount it, `umount {at}`", part.name))
     };
-    text.lines().filter_map(mounted).collect()
+    text.lines().filter_map(mount).collect()
 }
 
-/// The kernel writes spaces and the like in octal.
 fn unescaped(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .into_iter()
-        .fold(text.to_owned(), |text, (escaped, letter)| text.replace(escaped, letter))
+    mounts::unescaped(text.as_bytes()).to_string_lossy().into_owned()
 }
 
 fn swaps(parts: &[Part]) -> Vec<String> {
@@ -115,7 +113,7 @@ fn loops(device: &Path) -> Vec<String> {
 fn elsewhere(parts: &[Part]) -> Option<String> {
     fs::read_dir("/proc").into_iter().flatten().flatten().find_map(|entry| {
         let process = entry.file_name().to_str()?.parse::<u32>().ok()?;
-        let mounted = mounts(&entry.path().join("mountinfo"), parts).into_iter().next()?;
+        let mounted = mounted(&entry.path().join("mountinfo"), parts).into_iter().next()?;
         Some(format!("{mounted} where process {process} is (`nsenter -m -t {process}`)"))
     })
 }
@@ -133,7 +131,7 @@ mod tests {
                      40 22 8:17 / /mnt/my\\040disk rw,relatime shared:1 - ext4 /dev/sdb1 rw\n\
                      41 22 0:30 / /proc rw - proc proc rw\nnonsense\n";
         fs::write(file.path(), table).expect("room");
-        let found = mounts(file.path(), &parts);
+        let found = mounted(file.path(), &parts);
         assert_eq!(found, ["mounted at /mnt/my disk (sdb1): unmount it, `umount /mnt/my disk`"]);
         assert!(users(Path::new("/nowhere")).is_empty());
     }

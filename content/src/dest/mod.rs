@@ -4,6 +4,7 @@ mod arrival;
 mod device;
 mod disk;
 mod in_use;
+mod lacking;
 mod medium;
 mod part_file;
 mod target;
@@ -11,10 +12,12 @@ mod unpacking;
 
 pub use arrival::{Arrival, Landed};
 pub use device::Device;
+pub use lacking::lacking_device;
 pub use part_file::{DiskError, PartFile, SettledFile, WrittenFile};
 
 use crate::disk::Beneath;
-use crate::hidden_names::{has_left, left_bytes, remove_stale};
+use crate::hidden_names::{bring_back, has_left, left_bytes, remove_stale};
+use crate::mounts;
 use crate::partial::PartialFile;
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
@@ -81,6 +84,13 @@ impl Dest {
             return Ok(Dest::Stdout);
         }
         let path = PathBuf::from(dest);
+        if let Some(text) = lacking_device(&path) {
+            return fail(text);
+        }
+        // Who stopped in between may have left nothing under the name.
+        if let Ok(beside) = path.parent().map_or_else(|| Beneath::open(&path), Beneath::open) {
+            bring_back(&beside);
+        }
         if !path.is_dir() && dest.as_encoded_bytes().ends_with(b"/") {
             let text = format!("the directory DEST {} does not exist: make it with `mkdir -p {0}`", path.display());
             return fail(text);
@@ -201,6 +211,11 @@ fn check_replaceable(path: &Path, replace: bool) -> Result<(), DestError> {
     let text = match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => format!("DEST {} cannot be a file: {error}; choose another", path.display()),
+        Ok(there) if there.is_file() && mounts::is_mount_point(path) => format!(
+            "DEST {} is a mount point, which no other file can take the place of; it is as it was: choose another, or \
+             write into it from stdout, `recv - > {0}`",
+            path.display()
+        ),
         Ok(_) if !replace => format!("DEST {} exists: remove it, or replace it with --force", path.display()),
         // Replacing /dev/null by a file would be no favour.
         Ok(there) if !there.is_file() && !there.is_symlink() => {
@@ -231,5 +246,25 @@ mod tests {
             1,
             "the probe left something behind"
         );
+    }
+
+    #[test]
+    fn what_a_dead_receiver_had_set_aside_is_dest_again_before_anybody_looks_at_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let aside = directory.path().join(".ethbcast-1-2.old/dest");
+        std::fs::create_dir_all(aside.join("old")).expect("room");
+        let dest = directory.path().join("dest");
+        assert!(Dest::resolve(dest.join("").as_os_str(), true).is_ok());
+        assert!(dest.join("old").is_dir() && !aside.exists());
+        // With its successor in place it is removed.
+        std::fs::create_dir_all(&aside).expect("room");
+        assert!(Dest::resolve(dest.join("").as_os_str(), true).is_ok());
+        assert!(dest.join("old").is_dir() && !directory.path().join(".ethbcast-1-2.old").exists());
+        // With its successor still hidden it stays beside what somebody made meanwhile.
+        std::fs::create_dir_all(&aside).expect("room");
+        std::fs::create_dir(directory.path().join(".ethbcast-1-2.tree")).expect("room");
+        std::fs::write(directory.path().join(".ethbcast-1-2.journal"), b"").expect("room");
+        assert!(Dest::resolve(dest.join("").as_os_str(), true).is_ok());
+        assert!(dest.join("old").is_dir() && aside.is_dir());
     }
 }

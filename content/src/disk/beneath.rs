@@ -7,7 +7,7 @@ use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
 use rustix::fs::{
     self as linux, AtFlags, Dev, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags,
-    Stat, makedev, openat2,
+    Stat, StatxFlags, makedev, openat2,
 };
 use std::fs::File;
 use std::io;
@@ -16,7 +16,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-const STAY: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+/// What is mounted below is not ours, a bind mount of the same file system neither.
+const STAY: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
 /// Nobody else looks into what is being built.
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const OWN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -69,7 +73,12 @@ impl Directory for Beneath {
         if path.as_os_str().is_empty() {
             return Directory::try_clone(self);
         }
-        Ok(Beneath(openat2(&self.0, path, OWN_DIRECTORY, Mode::empty(), STAY)?))
+        let below = openat2(&self.0, path, OWN_DIRECTORY, Mode::empty(), STAY)?;
+        // A file system in a file system (a subvolume) is no mount, and another one all the same.
+        if linux::fstat(&below)?.st_dev != linux::fstat(&self.0)?.st_dev {
+            return Err(rustix::io::Errno::XDEV.into());
+        }
+        Ok(Beneath(below))
     }
 
     fn create(&self, name: &Path, mode: u32) -> io::Result<File> {
@@ -154,8 +163,8 @@ impl Directory for Beneath {
     }
 
     fn allocated_bytes(&self, name: &Path) -> io::Result<u64> {
-        let stat = linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
+        let stat = linux::statx(&self.0, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)?;
+        Ok(stat.stx_blocks.saturating_mul(512) / u64::from(stat.stx_nlink).max(1))
     }
 
     fn rename(&self, name: &Path, other: &Beneath, to: &Path) -> io::Result<()> {
@@ -183,12 +192,8 @@ impl Directory for Beneath {
         Ok(linux::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
-    fn remove_all(&self, name: &Path) -> io::Result<()> {
-        if !self.has_directory(name)? {
-            return self.remove(name);
-        }
-        // The standard library goes down step by step and follows no link either.
-        std::fs::remove_dir_all(self.own_path().join(name))
+    fn remove_directory(&self, name: &Path) -> io::Result<()> {
+        Ok(linux::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
     fn names(&self) -> io::Result<Vec<std::ffi::OsString>> {

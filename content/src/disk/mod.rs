@@ -7,6 +7,7 @@ mod attributes;
 mod beneath;
 #[cfg(test)]
 pub(crate) mod model;
+mod removal;
 
 pub use attributes::{Given, Setter};
 pub use beneath::Beneath;
@@ -112,10 +113,10 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// What its files are.
     type File: DiskFile;
 
-    /// A directory below this one.
+    /// A directory below this one, on the same file system.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; `CrossesDevices` for one on which another is mounted.
     fn directory(&self, path: &Path) -> io::Result<Self>;
 
     /// A new file; its name must be free.
@@ -196,7 +197,7 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// The system's.
     fn age_seconds(&self, name: &Path) -> io::Result<u64>;
 
-    /// How many bytes of the disk a file right in this one takes.
+    /// How many bytes of the disk a file right in this one takes; of one with several names each has its share.
     ///
     /// # Errors
     /// The system's.
@@ -226,11 +227,11 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// The system's.
     fn remove(&self, name: &Path) -> io::Result<()>;
 
-    /// Removes what is right in this one, a directory with all that is in it.
+    /// Removes an empty directory right in this one.
     ///
     /// # Errors
     /// The system's.
-    fn remove_all(&self, name: &Path) -> io::Result<()>;
+    fn remove_directory(&self, name: &Path) -> io::Result<()>;
 
     /// The names right in this one.
     ///
@@ -273,6 +274,15 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// # Errors
     /// The system's.
     fn set_attributes_at(&self, name: &Path, given: Given<'_>, is_link: bool) -> io::Result<()>;
+
+    /// Removes what is right in this one, a directory with all that is in it, but for what is on other file systems.
+    /// What cannot be removed stays, and all else goes.
+    ///
+    /// # Errors
+    /// The first of the system's.
+    fn remove_all(&self, name: &Path) -> io::Result<()> {
+        removal::remove_all(self, name)
+    }
 
     /// Whether a directory of that name is right in this one; what a link leads to does not count.
     ///

@@ -50,7 +50,8 @@ impl Basis {
         let kind = path.metadata().map_err(unreadable)?.file_type();
         if kind.is_dir() {
             // As its sender would list it: what is the same in both is at the same place, or a little further.
-            let tree = Tree::list(&[path.join("")], &Selection::default())
+            let selection = Selection { one_file_system: true, ..Selection::default() };
+            let tree = Tree::list(&[path.join("")], &selection)
                 .map_err(|error| unreadable(io::Error::other(error.to_string())))?;
             return Ok(Basis { bytes: tree.bytes(), content: Box::new(tree.again()), file: None });
         }

@@ -79,6 +79,14 @@ impl Held {
         *self.place.lock() = InPlace(there);
     }
 
+    /// All is here: nothing is read any more.
+    pub fn close(&self) {
+        self.bases.write().clear();
+        *self.place.lock() = InPlace::default();
+        *self.index.lock() = None;
+        self.found.lock().clear();
+    }
+
     fn is_in_place(&self, ledger: &StretchLedger, chunk: usize, buffer: &mut [u8]) -> bool {
         let place = self.place.lock();
         let Some(there) = &place.0 else { return false };

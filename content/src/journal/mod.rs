@@ -168,11 +168,6 @@ impl<F: DiskFile> Journal<F> {
     }
 }
 
-/// What a journal says, which somebody else may be writing.
-pub(crate) fn peek<F: DiskFile>(file: &F) -> Option<Recovered> {
-    recover(file).ok().map(|(recovered, ..)| recovered)
-}
-
 /// What the whole records of a journal say, where they end, and the last seal.
 fn recover<F: DiskFile>(file: &F) -> Result<(Recovered, u64, Seal), JournalError> {
     let mut head = [0; HEAD_BYTES];

@@ -81,6 +81,11 @@ pub(super) fn xattrs(path: &Path) -> Result<Box<[Xattr]>, SourceError> {
     Ok(found.into())
 }
 
+/// Whether a file has extended attributes, which only a directory that is sent keeps.
+pub fn has_xattrs(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|path| xattrs(&path).is_ok_and(|found| !found.is_empty()))
+}
+
 /// What `read` has, in a buffer that is as large as it must be.
 fn grown(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
     let mut buffer = vec![0; 256];

@@ -4,6 +4,7 @@ use super::attributes::{self, OwnerTable};
 use super::files;
 use super::{Selection, SourceError};
 use crate::manifest::{Attributes, Builder, Entry, Extent, FileData, Manifest, Node, Special, Time};
+use crate::mounts;
 use crate::name;
 use crate::unchanged::Stamp;
 use rustix::fs::{SeekFrom, major, minor, seek};
@@ -113,6 +114,7 @@ impl<'a> Listing<'a> {
     /// All that is below a directory, each directory before what is in it.
     fn list_below(&mut self, entry: u32, path: &Path, below: &Path) -> Result<(), SourceError> {
         let mut open = vec![Open::new(entry, path.to_owned(), below.to_owned())?];
+        let file_system = mounts::place_of(path).filter(|_| self.selection.one_file_system);
         while let Some(directory) = open.last_mut() {
             let Some(name) = directory.names.pop() else {
                 open.pop();
@@ -124,7 +126,8 @@ impl<'a> Listing<'a> {
                 metadata => metadata.map_err(|cause| SourceError::Read { path: path.clone(), cause })?,
             };
             let added = self.add(parent, name.as_bytes(), &path, &below, &metadata)?;
-            if let Some(entry) = added.filter(|_| metadata.is_dir()) {
+            let is_entered = || file_system.is_none() || mounts::place_of(&path) == file_system;
+            if let Some(entry) = added.filter(|_| metadata.is_dir() && is_entered()) {
                 open.push(Open::new(entry, path, below)?);
             }
         }

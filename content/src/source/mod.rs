@@ -9,7 +9,7 @@ mod listing;
 mod opened;
 mod reader;
 
-pub use attributes::Owners;
+pub use attributes::{Owners, has_xattrs};
 pub use error::SourceError;
 pub use exclusion::Exclusion;
 pub use files::SourceFiles;
@@ -37,6 +37,8 @@ pub struct Selection {
     pub devices: bool,
     /// Whether files may be written to meanwhile; if not, receivers leave those out that were.
     pub allow_changing: bool,
+    /// Whether directories on which something is mounted are taken as empty ones.
+    pub one_file_system: bool,
 }
 
 /// What is sent, listed: from this moment on it is to stay as it is.

@@ -344,7 +344,11 @@ pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::
     let known: HashSet<(u32, &[u8])> =
         entries.iter().skip(1).map(|entry| (entry.parent.unwrap_or(0), &*entry.name)).collect();
     for (at, _) in entries.iter().enumerate().filter(|(_, entry)| entry.node == Node::Directory) {
-        let directory = root.directory(&manifest.path(at))?;
+        let directory = match root.directory(&manifest.path(at)) {
+            // What is mounted there is somebody else's.
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => continue,
+            directory => directory?,
+        };
         for name in directory.names()? {
             let is_ours = at == 0 && is_hidden(&name);
             if !is_ours && !known.contains(&(at as u32, name.as_bytes())) {

@@ -4,7 +4,7 @@
 use super::leftover::Leftover;
 use super::place::{Place, Target};
 use super::work::Work;
-use crate::disk::model::{Inode, Model, ROOT, World};
+use crate::disk::model::{Inode, Model, ModelDirectory, ROOT, World};
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::remove_stale;
 use crate::journal::Identity;
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 
 const CHUNK_BYTES: usize = 256;
 const SYNC_BYTES: u64 = 2 * CHUNK_BYTES as u64;
-const DEST: &str = "dest";
+pub(super) const DEST: &str = "dest";
 
 /// The stream of a directory with one of everything that can be made anywhere.
-fn stream(seed: u8) -> Vec<u8> {
+pub(super) fn stream(seed: u8) -> Vec<u8> {
     let mut builder = Builder::default();
     let mut add = |parent: Option<u32>, name: &[u8], mode, node| {
         let attributes = Attributes { mode, ..Attributes::default() };
@@ -46,7 +46,7 @@ fn stream(seed: u8) -> Vec<u8> {
 }
 
 /// A disk with an old directory.
-fn old_world() -> World {
+pub(super) fn old_world() -> World {
     let disk = Model::default();
     let root = disk.root();
     root.make_directory(Path::new(DEST)).expect("room");
@@ -60,9 +60,26 @@ fn old_world() -> World {
 }
 
 /// A receiver, and a sender that sends what it lacks: how many bytes that was.
-fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
+pub(super) fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
+    let (work, sent) = build(disk, stream)?;
+    work.publish()?;
+    Ok(sent)
+}
+
+/// All but the last step, and how many bytes were sent.
+pub(super) fn build(disk: &Model, stream: &[u8]) -> Result<(Work<ModelDirectory>, usize), StorageError> {
+    let target = Target { dest: DEST.into(), replace: true, ..Target::default() };
+    build_in(disk.root(), Some(DEST.into()), target, stream)
+}
+
+/// The same under a name in a directory, or in that directory itself.
+pub(super) fn build_in(
+    root: ModelDirectory,
+    name: Option<PathBuf>,
+    target: Target,
+    stream: &[u8],
+) -> Result<(Work<ModelDirectory>, usize), StorageError> {
     let failed = |error| crate::trouble("begin", error);
-    let root = disk.root();
     remove_stale(&root);
     let identity = Identity {
         bytes: stream.len() as u64,
@@ -84,8 +101,7 @@ fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
     let head = Head::read(stream.first_chunk().expect("so long")).expect("a head");
     let manifest_end = HEAD_BYTES + head.manifest_bytes();
     let manifest = Manifest::decode(&head, &stream[HEAD_BYTES..manifest_end]).expect("a manifest");
-    let target = Target { dest: DEST.into(), replace: true, in_place: false, delete: false, stays: false };
-    let place = Place::named(disk.root(), PathBuf::from("/"), DEST.into(), target);
+    let place = Place::named(root.try_clone().map_err(failed)?, PathBuf::from("/"), name, target);
     let encoded = &stream[..manifest_end];
     let work = Work::begin_at_once(place, manifest, encoded, Some(&identity), leftover, SYNC_BYTES);
     let mut work = work.map_err(failed)?;
@@ -97,12 +113,11 @@ fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
         work.take(rest, here)?;
     }
     work.settle()?;
-    work.publish()?;
-    Ok(sent)
+    Ok((work, sent))
 }
 
 /// All that DEST has; nothing if there is no DEST.
-fn dest(world: &World) -> Vec<(PathBuf, Inode)> {
+pub(super) fn dest(world: &World) -> Vec<(PathBuf, Inode)> {
     world.find(ROOT, Path::new(DEST)).map(|dest| world.listing(dest)).unwrap_or_default()
 }
 

@@ -78,6 +78,37 @@ impl<D: Directory> Hidden<D> {
         self.is_kept.store(true, Ordering::Relaxed);
     }
 
+    /// All its names.
+    pub(super) fn names(&self) -> &HiddenNames {
+        &self.names
+    }
+
+    /// Does something while nobody finds the journal: what has the hidden name then may not be ours. If that fails the
+    /// journal is as it was; if not, there is none.
+    pub(super) fn without_journal(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        if !self.is_kept.load(Ordering::Relaxed) {
+            return work();
+        }
+        let elsewhere = HiddenNames::fleeting().journal;
+        self.holder.rename(&self.names.journal, &self.holder, &elsewhere)?;
+        if let Err(error) = self.holder.sync_names().and_then(|()| work()) {
+            self.holder.rename(&elsewhere, &self.holder, &self.names.journal)?;
+            return Err(error);
+        }
+        self.is_kept.store(false, Ordering::Relaxed);
+        drop(self.holder.remove(&elsewhere));
+        Ok(())
+    }
+
+    /// Removes it, or as much as can be, and says why the rest stays; dropped it is left alone.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        self.keep();
+        if self.holder.kind(&self.names.tree)?.is_none() {
+            return Ok(());
+        }
+        self.holder.remove_all(&self.names.tree)
+    }
+
     /// Gives it a name that nobody looks for, to be removed in the end.
     pub(super) fn give_up(&mut self) -> io::Result<()> {
         let names = HiddenNames::fleeting();

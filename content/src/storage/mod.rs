@@ -1,5 +1,6 @@
 //! A directory as DEST: built beside it from the stream, and shown whole when all is verified and on the disk.
 
+mod aside;
 mod building;
 #[cfg(test)]
 mod crashes;
@@ -7,7 +8,10 @@ mod hidden;
 mod incoming;
 mod leftover;
 mod makers;
+mod mounted;
 mod place;
+#[cfg(test)]
+mod replacing;
 mod work;
 
 pub use place::Target;
@@ -26,7 +30,7 @@ use place::Place;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use work::{BuiltFiles, Work};
+use work::{BuiltFiles, Published, Work};
 
 /// What is shorter is sent again as a whole.
 const LEAST_KEPT_BYTES: u64 = 1 << 20;
@@ -39,6 +43,7 @@ pub struct Arrived {
     building: OnceLock<()>,
     path: OnceLock<PathBuf>,
     lost: Mutex<Vec<String>>,
+    remains: Mutex<Vec<String>>,
 }
 
 impl Arrived {
@@ -55,6 +60,11 @@ impl Arrived {
     /// The files that did not come whole, and why: the sender named them, and they were left out.
     pub fn left_out(&self) -> Vec<String> {
         self.lost.lock().clone()
+    }
+
+    /// What it took the place of and cannot be removed: where it is, why, and what to do.
+    pub fn remains(&self) -> Vec<String> {
+        self.remains.lock().clone()
     }
 }
 
@@ -124,7 +134,7 @@ impl TreeStorage {
     /// The manifest is there: finds the place, and begins to build.
     fn begin_building(&mut self) -> Result<(), StorageError> {
         let manifest = self.incoming.take_manifest().expect("it is whole");
-        let place = Place::find(&self.target, &manifest.root().name)?;
+        let place = Place::find(&self.target, &manifest)?;
         let cannot = |error| trouble("make a directory for what comes", error);
         let encoded = std::mem::take(&mut *self.encoded.write());
         let work = Work::begin(place, manifest, &encoded, self.identity.as_ref(), self.leftover.take());
@@ -192,8 +202,9 @@ impl Storage for TreeStorage {
 
     fn publish(&mut self) -> Result<(), StorageError> {
         let Some(work) = self.work.take() else { return Ok(()) };
-        let (path, lost) = work.publish()?;
+        let Published { path, lost, remains } = work.publish()?;
         *self.arrived.lost.lock() = lost;
+        *self.arrived.remains.lock() = remains;
         self.arrived.path.get_or_init(|| path);
         Ok(())
     }

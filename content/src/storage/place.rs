@@ -1,14 +1,16 @@
 //! Where a directory will be, and how it gets there.
 
+use super::aside::{self, Aside, Displaced};
 use super::building::{path_of, remove_others};
 use super::hidden::Hidden;
+use super::mounted;
 use crate::disk::{Beneath, Directory, Setter};
 use crate::manifest::Manifest;
 use crate::name;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// What DEST is, and what may become of it.
@@ -47,8 +49,8 @@ impl Place<Beneath> {
     }
 
     /// Finds it, once the directory's own name is known.
-    pub(super) fn find(target: &Target, own: &[u8]) -> Result<Place<Beneath>, StorageError> {
-        let dest = &target.dest;
+    pub(super) fn find(target: &Target, manifest: &Manifest) -> Result<Place<Beneath>, StorageError> {
+        let (dest, own) = (&target.dest, &*manifest.root().name);
         let path = if dest.is_dir() && !own.is_empty() {
             dest.join(name::path(own))
         } else {
@@ -58,6 +60,7 @@ impl Place<Beneath> {
         let is_directory = path.symlink_metadata().is_ok_and(|there| there.is_dir());
         let cannot = |error| crate::trouble(&format!("open the directory of DEST {}", path.display()), error);
         if target.in_place && is_directory {
+            mounted::check_in_place(&path, manifest, target.delete).map_err(refused)?;
             let holder = Beneath::open(&path).map_err(cannot)?;
             return Ok(Place { holder, holder_path: path, name: None, target: target.clone() });
         }
@@ -89,6 +92,7 @@ impl Place<Beneath> {
         if !is_directory {
             return Err(refused(format!("DEST {shown} is no directory: remove it, or choose another")));
         }
+        mounted::check_replaced(path).map_err(refused)?;
         let is_empty = std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none());
         if self.target.replace || is_empty {
             return Ok(());
@@ -98,10 +102,10 @@ impl Place<Beneath> {
 }
 
 impl<D: Directory> Place<D> {
-    /// Of this name in a directory, whatever is there.
+    /// Of this name in a directory, or that directory itself, whatever is there.
     #[cfg(test)]
-    pub(super) fn named(holder: D, holder_path: PathBuf, name: PathBuf, target: Target) -> Place<D> {
-        Place { holder, holder_path, name: Some(name), target }
+    pub(super) fn named(holder: D, holder_path: PathBuf, name: Option<PathBuf>, target: Target) -> Place<D> {
+        Place { holder, holder_path, name, target }
     }
 
     /// The directory in which it is built.
@@ -114,13 +118,14 @@ impl<D: Directory> Place<D> {
         self.name.as_ref().map_or_else(|| self.holder_path.clone(), |name| self.holder_path.join(name))
     }
 
-    /// Shows what was built. Files may have moved to the directory that is returned.
+    /// Shows what was built. Files may have moved to the directory that holds it. What it took the place of is returned
+    /// if it does not have the hidden name now: it is to be removed last.
     pub(super) fn publish(
         &self,
         hidden: &Hidden<D>,
         manifest: &Manifest,
         lost: &HashSet<usize>,
-    ) -> Result<(), StorageError> {
+    ) -> Result<Option<Aside<D>>, StorageError> {
         if !self.holder.is_at(&self.holder_path) {
             let text = format!(
                 "{} became another directory while DEST was received, and nothing was put there: receive again",
@@ -130,31 +135,45 @@ impl<D: Directory> Place<D> {
         }
         let shown = match &self.name {
             Some(name) => self.show_whole(hidden, name),
-            None => self.merge(hidden, manifest, lost),
+            None => self.merge(hidden, manifest, lost).map(|()| None),
         };
-        shown.map_err(|error| crate::trouble(&format!("put it at {}", self.path().display()), error))?;
+        let aside = shown.map_err(|error| crate::trouble(&format!("put it at {}", self.path().display()), error))?;
         self.holder.sync_names().map_err(|error| {
+            // What was there before stays until it is known that nobody needs it.
+            hidden.keep();
             let help = "; the directory is in place and whole, but a crash may take its name away: sync the disk";
             StorageError::system("sync the directory", error, help)
-        })
+        })?;
+        Ok(aside)
+    }
+
+    /// What is said of that which is left under a hidden name.
+    pub(super) fn remains(&self, hidden: &Path, error: &io::Error) -> String {
+        format!(
+            "{} is new, and of what was there before a part cannot be removed ({error}): it is in {}; the next recv \
+             beside it tries again, or remove it",
+            self.path().display(),
+            self.holder_path.join(hidden).display()
+        )
     }
 
     /// All at once.
-    fn show_whole(&self, hidden: &Hidden<D>, name: &Path) -> io::Result<()> {
+    fn show_whole(&self, hidden: &Hidden<D>, name: &Path) -> io::Result<Option<Aside<D>>> {
         if !self.target.replace || self.holder.kind(name)?.is_none() {
-            return self.holder.rename_to_free(hidden.name(), name);
+            return self.holder.rename_to_free(hidden.name(), name).map(|()| None);
         }
-        // What will have the hidden name is not ours, and must be taken up by nobody.
-        hidden.forget_journal()?;
-        match self.holder.exchange(hidden.name(), name) {
-            // What was there has the hidden name now, and is removed with it.
-            Ok(()) => Ok(()),
-            // A file system that cannot exchange: for a moment there is nothing.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                self.holder.remove_all(name)?;
-                self.holder.rename_to_free(hidden.name(), name)
+        if !aside::cannot_exchange(&self.holder) {
+            // What was there has the hidden name then, and must be taken up by nobody.
+            match hidden.without_journal(|| self.holder.exchange(hidden.name(), name)) {
+                Err(error) if aside::is_refused(&error) => {}
+                exchanged => return exchanged.map(|()| None),
             }
-            Err(error) => Err(error),
+        }
+        // A file system that cannot exchange: for a moment there is nothing.
+        let aside = Aside::put(&self.holder, hidden.names(), name)?;
+        match self.holder.rename_to_free(hidden.name(), name) {
+            Ok(()) => Ok(Some(aside)),
+            Err(error) => Err(aside.bring_back(error)),
         }
     }
 
@@ -170,6 +189,7 @@ impl<D: Directory> Place<D> {
                 open = Some((parent, hidden.root().directory(&path)?, self.holder.directory(&path)?));
             }
             let (_, from, to) = open.as_ref().expect("it was just opened");
+            let mut displaced = None;
             let there = to.kind(&own)?.is_some();
             let (is_directory, was_directory) = (entry.is_directory(), to.has_directory(&own)?);
             // What is of another kind is in the way.
@@ -179,22 +199,30 @@ impl<D: Directory> Place<D> {
                         format!("{} is a directory here: remove it, or receive with --delete", manifest.shown(at));
                     return Err(io::Error::other(text));
                 }
-                to.remove_all(&own)?;
+                displaced = Some(Displaced::put(&**hidden.root(), to, &own)?);
             }
-            match is_directory {
-                true if !was_directory => to.make_directory(&own)?,
-                true => {}
-                false => from.rename(&own, to, &own)?,
-            }
+            let put = match is_directory {
+                true if !was_directory => to.make_directory(&own),
+                true => Ok(()),
+                false => from.rename(&own, to, &own),
+            };
+            put.map_err(|error| match displaced {
+                Some(displaced) => displaced.bring_back(error),
+                None => io::Error::new(error.kind(), format!("{}: {error}", manifest.shown(at))),
+            })?;
         }
         if self.target.delete {
+            self.holder.sync_file_system()?;
             remove_others(&self.holder, manifest)?;
         }
         // The directory itself keeps its own attributes where only what is in it was sent.
         let own = usize::from(manifest.root().name.is_empty());
         for (at, entry) in entries.iter().enumerate().skip(own).rev().filter(|(_, entry)| entry.is_directory()) {
-            let directory = self.holder.directory(&manifest.path(at))?;
-            directory.set_attributes(setter.gives(&entry.attributes, manifest))?;
+            match self.holder.directory(&manifest.path(at)) {
+                // What is mounted there keeps its own; nothing comes into it.
+                Err(error) if error.kind() == ErrorKind::CrossesDevices => {}
+                directory => directory?.set_attributes(setter.gives(&entry.attributes, manifest))?,
+            }
         }
         self.holder.sync_file_system()
     }

@@ -2,7 +2,7 @@
 
 use super::tests::{everything, list, names, scratch, seen, stream, whole};
 use super::*;
-use crate::hidden_names::remove_stale;
+use crate::hidden_names::{left_bytes, remove_stale};
 use crate::source::Selection;
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::ledger::CHUNK_BYTES;
@@ -59,7 +59,10 @@ fn what_was_built_is_taken_up_and_only_the_rest_is_sent() {
     drop(storage);
     let left = names(scratch.path());
     assert!(left.len() == 3 && !dest.exists(), "a directory and a journal: {left:?}");
-    assert_eq!(remove_stale(&Beneath::open(scratch.path()).expect("there")), 0, "it is kept");
+    let holder = Beneath::open(scratch.path()).expect("there");
+    assert_eq!(remove_stale(&holder), 0, "it is kept");
+    let room = left_bytes(&holder);
+    assert!(room + 600_000 >= half as u64 && room < stream.len() as u64, "{room} of {half}: it needs no room again");
     // Somebody puts something there, and damages what is there.
     let built = left.iter().find(|name| name.ends_with(".tree")).expect("it is there");
     fs::write(scratch.path().join(built).join("not ours"), b"x").expect("room");

@@ -1,5 +1,6 @@
 //! A directory that is being built, from its manifest to its name, with all that it takes.
 
+use super::aside::Aside;
 use super::building::Building;
 use super::hidden::Hidden;
 use super::leftover::{self, Leftover};
@@ -38,6 +39,17 @@ pub(super) struct Work<D: Directory> {
     /// What an earlier run left and could not be taken up, until all that is like it has been copied.
     _leftover: Option<Hidden<D>>,
     place: Place<D>,
+}
+
+/// What has become of a directory.
+#[derive(Debug)]
+pub(super) struct Published {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What was left out, and why.
+    pub lost: Vec<String>,
+    /// What it took the place of and cannot be removed.
+    pub remains: Vec<String>,
 }
 
 /// The files of a directory that is being built, or was.
@@ -245,16 +257,21 @@ impl<D: Directory> Work<D> {
         self.troubles.lock().is_empty()
     }
 
-    /// Shows it, and says where it is and what was left out.
-    pub(super) fn publish(self) -> Result<(PathBuf, Vec<String>), StorageError> {
+    /// Shows it, and then removes what it took the place of.
+    pub(super) fn publish(self) -> Result<Published, StorageError> {
         let manifest = self.layout.manifest();
         let lost: HashSet<usize> = self.troubles.lock().keys().copied().collect();
-        self.place.publish(&self.hidden, manifest, &lost)?;
+        let aside = self.place.publish(&self.hidden, manifest, &lost)?;
         // It has its name: of the hidden one nothing more is said.
         drop(self.hidden.forget_journal());
+        let removed = self.hidden.remove().map_err(|error| (self.hidden.name().to_owned(), error));
+        let removed = [removed, aside.map_or(Ok(()), Aside::remove)];
+        let remains =
+            removed.into_iter().filter_map(Result::err).map(|(name, error)| self.place.remains(&name, &error));
         let line = |entry: usize| format!("{}: {}", manifest.shown(entry), self.troubles.lock()[&entry].why);
         let mut entries: Vec<usize> = lost.into_iter().collect();
         entries.sort_unstable();
-        Ok((self.place.path(), entries.into_iter().map(line).collect()))
+        let lost = entries.into_iter().map(line).collect();
+        Ok(Published { path: self.place.path(), lost, remains: remains.collect() })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::outside::{PATIENCE, within};
 use super::{Fault, Findings, Fix, disk, quoted};
+use ethbcast_content::dest::lacking_device;
 use nix::errno::Errno;
 use nix::sys::statvfs::{Statvfs, statvfs};
 use nix::unistd::{AccessFlags, Uid, access};
@@ -27,6 +28,7 @@ pub fn check(dest: &Path, bytes: Option<u64>, findings: &mut Findings) {
 
 /// What the system says of the directory that DEST is in, or is.
 struct Place {
+    lacking: Option<String>,
     directory: PathBuf,
     access: nix::Result<()>,
     disk: nix::Result<Statvfs>,
@@ -37,10 +39,14 @@ impl Place {
         let beside = || dest.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let directory = if dest.is_dir() { dest } else { beside() }.to_owned();
         let access = access(&directory, AccessFlags::W_OK | AccessFlags::X_OK);
-        Place { access, disk: statvfs(&directory), directory }
+        Place { lacking: lacking_device(dest), access, disk: statvfs(&directory), directory }
     }
 
     fn judge(&self, bytes: Option<u64>, findings: &mut Findings) {
+        if let Some(what) = &self.lacking {
+            let words = "name a disk that is here, or a place that is not below /dev";
+            return findings.add(Fault::Dest, what.clone(), Fix::Words(words.to_owned()));
+        }
         let (at, word) = (self.directory.display(), quoted(&self.directory.to_string_lossy()));
         if let Err(errno) = self.access {
             let fix = match errno {

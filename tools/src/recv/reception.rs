@@ -93,6 +93,7 @@ impl Received {
     /// # Errors
     /// A [`Failure`] whose code is the exit code.
     pub fn check(&self, args: &RecvArgs, signal: Option<Signal>, left: &str) -> anyhow::Result<()> {
+        say_what_remains(&self.landed);
         verdict(&self.report, signal, left).map_err(|failed| of_command(failed, args, &self.landed, self.was_ended))?;
         whole(&self.landed)
     }
@@ -149,6 +150,13 @@ fn whole(landed: &Landed) -> anyhow::Result<()> {
     }
     let noun = if lines.len() == 1 { "file was" } else { "files were" };
     fail(Code::SomeFailed, format!("{} {noun} left out, all else is at DEST: {}", lines.len(), lines.join("; ")))
+}
+
+/// Says what is still there of that which a directory took the place of.
+fn say_what_remains(landed: &Landed) {
+    for line in landed.remains() {
+        crate::exit::say(format_args!("ethbcast: {line}"));
+    }
 }
 
 /// What the run comes to; `left` is what it leaves where it fails.

@@ -3,7 +3,7 @@
 use crate::args::{Decompress, SendArgs, TreeArgs};
 use crate::exit::{Code, Failure, WithCode, fail};
 use ethbcast_collectives::session::live::Content;
-use ethbcast_content::source::{Exclusion, Opened, Opening, Owners, Selection, SourceError, Unpack};
+use ethbcast_content::source::{Exclusion, Opened, Opening, Owners, Selection, SourceError, Unpack, has_xattrs};
 use std::path::{Path, PathBuf};
 
 /// Opens SOURCE. A file that changes while it is read fails with an error, unless that is allowed.
@@ -26,7 +26,10 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
             return fail(Code::Usage, "--size is for stdin and --pipe: a file has a size of its own, leave it out");
         }
         (None, [one]) if one == "-" => Opened::stdin(args.size, opening),
-        (None, [one]) if !Path::new(one).is_dir() => Opened::file(Path::new(one), opening),
+        (None, [one]) if !Path::new(one).is_dir() => {
+            check_kept(Path::new(one), &args.tree)?;
+            Opened::file(Path::new(one), opening)
+        }
         (None, several) if several.iter().any(|one| one == "-") => {
             let text = "stdin cannot be sent with other SOURCEs: send it alone, or give its file a name";
             return fail(Code::Usage, text);
@@ -57,6 +60,23 @@ pub fn named<'a>(content: Content<'a>, is_tree: bool, name: Option<&str>) -> any
     Ok(content.named(name, name))
 }
 
+/// Fails if a single file has what its user wants to be sent, and only directories keep.
+fn check_kept(file: &Path, args: &TreeArgs) -> anyhow::Result<()> {
+    let lost = match () {
+        () if !file.is_file() => return Ok(()),
+        () if args.numeric => "its owner (--numeric)",
+        () if args.owner => "its owner (--owner)",
+        () if args.xattrs && has_xattrs(file) => "its extended attributes (--xattrs)",
+        () => return Ok(()),
+    };
+    let text = format!(
+        "{} would arrive without {lost}, which only what is in a directory keeps: send the directory it is in, others \
+         left out with --exclude, or leave out the option",
+        file.display()
+    );
+    fail(Code::Usage, text)
+}
+
 fn selection(args: &TreeArgs, allow_changing: bool) -> anyhow::Result<Selection> {
     let owners = match (args.numeric, args.owner) {
         (true, _) => Some(Owners::Numbers),
@@ -64,7 +84,14 @@ fn selection(args: &TreeArgs, allow_changing: bool) -> anyhow::Result<Selection>
         (false, false) => None,
     };
     let exclusion = exclusion(args)?;
-    Ok(Selection { exclusion, owners, xattrs: args.xattrs, devices: args.devices, allow_changing })
+    Ok(Selection {
+        exclusion,
+        owners,
+        xattrs: args.xattrs,
+        devices: args.devices,
+        allow_changing,
+        ..Selection::default()
+    })
 }
 
 fn refused(error: SourceError) -> Failure {

@@ -11,9 +11,11 @@ mod words;
 
 use crate::args::RecvArgs;
 use crate::config;
-use crate::exit::{Code, WithCode, fail};
+use crate::doctor::Fault;
+use crate::exit::{Code, Failure, WithCode, fail};
 use crate::recv;
 use crate::signals;
+use ethbcast_content::dest::lacking_device;
 use ethbcast_transport::packet::keep_little_memory;
 use hall::Hall;
 use nix::sys::signal::Signal;
@@ -84,6 +86,9 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
 fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     let groups = groups::served(&args.wire.group, &args.serve.allow_group)?;
     let dest = args.dest.clone().unwrap_or_default();
+    if let Some(text) = lacking_device(Path::new(&dest)).filter(|_| args.pipe.is_none()) {
+        return Err(Failure::new(Code::System, text).found(Fault::Dest).into());
+    }
     if args.pipe.is_none() && !Path::new(&dest).is_dir() {
         let text = "--serve takes what comes into a directory, and {} is none: make it with `mkdir -p {}`";
         return fail(Code::System, text.replace("{}", &dest.display().to_string()));

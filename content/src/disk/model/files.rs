@@ -5,6 +5,7 @@ use super::{Model, State};
 use crate::disk::{Directory, DiskFile, Given, Kind};
 use crate::manifest::{Attributes, Special};
 use ethbcast_collectives::session::FileAttributes;
+use nix::libc;
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;
@@ -63,8 +64,7 @@ impl Directory for ModelDirectory {
     type File = ModelFile;
 
     fn directory(&self, path: &Path) -> Result<ModelDirectory> {
-        let inode = self.disk.look(|state| state.current.find(self.inode, path))?;
-        self.disk.look(|state| state.current.names(inode).map(drop))?;
+        let inode = self.disk.look(|state| state.enter(self.inode, path))?;
         Ok(ModelDirectory { disk: self.disk.clone(), inode })
     }
 
@@ -146,6 +146,7 @@ impl Directory for ModelDirectory {
     fn rename(&self, name: &Path, other: &ModelDirectory, to: &Path) -> Result<()> {
         self.disk.change(&format!("rename {} to {}", name.display(), to.display()), |state| {
             let moved = state.current.find(self.inode, name)?;
+            state.is_no_mount(self.inode, name).and(state.is_no_mount(other.inode, to))?;
             if let Ok(there) = state.current.find(other.inode, to) {
                 match (is_directory(&state.current, moved), is_directory(&state.current, there)) {
                     (false, true) => return Err(ErrorKind::IsADirectory.into()),
@@ -163,6 +164,10 @@ impl Directory for ModelDirectory {
 
     fn exchange(&self, one: &Path, other: &Path) -> Result<()> {
         self.disk.change(&format!("exchange {} and {}", one.display(), other.display()), |state| {
+            if state.abilities.no_exchange {
+                return Err(Error::from_raw_os_error(libc::EINVAL));
+            }
+            state.is_no_mount(self.inode, one).and(state.is_no_mount(self.inode, other))?;
             state.current.find(self.inode, one).and(state.current.find(self.inode, other))?;
             state.make(Change::Exchange { directory: self.inode, one: one.into(), other: other.into() });
             Ok(())
@@ -189,19 +194,17 @@ impl Directory for ModelDirectory {
             if is_directory(&state.current, state.current.find(self.inode, name)?) {
                 return Err(ErrorKind::IsADirectory.into());
             }
-            state.make(Change::Unname { directory: self.inode, name: name.into() });
-            Ok(())
+            state.unname(self.inode, name)
         })
     }
 
-    fn remove_all(&self, name: &Path) -> Result<()> {
-        // Name by name, from below: a crash may come between.
-        if self.has_directory(name)? {
-            let directory = self.directory(name)?;
-            directory.names()?.into_iter().try_for_each(|below| directory.remove_all(Path::new(&below)))?;
-        }
-        self.disk.change(&format!("remove {}", name.display()), |state| {
-            state.current.find(self.inode, name)?;
+    fn remove_directory(&self, name: &Path) -> Result<()> {
+        self.disk.change(&format!("remove directory {}", name.display()), |state| {
+            let inode = state.current.find(self.inode, name)?;
+            state.is_no_mount(self.inode, name)?;
+            if !state.current.names(inode)?.is_empty() {
+                return Err(ErrorKind::DirectoryNotEmpty.into());
+            }
             state.make(Change::Unname { directory: self.inode, name: name.into() });
             Ok(())
         })

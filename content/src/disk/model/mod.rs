@@ -1,9 +1,11 @@
 //! A disk in memory, which forgets what was not synced, and fails at any call.
 
+mod abilities;
 mod crash;
 mod files;
 mod world;
 
+pub use abilities::Abilities;
 pub use crash::Moment;
 pub use files::{ModelDirectory, ModelFile};
 pub use world::{Inode, ROOT, World};
@@ -32,6 +34,7 @@ struct State {
     /// Whether the path of a directory leads to another by now.
     moved: bool,
     age_seconds: u64,
+    abilities: Abilities,
 }
 
 impl Model {
@@ -49,6 +52,12 @@ impl Model {
     /// One of which that call fails so.
     pub fn failing_at(self, call: u32, errno: i32) -> Model {
         self.0.lock().fails_at = Some((call, errno));
+        self
+    }
+
+    /// One that can this, and no more.
+    pub fn with(self, abilities: &Abilities) -> Model {
+        self.0.lock().abilities = abilities.clone();
         self
     }
 

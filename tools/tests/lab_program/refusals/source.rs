@@ -24,6 +24,16 @@ fn a_source_that_cannot_be_read_is_refused_before_anybody_is_waited_for() {
 }
 
 #[test]
+fn what_a_single_file_would_lose_is_refused_and_not_left_out_silently() {
+    let site = Site::beside("losing", one_switch(2));
+    let file = site.file("file", "text");
+    for option in ["--owner", "--numeric"] {
+        let options = ["send", "-n", "1", "-i", "eth0", option];
+        site.run("n0", &options, &file).assert_refusal(2, &["file", "its owner", option, "--exclude"]);
+    }
+}
+
+#[test]
 fn a_source_that_breaks_while_it_is_read_fails_everybody_and_leaves_nothing() {
     let site = Site::beside("broken", one_switch(2));
     let directory = site.directory("dest");

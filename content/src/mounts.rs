@@ -1,0 +1,81 @@
+//! What is mounted, and where.
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+use std::path::{Path, PathBuf};
+
+/// What this process sees mounted (proc_pid_mountinfo(5)).
+const TABLE: &str = "/proc/self/mountinfo";
+
+/// Whether another file system, a bind mount or a file of one begins at `path`.
+pub(crate) fn is_mount_point(path: &Path) -> bool {
+    let stat = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS);
+    match stat {
+        Ok(stat) if stat.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
+            stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
+        }
+        _ => path.canonicalize().is_ok_and(|path| table().contains(&path)),
+    }
+}
+
+/// The mounts below a directory, itself not counted.
+pub(crate) fn below(path: &Path) -> Vec<PathBuf> {
+    let Ok(path) = path.canonicalize() else { return Vec::new() };
+    let mut below: Vec<PathBuf> = table().into_iter().filter(|at| at.starts_with(&path) && *at != path).collect();
+    below.sort();
+    below.dedup();
+    below
+}
+
+/// Which mount of which device something is on: both, as one device can be mounted twice.
+pub(crate) fn place_of(path: &Path) -> Option<(u32, u32, u64)> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let stat = statx(CWD, path, flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()?;
+    Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_mnt_id))
+}
+
+fn table() -> Vec<PathBuf> {
+    let text = std::fs::read(TABLE).unwrap_or_default();
+    let lines = text.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescaped).collect()
+}
+
+/// The kernel writes spaces and the like as three octal digits.
+pub(crate) fn unescaped(text: &[u8]) -> PathBuf {
+    let (mut path, mut rest) = (Vec::new(), text);
+    while let Some((first, behind)) = rest.split_first() {
+        let code = behind.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                path.push(byte);
+                rest = &behind[3..];
+            }
+            None => {
+                path.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    crate::name::path(&path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_found_below_their_directory_and_at_their_own_place() {
+        assert!(is_mount_point(Path::new("/")) && is_mount_point(Path::new("/proc")));
+        assert!(below(Path::new("/")).contains(&PathBuf::from("/proc")));
+        assert!(!below(Path::new("/proc")).contains(&PathBuf::from("/proc")));
+        let directory = tempfile::tempdir().expect("a directory");
+        assert!(below(directory.path()).is_empty() && !is_mount_point(directory.path()));
+        assert_ne!(place_of(Path::new("/proc")), place_of(Path::new("/")));
+        assert_eq!(place_of(directory.path()), place_of(&directory.path().join(".")));
+    }
+
+    #[test]
+    fn what_the_kernel_has_escaped_is_a_path_again() {
+        assert_eq!(unescaped(b"/mnt/my\\040disk\\134x"), Path::new("/mnt/my disk\\x"));
+        assert_eq!(unescaped(b"/mnt/\\9"), Path::new("/mnt/\\9"));
+    }
+}
