@@ -11,7 +11,9 @@ pub fn trouble(doing: &str, error: io::Error) -> StorageError {
         ErrorKind::FileTooLarge => "; raise the limit (`ulimit -f`), or choose a DEST whose file system takes the size",
         _ if is_full(&error) => "; make room or choose another DEST",
         ErrorKind::ResourceBusy => "; unmount it, or end what uses it",
-        ErrorKind::CrossesDevices => "; it is on another file system than what holds it: unmount it, or use --in-place",
+        ErrorKind::CrossesDevices => {
+            "; it is on another file system than what holds it, or in a lower layer of a container's: use --in-place"
+        }
         ErrorKind::PermissionDenied => "; let this user write there, or choose another DEST",
         ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
         ErrorKind::IsADirectory => "; a directory took its place meanwhile: remove it, or choose another DEST",
@@ -36,6 +38,8 @@ mod tests {
             (libc::EROFS, "dmesg"),
             (libc::EEXIST, "--force"),
             (libc::EISDIR, "choose another DEST"),
+            (libc::EXDEV, "--in-place"),
+            (libc::EACCES, "this user"),
         ] {
             let error = trouble("write", io::Error::from_raw_os_error(errno));
             assert!(error.to_string().contains(help), "{error}");

@@ -38,6 +38,24 @@ fn disks() -> Vec<(&'static str, Abilities)> {
     ]
 }
 
+/// What DEST may be before, and the disk that it is on.
+fn kinds() -> Vec<(String, World, Abilities)> {
+    let empty = || {
+        let disk = Model::default();
+        disk.root().make_directory(Path::new(DEST)).and_then(|()| disk.root().sync_file_system()).expect("room");
+        disk.current()
+    };
+    let mut kinds = Vec::new();
+    for (kind, abilities) in disks() {
+        kinds.push((format!("replaced, {kind}"), old(), abilities.clone()));
+        // Who has a file open there has one of the old directory.
+        let abilities = Abilities { held: BTreeSet::new(), ..abilities };
+        kinds.push((format!("empty, {kind}"), empty(), abilities.clone()));
+        kinds.push((format!("not there, {kind}"), World::default(), abilities));
+    }
+    kinds
+}
+
 /// What a user finds in DEST once any receiver has begun there again.
 fn found(world: &World, abilities: &Abilities) -> Vec<(PathBuf, Inode)> {
     let disk = Model::of(world.clone()).with(abilities);
@@ -48,12 +66,12 @@ fn found(world: &World, abilities: &Abilities) -> Vec<(PathBuf, Inode)> {
 #[test]
 fn whenever_the_machine_stops_the_old_or_the_new_one_is_there() {
     let stream = stream(11);
-    for (kind, abilities) in disks() {
-        let disk = Model::of(old()).with(&abilities);
+    for (kind, start, abilities) in kinds() {
+        let disk = Model::of(start.clone()).with(&abilities);
         let (work, _) = build(&disk, &stream).expect("it does not fail");
         let disk = disk.remembering();
         work.publish().unwrap_or_else(|error| panic!("{kind}: {error}"));
-        let (old, new) = (dest(&old()), dest(&disk.durable()));
+        let (old, new) = (dest(&start), dest(&disk.durable()));
         assert_eq!(new.len(), 7, "{kind}: delivered, and not on the disk");
         let mut seen = HashSet::new();
         for moment in disk.moments() {
@@ -75,16 +93,16 @@ fn whenever_the_machine_stops_the_old_or_the_new_one_is_there() {
 #[test]
 fn whichever_step_fails_the_old_one_is_there_and_what_came_is_kept() {
     let stream = stream(13);
-    for (kind, abilities) in disks() {
-        let undisturbed = Model::of(old()).with(&abilities);
+    for (kind, start, abilities) in kinds() {
+        let undisturbed = Model::of(start.clone()).with(&abilities);
         let (work, _) = build(&undisturbed, &stream).expect("it does not fail");
         let first = undisturbed.calls() + 1;
         work.publish().expect("it does not fail");
-        let (old, new) = (dest(&old()), dest(&undisturbed.durable()));
+        let (old, new) = (dest(&start), dest(&undisturbed.durable()));
         for errno in [libc::EIO, libc::EBUSY, libc::EACCES, libc::ENOSPC] {
             for call in first..=undisturbed.calls() {
                 let when = format!("{kind}, call {call} fails with {errno}");
-                let disk = Model::of(self::old()).with(&abilities).failing_at(call, errno);
+                let disk = Model::of(start.clone()).with(&abilities).failing_at(call, errno);
                 let (work, _) = build(&disk, &stream).expect("it fails later");
                 let published = work.publish();
                 let there = dest(&disk.current());
