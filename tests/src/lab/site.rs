@@ -137,8 +137,9 @@ impl Drop for Site {
 
 /// Ends this process if it runs beside others in `./test`, which runs it again when no other lab test runs.
 fn alone_later() {
-    let code = std::env::var("ETHBCAST_ALONE_EXIT").ok().and_then(|code| code.parse().ok());
-    code.into_iter().for_each(|code| std::process::exit(code));
+    if let Some(code) = std::env::var("ETHBCAST_ALONE_EXIT").ok().and_then(|code| code.parse().ok()) {
+        std::process::exit(code);
+    }
 }
 
 /// The temporary files of receivers in a directory and below.
