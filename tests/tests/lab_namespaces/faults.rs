@@ -63,6 +63,12 @@ fn a_fault_takes_the_frames_that_fit_it_in_its_direction_alone() {
     assert_eq!(lab.faulted_frames("n3").expect("counters"), 0);
 }
 
+/// Fails unless one of some frames to a host arrives: a bridge forwards to a port that is back a moment later.
+fn comes_through(from: &FrameSocket, to: &FrameSocket, at: &FrameSocket) {
+    let came = (0..10).any(|_| arriving(from, to.mac(), at, &[(1, 100)]) == [1]);
+    assert!(came, "nothing comes through");
+}
+
 #[test]
 fn a_port_and_an_interface_go_down_and_come_back() {
     let lab = up(&two_switches("ports"));
@@ -71,11 +77,11 @@ fn a_port_and_an_interface_go_down_and_come_back() {
     lab.set_port("n3", false).expect("down");
     assert_eq!(arriving(&n0, n3.mac(), &n3, &one), [0; 0]);
     lab.set_port("n3", true).expect("up");
-    assert_eq!(arriving(&n0, n3.mac(), &n3, &one), [1]);
+    comes_through(&n0, &n3, &n3);
     lab.set_link("n3", false).expect("down");
     n0.send(n3.mac(), 2, 100, MsgFlags::empty()).expect("sending");
     lab.set_link("n3", true).expect("up");
     // The socket hears that its interface was down before it hears the next frame.
     let again = socket_on(&lab, "n3");
-    assert_eq!(arriving(&n0, n3.mac(), &again, &one), [1]);
+    comes_through(&n0, &n3, &again);
 }
