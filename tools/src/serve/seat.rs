@@ -12,7 +12,7 @@ use crate::same_host;
 use crate::session::{failure, may_pass, options, watch};
 use ethbcast_collectives::census::{About, LastSession};
 use ethbcast_collectives::session::live::Usher;
-use ethbcast_collectives::session::{Cancel, Error, Options, Progress, ReceiverEvent, Session};
+use ethbcast_collectives::session::{Cancel, Options, Progress, ReceiverEvent, Session};
 use ethbcast_content::dest::Dest;
 use ethbcast_transport::MacAddr;
 use parking_lot::Mutex;
