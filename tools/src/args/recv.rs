@@ -39,8 +39,8 @@ pub struct RecvArgs {
     /// again also without it.
     #[arg(long)]
     pub sparse: bool,
-    /// Give up if no sender takes this host within this time, and wait as long for an interface that is down or not there
-    /// yet; without it, wait for ever for a sender alone. --start-timeout is the same.
+    /// Give up if no sender takes this host within this time, and wait as long for an interface that is down or not yet
+    /// there; without it, wait for ever for a sender alone. --start-timeout is the same.
     #[arg(long, alias = "start-timeout", value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
     /// End with the reason when a sender turns this host away, gives up or has started without it; without it, wait for

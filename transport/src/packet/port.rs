@@ -230,6 +230,11 @@ impl Port {
         Ok(flushed.frames)
     }
 
+    /// Another run begins on this port: what was refused before it is none of its [outages](Port::outage).
+    pub fn begin_anew(&mut self) {
+        self.sender.forget_refusals();
+    }
+
     /// Why nothing comes and goes at the moment, if the interface is away; or why no frames leave, or no long ones.
     pub fn outage(&self, now: Instant) -> Option<DriveError> {
         let name = &self.interface.name;

@@ -206,6 +206,11 @@ impl Sender {
         log::warn!("{}", self.first_hop(interface, passes));
     }
 
+    /// What was refused so far says nothing of what is to come.
+    pub(super) fn forget_refusals(&mut self) {
+        (self.refusals, self.passes) = (Refusals::new(), None);
+    }
+
     /// Why no frames leave, or no long ones, if so, and for how long.
     pub(super) fn trouble(&self, now: Instant, interface: &str) -> Option<(DriveError, Duration)> {
         if let (Some(too_long), Some(passes)) = (self.refusals.too_long(), self.passes) {

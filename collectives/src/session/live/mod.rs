@@ -220,6 +220,7 @@ impl Session {
         let (session, began) = (random_u32().map_err(Error::Random)?, self.clock.now());
         let (form, selects) = (sending.source().form(), sending.source().selects());
         let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
+        self.port.begin_anew();
         let mut root = Limited::new(Root::new(began, config), began, options.time_limit);
         let mut teller = Teller::new(options, form, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
@@ -294,6 +295,7 @@ impl Session {
         let (numbers, form) = ([random()?, random()?], receiving.sink().form());
         let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning);
         let began = self.clock.now();
+        self.port.begin_anew();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
         let mut teller = Teller::new(options, form, self.port.away_flag());
         let mut watcher = last_words::Teller::new(options.last_words.clone());
