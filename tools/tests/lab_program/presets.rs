@@ -42,7 +42,7 @@ fn the_papers_broadcasts_deliver_over_a_lossy_wire_by_going_back_and_the_default
     assert_eq!(kept_everything, 0, "the default keeps what is out of order");
     // A frame that is lost costs another, by unicast or by cast, which may be lost in its turn. On a busy machine rings
     // overrun and answers come late, besides. (The exact price is held by simulations.)
-    let budget = 6.0 * LOST_FRAMES + (BYTES / PAYLOAD_BYTES) as f64 / 10.0 + 50.0;
+    let budget = 6.0 * LOST_FRAMES + (BYTES / PAYLOAD_BYTES) as f64 / 2.0 + 50.0;
     assert!((default.frames("data_resent") as f64) < budget, "{budget}: {}", default.root.json());
 
     for preset in ["paper", "push-pull"] {
