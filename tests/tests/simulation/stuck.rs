@@ -50,7 +50,10 @@ impl Link for Stuck {
 
     fn receive(&mut self, mut take: impl FnMut(&[u8])) -> usize {
         let now = self.clock.0.get();
-        let Some((_, frame)) = self.arrivals.pop_front_if(|(at, _)| *at <= now) else { return 0 };
+        if self.arrivals.front().is_none_or(|(at, _)| *at > now) {
+            return 0;
+        }
+        let Some((_, frame)) = self.arrivals.pop_front() else { return 0 };
         take(&frame);
         1
     }
