@@ -21,12 +21,15 @@ esac
 
 /// What cargo says of such a program.
 fn message(target: &str, program: &Path, package: &Path) -> String {
-    format!(
-        r#"{{"reason":"compiler-artifact","profile":{{"test":true}},"executable":"{}","manifest_path":"{}/Cargo.toml","package_id":"path+file://{}#fake@0.1.0","target":{{"name":"{target}","kind":["test"]}}}}"#,
-        program.display(),
-        package.display(),
-        package.display(),
-    )
+    let said = serde_json::json!({
+        "reason": "compiler-artifact",
+        "profile": { "test": true },
+        "executable": program,
+        "manifest_path": package.join("Cargo.toml"),
+        "package_id": format!("path+file://{}#fake@0.1.0", package.display()),
+        "target": { "name": target, "kind": ["test"] },
+    });
+    said.to_string()
 }
 
 /// Runs the runner on two such programs: a deterministic one, and one of labs.
