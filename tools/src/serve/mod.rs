@@ -55,7 +55,7 @@ struct Server {
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code: 1 if the end has cut a session off.
+/// A [`Failure`] whose code is the exit code: 1 if the end has cut a session off.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let groups = check(&args)?;
     keep_little_memory();
