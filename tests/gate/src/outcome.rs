@@ -29,6 +29,8 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// Why it failed, or did so first: a line of the runner's, then all that the test said.
     pub why: String,
+    /// Lines in which the test says, in capitals, what this machine cannot check.
+    pub unchecked: Vec<String>,
     /// From start to end, of all attempts.
     pub took: Duration,
     /// What it took of the processors.
@@ -46,6 +48,7 @@ impl Outcome {
             kind: test.kind,
             verdict: if why.is_none() { Verdict::Passed } else { Verdict::Failed },
             why: why.unwrap_or_default(),
+            unchecked: ended.said.lines().map(own_words).filter(|line| is_loud(line)).map(str::to_owned).collect(),
             took: ended.took,
             processors: ended.processors,
             memory_bytes: ended.memory_bytes,
@@ -64,6 +67,19 @@ impl Outcome {
         }
         self
     }
+}
+
+/// A line without what the test harness puts before the first.
+fn own_words(line: &str) -> &str {
+    line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")).map_or(line, |(_, said)| said)
+}
+
+/// Whether a line begins with two words in capitals.
+fn is_loud(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let mut next =
+        || words.next().is_some_and(|word| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase()));
+    next() && next()
 }
 
 /// Why a test has failed, if it has.

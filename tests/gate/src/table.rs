@@ -2,6 +2,7 @@
 
 use crate::collect::Kind;
 use crate::outcome::{Outcome, Verdict};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Tests that are named for the time they took.
@@ -64,6 +65,8 @@ pub fn print(done: &[Outcome], clock: &Clock, not_run: &NotRun<'_>) -> bool {
     if let Some(largest) = done.iter().max_by_key(|outcome| outcome.memory_bytes) {
         println!("{:>6} MiB   the most memory of one process ({})", largest.memory_bytes >> 20, largest.name);
     }
+    let unchecked: BTreeSet<&String> = done.iter().flat_map(|outcome| &outcome.unchecked).collect();
+    unchecked.into_iter().for_each(|line| println!("{line}"));
     not_run.long.iter().for_each(|name| println!("NOT RUN WITHOUT --full: {name}"));
     if let Some(why) = not_run.labs {
         println!("THE LAB TESTS WERE NOT RUN: {why}");
