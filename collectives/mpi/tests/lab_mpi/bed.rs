@@ -1,6 +1,7 @@
 //! Hosts of a lab with what MPI programs need: the drop-in, back ends, launchers.
 
 use ethbcast_lab::LabConfig;
+use ethbcast_tests::in_full;
 use ethbcast_tests::lab::{COMPILE_LIMIT, Ended, Mpi, MpiCluster, Run, Site, TempDir, directory_in, put_whole};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,11 @@ pub fn here() -> &'static [Mpi] {
         assert!(!here.is_empty(), "both MPIs are missing: ./test installs them");
         here
     })
+}
+
+/// One of them, or all of them in `./test --full`.
+pub fn of_this_size() -> &'static [Mpi] {
+    &here()[..in_full(1, here().len())]
 }
 
 /// A program, compiled unless the last one of this name was compiled the same way.

@@ -1,6 +1,6 @@
 //! What goes by the wire gives what the MPI would: bytes, errors, and an error where a rank dies.
 
-use crate::bed::{Bed, compiled, here, own, taken};
+use crate::bed::{Bed, compiled, here, of_this_size, own, taken};
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{LIMIT, Mpi, names_in, one_switch, power_off, within};
 
@@ -52,7 +52,7 @@ fn the_document_begins_with_the_example() {
 fn lab_the_example_is_an_mpi_program_as_any() {
     let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(4) };
     let bed = Bed::new("mpi_example", config, 1);
-    for &mpi in here() {
+    for &mpi in of_this_size() {
         let program = compiled(mpi, "mpicc", "examples/table.c", &["-O2", "-Wall", "-Wextra", "-Werror"]);
         let ended = bed.preloaded(mpi, &program, &[], &[]);
         ended.assert_code(0);
@@ -67,7 +67,7 @@ fn lab_the_example_is_an_mpi_program_as_any() {
 #[test]
 fn lab_ranks_that_share_hosts_are_served_by_one_of_them() {
     let bed = Bed::new("mpi_nodes", one_switch(3), 2);
-    for &mpi in here() {
+    for &mpi in of_this_size() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
         let ended = bed.preloaded(mpi, &program, &["roots", "derived", "blocks", "in-flight"], &[]);
         ended.assert_code(0);
@@ -80,7 +80,7 @@ fn lab_ranks_that_share_hosts_are_served_by_one_of_them() {
 #[test]
 fn lab_fortran_reaches_the_drop_in_by_both_modules() {
     let bed = Bed::new("mpi_fortran", one_switch(3), 1);
-    for &mpi in here() {
+    for &mpi in of_this_size() {
         for module in ["MPI", "F08"] {
             let program = compiled(mpi, "mpifort", "tests/correct.F90", &["-O1", &format!("-D{module}")]);
             let ended = bed.preloaded(mpi, &program, &[], &[]);
@@ -95,7 +95,7 @@ fn lab_fortran_reaches_the_drop_in_by_both_modules() {
 #[test]
 fn lab_cpp_reaches_the_drop_in_as_c_does() {
     let bed = Bed::new("mpi_cpp", one_switch(3), 1);
-    for &mpi in here() {
+    for &mpi in of_this_size() {
         let program = compiled(mpi, "mpicxx", "tests/correct.cpp", &["-std=c++11", "-O1", "-Wall"]);
         let ended = bed.preloaded(mpi, &program, &[], &[]);
         ended.assert_code(0);
@@ -107,7 +107,7 @@ fn lab_cpp_reaches_the_drop_in_as_c_does() {
 #[test]
 fn lab_lengths_that_differ_are_an_error_and_no_hang() {
     let bed = Bed::new("mpi_lengths", one_switch(3), 1);
-    for &mpi in here() {
+    for &mpi in of_this_size() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
         let ended = bed.preloaded(mpi, &program, &["lengths"], &[]);
         assert!(ended.stderr.contains("calls differ"), "{mpi:?}: {}{}", ended.stdout_text(), ended.stderr);
@@ -132,7 +132,7 @@ fn lab_lengths_that_differ_are_an_error_and_no_hang() {
 #[test]
 fn lab_who_is_through_leaves_nobody_who_comes_late_without_the_bytes() {
     let bed = Bed::new("mpi_late", one_switch(3), 1);
-    for &mpi in here() {
+    for &mpi in of_this_size() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
         let ended = bed.preloaded(mpi, &program, &["late"], &[]);
         ended.assert_code(0);
@@ -147,7 +147,7 @@ fn lab_a_rank_that_dies_in_a_broadcast_is_told_to_all_others() {
     for ranks_per_host in [1, 2] {
         let mut bed = Bed::new("mpi_dying", config.clone(), ranks_per_host);
         bed.outlives = true;
-        for &mpi in here() {
+        for &mpi in of_this_size() {
             let program = compiled(mpi, "mpicc", "tests/dying.c", &["-std=gnu11", "-O1", "-Wall"]);
             // The root; the last, which where two ranks share a host is not the one on the wire.
             for dies in [0, 3 * ranks_per_host - 1] {
