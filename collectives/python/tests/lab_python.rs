@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// How long a file of tests may take on a machine that has other work, too.
+/// Limit of a file of tests on a machine that has other work, too.
 const PYTEST_LIMIT: Duration = Duration::from_secs(300);
 
 /// A file of this package.

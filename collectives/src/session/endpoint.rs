@@ -17,7 +17,7 @@ const MOST_WAITING: usize = 8192;
 const MOST_ANSWERS: usize = 64;
 /// Between two such answers: a thousandth of a fast link's frames.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
-/// What is still to be said when all is over has so long to leave: no link keeps a session from its end.
+/// Time for last words to leave when all is over: no link keeps a session from its end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// One end of a session: what it was told, who it is in its control messages, those that wait to be sent, and events
@@ -36,7 +36,7 @@ pub(super) struct Endpoint<C, E> {
     events: VecDeque<E>,
     stats: ControlStats,
     throttle: Throttle,
-    /// When what is still to be said is not said any more.
+    /// The moment at which last words are given up.
     silent_at: Option<Instant>,
 }
 
@@ -167,7 +167,7 @@ impl<C, E> Endpoint<C, E> {
         self.silent_at = Some(now + LAST_WORDS);
     }
 
-    /// When what is still to be said is given up, if something is, and all is over.
+    /// The moment at which last words are given up, if there are any and all is over.
     pub(super) fn next_end(&self) -> Option<Deadline> {
         let at = self.silent_at.filter(|_| !self.is_quiet())?;
         Some(Deadline { at, why: Timer("last words") })

@@ -50,7 +50,7 @@ impl Landed {
         self.tree.left_out()
     }
 
-    /// What a directory took the place of and cannot be removed: where it is, why, and what to do.
+    /// The directory that was replaced and cannot be removed: its place, the reason, and what to do.
     pub fn remains(&self) -> Vec<String> {
         self.tree.remains()
     }

@@ -4,10 +4,10 @@ use crate::mounts::place_of;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where devices are; what is on the same file system is among them, however its path is spelt.
+/// The directory of devices; a path on the same file system counts as one in it, however it is spelt.
 const DEVICES: &str = "/dev";
 const BY_NAME: &str = "/sys/block";
-/// So many disks are named.
+/// The most disks that are named.
 const MOST_NAMED: usize = 12;
 /// Bytes of a sector as the kernel counts them, whatever the disk's are.
 const SECTOR_BYTES: u64 = 512;

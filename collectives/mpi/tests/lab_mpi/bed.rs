@@ -71,7 +71,7 @@ pub fn compiled(mpi: Mpi, compiler: &str, source: &str, more: &[&str]) -> PathBu
 
 pub struct Bed {
     pub site: Site,
-    /// What the launcher needs.
+    /// Files of the launcher.
     files: TempDir,
     pub ranks_per_host: usize,
     /// Whether the launcher lets the others live when a rank dies.

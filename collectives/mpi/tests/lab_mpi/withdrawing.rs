@@ -154,7 +154,7 @@ fn lab_where_it_cannot_it_says_why_and_mpi_does_the_work() {
     }
 }
 
-/// By the least of many batches, in which others have no part. On a quiet machine it is less than a microsecond, a
+/// The least of many batches counts, in which others have no part. On a quiet machine it is less than a microsecond, a
 /// hundredth of the shortest call between hosts; ten times as much is held here.
 #[test]
 fn lab_a_call_that_is_the_mpis_own_costs_hardly_more() {

@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// How long anything here may take: what takes longer never comes.
+/// Limit of every wait here: what takes longer never comes.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of a span and its ledger.
 const WHOLE_BYTES: usize = ChunkSize::DEFAULT.whole_bytes();
