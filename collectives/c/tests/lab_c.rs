@@ -167,7 +167,7 @@ fn plans_and_bad_input_need_no_network() {
     }
 }
 
-/// The price of the call alone shows where nobody else is waited for, in the least of many short batches: others have no
+/// The price of the call shows where nobody else is waited for, in the least of many short batches: others have no
 /// part in that. Ten microseconds are ten times what it may be on a quiet machine.
 #[test]
 fn lab_a_call_from_c_costs_hardly_more() {
