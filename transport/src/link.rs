@@ -1,4 +1,4 @@
-//! The boundary between the loop and what carries frames: an AF_PACKET socket (`packet::Port`), AF_XDP, UDP, a channel.
+//! The boundary between the loop and what carries frames: an AF_PACKET socket (`packet::Port`), UDP, a channel.
 //!
 //! A [`Link`] receives a batch, sends a batch and is waited for; [`drive`](crate::drive()) does the rest: rounds,
 //! timers, busy polling, receive coalescing, the last frames. A link neither blocks nor drops what it has no room for:

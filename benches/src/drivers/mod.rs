@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use ethbcast_lab::Lab;
-use ethbcast_transport::packet::{Driver, Interface};
+use ethbcast_transport::packet::Interface;
 use nix::time::ClockId;
 
 use crate::cluster::INTERFACE;
@@ -38,8 +38,6 @@ pub enum Receiving {
     Calls,
     /// The same with a buffer as large as the ring.
     CallsLargeBuffer,
-    /// The port by AF_XDP.
-    Xdp,
 }
 
 /// How a host puts frames on the wire.
@@ -57,14 +55,13 @@ pub enum Sending {
 
 impl Receiving {
     /// All of them.
-    pub const ALL: [Receiving; 7] = [
+    pub const ALL: [Receiving; 6] = [
         Receiving::Ring,
         Receiving::RingWithoutNaps,
         Receiving::RingBusyPoll,
         Receiving::Blocks,
         Receiving::Calls,
         Receiving::CallsLargeBuffer,
-        Receiving::Xdp,
     ];
 }
 
@@ -82,7 +79,6 @@ impl fmt::Display for Receiving {
             Receiving::Blocks => "V3 ring",
             Receiving::Calls => "recvmmsg",
             Receiving::CallsLargeBuffer => "recvmmsg, SO_RCVBUF 8 MiB",
-            Receiving::Xdp => "AF_XDP",
         })
     }
 }
@@ -115,7 +111,6 @@ fn open_receiver(how: Receiving) -> anyhow::Result<Box<dyn Receiver>> {
             Box::new(port::PortEnd::open(|config| config.receive_coalescing = Duration::ZERO)?)
         }
         Receiving::RingBusyPoll => Box::new(port::PortEnd::open(|_| {})?.urgent()),
-        Receiving::Xdp => Box::new(port::PortEnd::open(|config| config.driver = Driver::Xdp)?),
         Receiving::Blocks => Box::new(rings::Blocks::open()?),
         Receiving::Calls => Box::new(plain::Calls::open(None)?),
         Receiving::CallsLargeBuffer => Box::new(plain::Calls::open(Some(8 << 20))?),

@@ -1,6 +1,6 @@
 //! The arguments of `ethbcast perf`.
 
-use super::{DriverArgs, WireArgs};
+use super::WireArgs;
 use crate::perf::Op;
 use clap::Args;
 use ethbcast_collectives::Preset;
@@ -13,9 +13,6 @@ pub struct PerfArgs {
     /// What all commands on the wire share.
     #[command(flatten)]
     pub wire: WireArgs,
-    /// How frames arrive.
-    #[command(flatten)]
-    pub driver: DriverArgs,
     /// How many ranks take part, this one included.
     #[arg(short = 'n', long, value_name = "RANKS", value_parser = clap::value_parser!(u16).range(2..))]
     pub ranks: u16,

@@ -1,6 +1,6 @@
 //! `ethbcast recv`: whom it waits for, and where the bytes go.
 
-use super::{DriverArgs, PatienceArgs, ProgressArgs, ServeArgs, UnusedByReceiver, WireArgs, seconds};
+use super::{PatienceArgs, ProgressArgs, ServeArgs, UnusedByReceiver, WireArgs, seconds};
 use crate::exit::Form;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
@@ -12,9 +12,6 @@ pub struct RecvArgs {
     /// What send and recv share.
     #[command(flatten)]
     pub wire: WireArgs,
-    /// How frames arrive.
-    #[command(flatten)]
-    pub driver: DriverArgs,
     /// How it tells how far it is.
     #[command(flatten)]
     pub progress: ProgressArgs,

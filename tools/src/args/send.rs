@@ -1,8 +1,7 @@
 //! `ethbcast send`: who is waited for, how the bytes travel, what they are.
 
 use super::{
-    DriverArgs, PatienceArgs, ProgressArgs, ResumeArgs, StallArgs, TreeArgs, UnusedBySender, WireArgs, presets,
-    receivers, seconds,
+    PatienceArgs, ProgressArgs, ResumeArgs, StallArgs, TreeArgs, UnusedBySender, WireArgs, presets, receivers, seconds,
 };
 use crate::exit::Form;
 use crate::send::StartRule;
@@ -18,9 +17,6 @@ pub struct SendArgs {
     /// What send and recv share.
     #[command(flatten)]
     pub wire: WireArgs,
-    /// How frames arrive.
-    #[command(flatten)]
-    pub driver: DriverArgs,
     /// How it tells how far it is.
     #[command(flatten)]
     pub progress: ProgressArgs,

@@ -64,7 +64,6 @@ pub fn of_open(error: &OpenError) -> Fault {
     match error {
         OpenError::Permission { .. } => Fault::Capability,
         OpenError::Served { .. } | OpenError::Inherited { .. } => Fault::Port,
-        OpenError::Xdp { .. } => Fault::Kernel,
         OpenError::Down { .. } => Fault::Down,
         OpenError::Memory { .. } => Fault::Memory,
         _ => Fault::Kernel,

@@ -39,7 +39,6 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
         interface: chosen(wire.interface.as_deref(), wire.quiet),
         host: crate::lab::host_name(wire.host.as_deref()),
         ether_type: wire.ether_type,
-        driver: args.driver.driver,
         preset: args.preset,
         join_within: Duration::from_secs_f64(args.max_wait),
         ..if args.root { told } else { Options::default() }

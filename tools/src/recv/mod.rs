@@ -43,7 +43,6 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     }
     let dest = Arc::new(dest(&args)?);
     let mut options = bar.attach(options(&args.wire));
-    options.driver = args.driver.driver;
     options.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     args.patience.apply(&mut options);

@@ -36,7 +36,6 @@ impl Settings {
     /// A [`Failure`] with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = session::options(&args.wire);
-        options.driver = args.driver.driver;
         args.patience.apply(&mut options);
         args.stall.apply(&mut options);
         options.late = args.late;

@@ -127,7 +127,6 @@ impl Seat {
         while !self.is_ending() {
             let args = self.args();
             let mut options = options(&args.wire);
-            options.driver = args.driver.driver;
             args.patience.apply(&mut options);
             options.port_fd = self.port_fd;
             options.cancel = self.cancel.clone();

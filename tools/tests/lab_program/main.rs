@@ -5,7 +5,6 @@
 mod bench;
 mod demo;
 mod discover;
-mod drivers;
 mod faults;
 mod harness;
 mod lab;

@@ -1,6 +1,6 @@
 //! A link of one's own: a cable that is a pair of channels between two threads.
 //!
-//! What a driver for AF_XDP or UDP needs is all here: batches, a queue that can be full, and something to wait with.
+//! What a link by UDP or AF_XDP needs is all here: batches, a queue that can be full, and something to wait with.
 
 use ethbcast_transport::link::{Blocked, Interest, Link, Waiter};
 use ethbcast_transport::{Instant, TimeSource};

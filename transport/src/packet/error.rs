@@ -64,14 +64,6 @@ pub enum OpenError {
         /// The kernel's reason.
         errno: Errno,
     },
-    /// Frames do not get here by AF_XDP.
-    #[error("no AF_XDP on {interface}: {why}; or use the driver `packet`, which every interface has")]
-    Xdp {
-        /// The interface.
-        interface: String,
-        /// What is missing, and what to do about it.
-        why: String,
-    },
     /// The interface was switched off or removed since it was found.
     #[error("interface {interface} has gone down: bring it up with `ip link set {interface} up`")]
     Down {

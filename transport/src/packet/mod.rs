@@ -24,7 +24,6 @@
 //! # Ok(()) }
 //! ```
 
-mod arrivals;
 mod capture;
 mod clock;
 mod counters;
@@ -46,10 +45,7 @@ mod shared;
 mod sleep;
 mod staging;
 mod syscall;
-#[cfg(feature = "xdp")]
-mod xdp;
 
-pub use arrivals::Driver;
 pub use capture::Capture;
 pub use clock::{Clock, processor_time, thread_time};
 pub use counters::Counters;

@@ -2,11 +2,10 @@
 
 mod link;
 
-use super::arrivals::{Arrivals, Driver};
 use super::counters::Counters;
 use super::error::{DriveError, Errno, OpenError, is_away};
 use super::outage::Outage;
-use super::ring::SlotContent;
+use super::ring::{Geometry, Ring, SlotContent};
 use super::sender::Sender;
 use super::sleep::{Sleeper, Waker};
 use super::syscall::InterfaceState;
@@ -17,7 +16,7 @@ use crate::{Instant, MacAddr};
 use nix::errno::Errno as SystemErrno;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -73,8 +72,6 @@ with_defaults! {
         pub outage_limit: Duration = Duration::from_secs(30),
         /// The number of a packet socket that was left to this process, in place of one of its own; for one port.
         pub inherited: Option<i32> = None,
-        /// How frames arrive.
-        pub driver: Driver = Driver::Packet,
         /// Whether it hears anything; one that does not only sends, and its ring is as small as can be.
         pub hears: bool = true,
     }
@@ -90,7 +87,7 @@ impl PortConfig {
 /// An open port: the [`Link`](crate::Link) of an Ethernet interface.
 pub struct Port {
     socket: Arc<OwnedFd>,
-    arrivals: Arrivals,
+    ring: Ring,
     sender: Sender,
     interface: Interface,
     config: PortConfig,
@@ -112,10 +109,10 @@ impl Port {
     ///
     /// See [`OpenError`].
     pub fn open(interface: &Interface, config: PortConfig) -> Result<Port, OpenError> {
-        let (socket, arrivals, sender) = Self::connect(interface, &config)?;
+        let (socket, ring, sender) = Self::connect(interface, &config)?;
         Ok(Port {
             socket: Arc::new(socket),
-            arrivals,
+            ring,
             sender,
             interface: interface.clone(),
             config,
@@ -126,8 +123,8 @@ impl Port {
         })
     }
 
-    /// A socket on the interface, where its frames arrive, and what sends on it.
-    fn connect(interface: &Interface, config: &PortConfig) -> Result<(OwnedFd, Arrivals, Sender), OpenError> {
+    /// A socket on the interface, its receive ring, and what sends on it.
+    fn connect(interface: &Interface, config: &PortConfig) -> Result<(OwnedFd, Ring, Sender), OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::new(name, step, errno);
         let socket = served::filtered_socket(interface, config)?;
@@ -138,15 +135,28 @@ impl Port {
         if config.qdisc_bypass {
             syscall::bypass_qdisc(fd).map_err(failed("bypass the queueing discipline"))?;
         }
-        let arrivals = Arrivals::open(fd, interface, config)?;
+        let ring = Self::open_ring(fd, interface, config)?;
         for group in config.group.into_iter().chain(config.also).filter(|_| config.hears) {
             syscall::join_multicast(fd, interface.index, group).map_err(failed("join the group address"))?;
         }
-        let heard = (config.hears && !arrivals.is_elsewhere()).then_some(config.ether_type);
+        let heard = config.hears.then_some(config.ether_type);
         syscall::bind(fd, interface.index, heard).map_err(failed("bind the packet socket"))?;
         // Binding to an interface that is down succeeds, and leaves this behind.
         pending_error(&socket).map_err(failed("bind the packet socket"))?;
-        Ok((socket, arrivals, sender))
+        Ok((socket, ring, sender))
+    }
+
+    /// The receive ring of a socket that is not bound yet.
+    fn open_ring(socket: BorrowedFd, interface: &Interface, config: &PortConfig) -> Result<Ring, OpenError> {
+        let name = interface.name.as_str();
+        let ring_bytes = if config.hears { config.receive_ring_bytes } else { 0 };
+        let geometry = Geometry::new(interface.mtu_bytes, ring_bytes);
+        let ring = Ring::create(socket, geometry).map_err(|errno| match errno {
+            SystemErrno::ENOMEM => OpenError::Memory { interface: name.to_owned(), ring_bytes: geometry.bytes() },
+            errno => OpenError::new(name, "make a receive ring", errno),
+        })?;
+        log::debug!("{name}: {} receive slots of {} bytes", geometry.slots(), geometry.slot_bytes());
+        Ok(ring)
     }
 
     /// The interface it was opened on.
@@ -166,8 +176,7 @@ impl Port {
             self.counters.kernel_accepted += u64::from(stats.tp_packets);
             self.counters.kernel_dropped += u64::from(stats.tp_drops);
         }
-        let elsewhere = self.arrivals.dropped();
-        Counters { kernel_dropped: self.counters.kernel_dropped + elsewhere, ..self.counters }
+        self.counters
     }
 
     /// Hands a bounded batch of arrived frames to `take`, and says how many slots of the ring that emptied.
@@ -181,7 +190,7 @@ impl Port {
         let mut slots = 0;
         let mut bytes = 0;
         while slots < most_frames.min(RECEIVE_BATCH_FRAMES) && bytes < RECEIVE_BATCH_BYTES {
-            let arrival = self.arrivals.receive(|arrival| match arrival {
+            let arrival = self.ring.receive(|arrival| match arrival {
                 SlotContent::Frame(frame) => {
                     take(frame);
                     counters.frames_received += 1;
@@ -206,7 +215,7 @@ impl Port {
     ///
     /// The kernel's error if there is no file descriptor left.
     pub fn sleeper(&self, waker: Waker) -> Result<Sleeper, Errno> {
-        Sleeper::new(Arc::clone(&self.socket), self.arrivals.socket(), waker).map_err(Errno::new)
+        Sleeper::new(Arc::clone(&self.socket), waker).map_err(Errno::new)
     }
 
     /// Sends what is staged, as far as the kernel takes it, and says how many frames that were; `payload` lends what
@@ -310,13 +319,12 @@ impl Port {
     /// cable. False if that cannot be done yet.
     fn reopen(&mut self, index: u32) -> bool {
         let interface = Interface { index, ..self.interface.clone() };
-        let reopened = Self::connect(&interface, &self.config).and_then(|(socket, mut arrivals, _)| {
+        let reopened = Self::connect(&interface, &self.config).and_then(|(socket, ring, _)| {
             let replaced = syscall::replace(self.socket.as_fd(), socket.as_fd());
-            let replaced = replaced.and_then(|()| arrivals.take_place_of(&self.arrivals));
-            replaced.map(|()| arrivals).map_err(|errno| OpenError::new(&interface.name, "replace the socket", errno))
+            replaced.map(|()| ring).map_err(|errno| OpenError::new(&interface.name, "replace the socket", errno))
         });
         match reopened {
-            Ok(arrivals) => (self.arrivals, self.interface, self.is_unbound) = (arrivals, interface, false),
+            Ok(ring) => (self.ring, self.interface, self.is_unbound) = (ring, interface, false),
             Err(error) => {
                 log::debug!("not yet: {error}");
                 return false;

@@ -109,8 +109,6 @@ impl Alarm {
 #[derive(Debug)]
 pub struct Sleeper {
     socket: Arc<OwnedFd>,
-    /// By what frames arrive, if that is another one.
-    arrivals: Option<Arc<OwnedFd>>,
     waker: Waker,
     alarm: Alarm,
 }
@@ -127,9 +125,9 @@ impl SocketEvents {
 }
 
 impl Sleeper {
-    /// One for `socket` that `waker` wakes; frames come by `arrivals`, if that is another one.
-    pub(super) fn new(socket: Arc<OwnedFd>, arrivals: Option<Arc<OwnedFd>>, waker: Waker) -> nix::Result<Sleeper> {
-        Ok(Sleeper { socket, arrivals, waker, alarm: Alarm::new()? })
+    /// One for `socket` that `waker` wakes.
+    pub(super) fn new(socket: Arc<OwnedFd>, waker: Waker) -> nix::Result<Sleeper> {
+        Ok(Sleeper { socket, waker, alarm: Alarm::new()? })
     }
 
     /// Sleeps until one of `events` (or an error) is true of the socket, the waker is used, or `end`; sometimes it
@@ -146,19 +144,12 @@ impl Sleeper {
         }
         let alarm = PollFd::new(self.alarm.timer.as_fd(), PollFlags::POLLIN);
         let rung = bell.map(|bell| PollFd::new(bell.as_fd(), PollFlags::POLLIN));
-        let elsewhere = self.arrivals.as_ref().filter(|_| events.contains(PollFlags::POLLIN));
-        let elsewhere = elsewhere.map(|arrivals| PollFd::new(arrivals.as_fd(), PollFlags::POLLIN));
-        let events = if elsewhere.is_some() { events - PollFlags::POLLIN } else { events };
-        // The alarm stands where there is nothing, and is not asked again there.
-        let mut entries =
-            [self.waker_entry(), PollFd::new(self.socket.as_fd(), events), alarm.clone(), alarm.clone(), alarm];
-        let mut count = 3;
-        for more in [rung, elsewhere].into_iter().flatten() {
-            entries[count] = more;
-            count += 1;
-        }
+        let count = if rung.is_some() { 4 } else { 3 };
+        // Without a bell the alarm stands in its place, and is not polled there.
+        let rung = rung.unwrap_or_else(|| alarm.clone());
+        let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events), alarm, rung];
         let woken = poll(&mut entries[..count], None)?;
-        let [waker, socket, alarm, rung, _] = entries.map(|entry| revents(&entry, woken));
+        let [waker, socket, alarm, rung] = entries.map(|entry| revents(&entry, woken));
         self.acknowledge(waker);
         if let Some(bell) = bell.filter(|_| !rung.is_empty()) {
             bell.acknowledge();
@@ -265,7 +256,7 @@ mod tests {
     fn a_sleep_lasts_until_its_end_or_an_earlier_one_that_was_not_used_up() {
         let nothing = Arc::new(OwnedFd::from(EventFd::new().expect("a descriptor is free")));
         let waker = Waker::new().expect("a descriptor is free");
-        let (sleeper, clock) = (Sleeper::new(nothing, None, waker).expect("a timer"), Clock::start());
+        let (sleeper, clock) = (Sleeper::new(nothing, waker).expect("a timer"), Clock::start());
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
         let full = millis(slept(&sleeper, 20, &clock));
         assert!((20.0..40.0).contains(&full), "{full} ms");

@@ -101,7 +101,7 @@ fn refused(refusal: CommunicatorError, interface: &Interface, group_mac: MacAddr
 
 fn open(group: &str, options: &Options, nonce: u64) -> Result<(NodePort, Station, Interface), Error> {
     let mut port = PortConfig::new(options.ether_type);
-    (port.busy_poll, port.driver) = (options.spin, options.driver);
+    port.busy_poll = options.spin;
     let opening = Opening {
         interface: options.interface.as_deref(),
         host: options.host.as_deref(),

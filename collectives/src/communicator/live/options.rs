@@ -4,7 +4,6 @@ use crate::{Preset, Route};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::Contention;
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::packet::Driver;
 use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::with_defaults;
 use std::fmt;
@@ -24,8 +23,6 @@ with_defaults! {
         pub host: Option<String> = None,
         /// The EtherType; all ranks must use the same.
         pub ether_type: EtherType = EtherType::DEFAULT,
-        /// How frames arrive; each rank as it likes.
-        pub driver: Driver = Driver::Packet,
         /// The protocol's numbers; all ranks must use the same.
         pub preset: Preset = Preset::Default,
         /// Where the hosts are ([`Topology::load`] reads it from our own files, from Slurm's or from LLDP's); without

@@ -175,7 +175,7 @@ impl Session {
         let mut port = PortConfig::new(options.ether_type);
         // As long as others wait for this host.
         port.outage_limit = options.timing.dead + options.timing.patience;
-        (port.inherited, port.driver) = (options.port_fd, options.driver);
+        port.inherited = options.port_fd;
         port.also = options.about.as_ref().map(|_| census::address());
         options.start.iter().for_each(|start| start.watch(&waker));
         options.rate.iter().for_each(|limit| limit.watch(&waker));

@@ -7,7 +7,7 @@ use crate::session::ledger::Form;
 use crate::session::{ContentKind, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::packet::{Driver, thread_time};
+use ethbcast_transport::packet::thread_time;
 use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::{MacAddr, Tuning, with_defaults};
 use std::fmt;
@@ -31,8 +31,6 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// A packet socket that was opened for this process by one that may, by its number; without it, one is opened.
         pub port_fd: Option<i32> = None,
-        /// How frames arrive.
-        pub driver: Driver = Driver::Packet,
         /// The MTU to send with, in bytes; without it, the interface's.
         pub mtu_bytes: Option<u32> = None,
         /// With so many receivers a sender starts at once.

@@ -49,7 +49,7 @@ impl Link for Port {
     }
 
     fn has_arrival(&self) -> bool {
-        self.arrivals.has_arrival()
+        self.ring.has_arrival()
     }
 
     fn blocked(&self) -> Option<Blocked> {
