@@ -51,6 +51,7 @@ fn main() -> ExitCode {
     let form = cli.command.form();
     let result = match cli.command {
         Command::Send(args) => send::run(*args),
+        Command::Recv(args) if args.serve.serve => serve::run(*args),
         Command::Recv(args) => recv::run(*args),
         Command::Cp(args) => cp::run(&args),
         Command::Ctl(args) => ctl::run(&args),

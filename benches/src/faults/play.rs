@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ethbcast_lab::{Lab, LabConfig, LabGuard};
-use ethbcast_planning::topology::Topology;
+use ethbcast_lab::{Lab, LabGuard};
 use ethbcast_tests::lab::{Process, Stdout, faults, power_off};
 use nix::sys::signal::Signal;
 
 use super::cell::{Cell, Terms};
-use super::judged::Judged;
 use super::moment::{Due, Event, events};
 use super::trouble::Trouble;
 use crate::cluster::INTERFACE;
@@ -87,27 +85,14 @@ pub struct Play<'a> {
     complete_since: Option<Instant>,
 }
 
-/// Plays a cell once.
-///
-/// # Errors
-/// If the lab or a program does not come up, or the user interrupts.
-pub fn play(stage: &Stage, cell: &Cell, number: u64, seed: u64) -> anyhow::Result<Judged> {
-    let topology = Topology::single_switch((0..stage.hosts).map(|host| format!("n{host}")))?;
-    let name = format!("faults{}.{number}", std::process::id());
-    let rate_bits_per_second = Some(stage.rate_bits_per_second);
-    let (loss, mtu_bytes) = (cell.loss, cell.mtu_bytes);
-    let lab = LabGuard::up(&LabConfig { name, rate_bits_per_second, loss, mtu_bytes, ..LabConfig::new(topology) })?;
-    let directory = stage.directory.join(number.to_string());
-    fs::create_dir(&directory)?;
-    let mut play = Play::start(stage, cell, lab, &directory, seed)?;
-    play.watch(stage)?;
-    let judged = Judged::new(&mut play, stage.source, seed)?;
-    fs::remove_dir_all(&directory)?;
-    Ok(judged)
-}
-
 impl<'a> Play<'a> {
-    fn start(stage: &Stage, cell: &'a Cell, lab: LabGuard, directory: &Path, seed: u64) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        stage: &Stage,
+        cell: &'a Cell,
+        lab: LabGuard,
+        directory: &Path,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
         let mut hosts = lab.hosts();
         let root_host = hosts.remove(0);
         let receivers = hosts.iter().map(|host| receiver(stage, cell, &lab, host, directory));
@@ -141,7 +126,7 @@ impl<'a> Play<'a> {
     }
 
     /// Lets it go on to its end, and does what is due.
-    fn watch(&mut self, stage: &Stage) -> anyhow::Result<()> {
+    pub(super) fn watch(&mut self, stage: &Stage) -> anyhow::Result<()> {
         let deadline = self.started + stage.limit + self.cell.extra(stage.source_bytes);
         let mut turn = 0_u32;
         while !self.is_over()? {

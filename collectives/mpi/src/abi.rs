@@ -2,7 +2,6 @@
 //! fixed numbers, so that no `mpi.h` is needed. `c/backend.c` is the same for MPIs with one of their own.
 
 use crate::dynamic::Symbol;
-use crate::group;
 use crate::table::{GIVEN_UP, GoesOn, INTER, KNOWN, NEW, NOT_NOW, NULL, TRUNCATED, Table, VERSION, Word, done};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -26,6 +25,8 @@ const BOTTOM: Word = 0;
 /// `MPI_STATUS_IGNORE`, `MPI_COMM_NULL_COPY_FN`.
 const NOTHING: Word = 0;
 
+/// Takes what was kept with a communicator that is freed.
+type Closed = extern "C" fn(state: *mut c_void);
 type Delete = extern "C" fn(comm: Word, key: c_int, state: *mut c_void, extra: *mut c_void) -> c_int;
 
 /// Functions of the MPI by their names; one that it has not is an error of its own. They are of C, as what they call.
@@ -93,13 +94,17 @@ pub fn is_spoken() -> bool {
 
 /// The key of what is kept with a communicator.
 static KEY: OnceLock<c_int> = OnceLock::new();
+/// Who takes it when the communicator is freed.
+static CLOSED: OnceLock<Closed> = OnceLock::new();
 /// Nobody sends here: a receive that never ends is tested so that the messages of others get on.
 static NOBODYS: AtomicUsize = AtomicUsize::new(COMM_NULL);
 static NEVER: AtomicUsize = AtomicUsize::new(REQUEST_NULL);
 static IS_TESTING: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_delete(_: Word, _: c_int, state: *mut c_void, _: *mut c_void) -> c_int {
-    group::closed(state);
+    if let Some(closed) = CLOSED.get() {
+        closed(state);
+    }
     SUCCESS
 }
 
@@ -110,7 +115,8 @@ extern "C" fn on_finalize(_: Word, _: c_int, _: *mut c_void, _: *mut c_void) -> 
     comm_free(&mut NOBODYS.swap(COMM_NULL, Ordering::Relaxed))
 }
 
-extern "C" fn start(_: extern "C" fn(state: *mut c_void)) -> c_int {
+extern "C" fn start(closed: Closed) -> c_int {
+    CLOSED.get_or_init(|| closed);
     static NEVER_THERE: AtomicI32 = AtomicI32::new(0);
     let (mut key, mut at_end, mut nobodys) = (0, 0, COMM_NULL);
     let mut begin = || {

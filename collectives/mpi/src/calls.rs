@@ -1,17 +1,18 @@
 //! The calls: which of them go by the wire, and how.
 
 use crate::buffers::Elements;
-use crate::group::Group;
-use crate::library::{Process, say};
+use crate::group::{self, Group};
+use crate::library::Process;
 use crate::order::Kind;
-use crate::settings::{Operation, Settings};
+use crate::settings::{Operation, Settings, Stats};
 use crate::statistics::Reason;
+use crate::stderr::{print, say};
 use crate::table::{OTHER, TRUNCATED, Table, Word};
 use crate::trial::{self, Ranks};
 use crate::wire::{Trouble, Wire};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// An address, a count of elements and their type, as MPI's calls have them.
@@ -162,7 +163,7 @@ fn call(
         own()
     };
     let settings = process.settings.as_ref().ok_or(Reason::Off);
-    let found = settings.and_then(|settings| Ok((process.started()?, settings)));
+    let found = settings.and_then(|settings| Ok((process.started(group::closed)?, settings)));
     let (table, settings) = match found {
         Ok(found) => found,
         Err(reason) => return passed(reason),
@@ -256,5 +257,18 @@ fn outcome(
         }
         Ok(Err(trouble)) => failed(if trouble.is_mismatch() { TRUNCATED } else { OTHER }, &trouble),
         Err(_) => failed(OTHER, &"a fault of ethbcast, told above: please report it"),
+    }
+}
+
+/// Leaves all groups and says what was done, once, before the MPI finalizes.
+pub fn finish() {
+    static SAID: OnceLock<()> = OnceLock::new();
+    let process = Process::get();
+    let Some(settings) = process.settings.as_ref().filter(|_| SAID.set(()).is_ok()) else { return };
+    group::close_all();
+    let rank = group::world_rank();
+    if settings.stats == Stats::All || settings.stats == Stats::First && rank.unwrap_or(0) == 0 {
+        let beginning = rank.map_or("ethbcast-mpi: ".into(), |rank| format!("ethbcast-mpi: rank {rank}: "));
+        print(&process.statistics.lines(&beginning));
     }
 }

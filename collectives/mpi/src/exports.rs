@@ -6,8 +6,8 @@
 
 use crate::calls;
 use crate::dynamic::Symbol;
-use crate::library::{Process, say};
 use crate::presence;
+use crate::stderr::say;
 use crate::table::Word;
 use std::ffi::c_int;
 
@@ -132,6 +132,6 @@ pub fn begun(own: impl FnOnce() -> c_int) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Finalize() -> c_int {
     static OWN: Symbol<extern "C" fn() -> c_int> = Symbol::new(c"PMPI_Finalize");
-    Process::get().finish();
+    calls::finish();
     own(&OWN, "PMPI_Finalize", |own| own())
 }

@@ -186,7 +186,7 @@ init!(mpi_init_thread_f08_, c"pmpi_init_thread_f08_", required, provided);
 #[unsafe(no_mangle)]
 extern "C" fn mpi_finalize_(error: Word) {
     static OWN: Symbol<extern "C" fn(Word)> = Symbol::new(c"pmpi_finalize_");
-    Process::get().finish();
+    calls::finish();
     subroutine(&OWN, c"pmpi_finalize_", |own| own(error));
 }
 
@@ -194,6 +194,6 @@ extern "C" fn mpi_finalize_(error: Word) {
 #[unsafe(no_mangle)]
 extern "C" fn mpi_finalize_f08_(error: Word) {
     static OWN: Symbol<extern "C" fn(Word)> = Symbol::new(c"pmpi_finalize_f08_");
-    Process::get().finish();
+    calls::finish();
     subroutine(&OWN, c"pmpi_finalize_f08_", |own| own(error));
 }

@@ -1,13 +1,13 @@
 //! What is kept with a communicator: its place on the wire, or why it has none.
 
 use crate::card::{self, Card};
-use crate::library::say;
 use crate::lookout;
 use crate::neighbours::ProcessId;
 use crate::presence;
 use crate::seating::{Seating, cards};
 use crate::settings::Settings;
 use crate::statistics::Reason;
+use crate::stderr::say;
 use crate::table::{INTER, KNOWN, NEW, Table, Word, done};
 use crate::trial::{self, Ranks};
 use crate::wire::Wire;

@@ -3,10 +3,10 @@
 use crate::dynamic::{self, Symbol};
 use crate::settings::{Settings, Stats};
 use crate::statistics::{Reason, Statistics};
-use crate::stderr::print;
+use crate::stderr::say;
 use crate::table::{Table, VERSION};
-use crate::{abi, dynamic::own_folder, group};
-use std::ffi::{CStr, c_char, c_int};
+use crate::{abi, dynamic::own_folder};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -57,32 +57,16 @@ impl Process {
         self.settings.as_ref().filter(|settings| settings.is_on)
     }
 
-    /// The back end, started: that takes an MPI that runs.
-    pub fn started(&self) -> Result<&'static Table, Reason> {
+    /// Returns the back end, started, which takes an MPI that runs; it calls `closed` with what was kept with a
+    /// communicator when that is freed.
+    pub fn started(&self, closed: extern "C" fn(state: *mut c_void)) -> Result<&'static Table, Reason> {
         static STARTED: OnceLock<c_int> = OnceLock::new();
         let table = self.table?;
-        match STARTED.get_or_init(|| (table.start)(group::closed)) {
+        match STARTED.get_or_init(|| (table.start)(closed)) {
             0 => Ok(table),
             _ => Err(Reason::NoBackEnd),
         }
     }
-
-    /// Says at the end what was done, once.
-    pub fn finish(&self) {
-        static SAID: OnceLock<()> = OnceLock::new();
-        let Some(settings) = self.settings.as_ref().filter(|_| SAID.set(()).is_ok()) else { return };
-        group::close_all();
-        let rank = group::world_rank();
-        if settings.stats == Stats::All || settings.stats == Stats::First && rank.unwrap_or(0) == 0 {
-            let beginning = rank.map_or("ethbcast-mpi: ".into(), |rank| format!("ethbcast-mpi: rank {rank}: "));
-            print(&self.statistics.lines(&beginning));
-        }
-    }
-}
-
-/// A line on stderr.
-pub fn say(text: impl std::fmt::Display) {
-    print(&format!("ethbcast-mpi: {text}\n"));
 }
 
 /// The back end of the MPI that is loaded, or what is missing.

@@ -1,6 +1,6 @@
 //! A thread that looks for calls which wait for each other for ever: some by the wire, others inside the MPI (`order`).
 
-use crate::library::say;
+use crate::stderr::say;
 use crate::wire::Wire;
 use parking_lot::Mutex;
 use std::sync::{Arc, Once, Weak};

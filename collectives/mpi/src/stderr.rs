@@ -22,3 +22,8 @@ pub fn print(text: &str) {
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
     }
 }
+
+/// Writes a line that says whose it is.
+pub fn say(text: impl std::fmt::Display) {
+    print(&format!("ethbcast-mpi: {text}\n"));
+}

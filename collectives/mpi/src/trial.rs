@@ -1,9 +1,9 @@
 //! The trial: when a communicator's ranks first call for a length, they make some calls of it either way, and look
 //! at the clock. What the one saw that it took longest on all ranks have then.
 
-use crate::library::say;
 use crate::prices::{self, Length, Prices, Way};
 use crate::settings::Operation;
+use crate::stderr::say;
 use crate::table::{Table, Word, done};
 use crate::timing::{Calls, Times};
 use crate::wire::{Trouble, Wire};

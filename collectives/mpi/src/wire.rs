@@ -1,12 +1,12 @@
 //! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of this host.
 
 use crate::ledger::Ledger;
-use crate::library::say;
 use crate::neighbours::{Neighbours, Watch};
 use crate::order::{Contradiction, Kind, Order, Told};
 use crate::prices::{Length, Prices};
 use crate::seating::Seating;
 use crate::settings::{Operation, Settings};
+use crate::stderr::say;
 use crate::table::{GIVEN_UP, Table, Word, done};
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options};

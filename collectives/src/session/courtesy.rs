@@ -7,7 +7,7 @@
 //! as TCP or a flow of a fixed rate, gets what it asks for, and this host what is left. Of each period the shortest
 //! round trip counts: what hosts take to answer when they are busy is not the network's.
 
-use super::throttle::Rate;
+use super::rate::Rate;
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Instant, RoundTrip};
 use std::collections::BTreeMap;

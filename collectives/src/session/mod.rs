@@ -73,6 +73,7 @@ pub mod ledger;
 pub mod live;
 mod message;
 mod other_build;
+mod rate;
 mod receiver;
 mod root;
 mod share;
@@ -92,13 +93,13 @@ pub use message::{
     ContentKind, Digest, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Packing, Piece, Refusal,
     Stage, Status, Taken, Trailer, Verdict, ViewPart,
 };
+pub use rate::Rate;
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
     Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route,
     TurnedAway, Wanted,
 };
 pub(crate) use spell::Speller;
-pub use throttle::Rate;
 pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
 
 use ethbcast_transport::wire::{Frame, Kind};

@@ -5,7 +5,7 @@ use super::message::{
     Challenge, ContentKind, Done, Fetch, FileAttributes, MemberState, Message, Needs, Piece, Stage, Status, Taken,
     Trailer, Verdict, ViewPart,
 };
-use super::throttle::Rate;
+use super::rate::Rate;
 use super::view::{Assembler, View};
 use super::{Standing, kind};
 use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Parity, Rank, Spelled};

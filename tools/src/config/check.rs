@@ -2,12 +2,26 @@
 
 use super::file::{File, Setting};
 use super::options::{Given, commands, given, options, program, shared};
+use crate::exit::{Code, fail};
 use clap::Command;
 use clap::error::ErrorKind;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Less like each other, two names are not taken for one that was misspelt.
 const LEAST_LIKENESS: f64 = 0.75;
+
+/// Reads a file that no command can be told anything wrong by: one with a name in it that is none is refused.
+///
+/// # Errors
+/// A failure with code 4 if it cannot be read, 2 if it is not understood.
+pub fn read(path: &Path) -> anyhow::Result<File> {
+    let file = File::load(path)?;
+    match names(&file).first() {
+        None => Ok(file),
+        Some(problem) => fail(Code::Usage, format!("{}: {problem}", file.name)),
+    }
+}
 
 /// The keys that are none, each with the nearest that is one.
 pub fn names(file: &File) -> Vec<String> {

@@ -1,7 +1,6 @@
 //! The configuration file: TOML, a table for each command, and above them what all commands on the wire share.
 
-use super::check;
-use crate::exit::{Code, WithCode, fail};
+use crate::exit::{Code, WithCode};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,18 +28,6 @@ pub enum Setting {
 }
 
 impl File {
-    /// Reads a file that no command can be told anything wrong by: with a name in it that is none, it is refused.
-    ///
-    /// # Errors
-    /// A failure with code 4 if it cannot be read, 2 if it is not understood.
-    pub fn read(path: &Path) -> anyhow::Result<File> {
-        let file = File::load(path)?;
-        match check::names(&file).first() {
-            None => Ok(file),
-            Some(problem) => fail(Code::Usage, format!("{}: {problem}", file.name)),
-        }
-    }
-
     /// Reads a file as it stands.
     ///
     /// # Errors

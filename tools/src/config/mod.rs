@@ -60,7 +60,7 @@ pub fn receiver_again() -> anyhow::Result<RecvArgs> {
 fn whole(own: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Vec<Given>)> {
     let Some(name) = options::command_of(&own) else { return Ok((own, Vec::new())) };
     let file = match path() {
-        Some(path) => File::read(&path)?,
+        Some(path) => check::read(&path)?,
         None => File::default(),
     };
     let given = options::added(&own, &name, &file)?;

@@ -11,7 +11,6 @@ use crate::hosts;
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
 use crate::same_host;
-use crate::serve;
 use crate::session::{interrupt, options, watch};
 use crate::udpcast::say_ignored;
 use ethbcast_collectives::census::About;
@@ -28,9 +27,6 @@ use std::time::Duration;
 /// A [`Failure`] whose code is the exit code.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| say_ignored(&names));
-    if args.serve.serve {
-        return serve::run(args);
-    }
     let bar = Bar::open(Role::Receiver, &args.wire, &args.progress)?;
     let result = receive(args, &bar);
     bar.conclude(&result);

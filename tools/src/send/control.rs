@@ -3,7 +3,7 @@
 //! The name is abstract, so that nothing is left of a process that was killed, and a network namespace's own. Anybody
 //! on the host can connect: who is neither root nor the process's user is refused, by what the kernel says of it.
 
-use super::rate::Limit;
+use super::limit::{Limit, NO_LIMIT};
 use crate::units;
 use ethbcast_collectives::session::Rate;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -70,6 +70,6 @@ fn said(line: &str, limit: &Limit) -> String {
     };
     match rate {
         Some(rate) => format!("ok {} bit/s: {}", rate.bits_per_second(), units::rate(rate.bits_per_second() as f64)),
-        None => format!("no {}", super::rate::NO_LIMIT),
+        None => format!("no {}", NO_LIMIT),
     }
 }

@@ -4,6 +4,7 @@ mod audience;
 pub mod control;
 mod dry_run;
 mod last_run;
+mod limit;
 mod rate;
 mod report;
 mod settings;

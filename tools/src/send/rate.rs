@@ -1,13 +1,13 @@
 //! The rate limit of a running `send`, which signals and `ethbcast ctl` change: SIGUSR1 raises it by
 //! a tenth, SIGUSR2 lowers it.
 
+use super::limit::Limit;
 use super::{GIVEN_UP, control};
 use crate::exit::{Code, WithCode};
 use crate::progress::Bar;
 use crate::session;
 use crate::signals::{self, Interrupt};
-use crate::units;
-use ethbcast_collectives::session::{Options, Rate, RateLimit, Session};
+use ethbcast_collectives::session::{Options, Rate, Session};
 use ethbcast_planning::HIGHEST_RATE_BITS_PER_SECOND;
 use nix::sys::signal::Signal;
 use std::io;
@@ -15,31 +15,6 @@ use std::sync::Arc;
 
 const RAISE: Signal = Signal::SIGUSR1;
 const LOWER: Signal = Signal::SIGUSR2;
-
-/// What is said where there is nothing to change.
-pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, such as --rate 400mbit";
-
-/// The limit of a session that runs, if it has one, and where its user is told of changes.
-#[derive(Clone)]
-pub struct Limit {
-    limit: Option<RateLimit>,
-    bar: Arc<Bar>,
-}
-
-impl Limit {
-    /// What it is.
-    pub fn rate(&self) -> Option<Rate> {
-        self.limit.as_ref().map(RateLimit::rate).filter(|rate| rate.limit().is_some())
-    }
-
-    /// Sets another; what it is then, if there is one.
-    pub fn set(&self, rate: Rate) -> Option<Rate> {
-        let (limit, before) = (self.limit.as_ref()?, self.rate()?);
-        limit.set(if before.is_yielding() { rate.yielding() } else { rate });
-        self.bar.line(format!("the rate limit is {} now", units::rate(rate.bits_per_second() as f64)));
-        Some(rate)
-    }
-}
 
 /// Opens the session's port, as [`open`](session::open()) does, and changes the limit with each signal that comes, and
 /// as `ethbcast ctl` says.
@@ -50,7 +25,7 @@ pub fn open(group: &str, options: &Options, bar: &Arc<Bar>) -> anyhow::Result<(S
     // Before the first thread is started, which could take one that is not blocked and end the process.
     signals::block(&[RAISE, LOWER]).code(Code::System)?;
     let opened = session::open(group, options, GIVEN_UP)?;
-    let limit = Limit { limit: options.rate.clone(), bar: Arc::clone(bar) };
+    let limit = Limit::new(options.rate.clone(), bar);
     heed(limit.clone()).code(Code::System)?;
     // Whoever may not make such a socket is reached by signals still.
     if let Err(error) = control::listen(limit) {
@@ -64,7 +39,7 @@ fn heed(limit: Limit) -> io::Result<()> {
     signals::listen(&[RAISE, LOWER], move |signal| {
         let changed = limit.rate().and_then(|rate| limit.set(changed(rate, signal == RAISE)));
         if changed.is_none() {
-            limit.bar.line(NO_LIMIT.to_owned());
+            limit.say_none();
         }
     })
 }

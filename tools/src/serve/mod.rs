@@ -15,6 +15,7 @@ use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::recv;
 use crate::signals;
+use crate::udpcast::say_ignored;
 use ethbcast_content::dest::lacking_device;
 use ethbcast_transport::packet::keep_little_memory;
 use hall::Hall;
@@ -57,6 +58,7 @@ struct Server {
 /// # Errors
 /// A [`Failure`] whose code is the exit code: 1 if the end has cut a session off.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
+    args.unused.given().into_iter().for_each(|names| say_ignored(&names));
     let groups = check(&args)?;
     keep_little_memory();
     let (words, heard) = Words::channel();

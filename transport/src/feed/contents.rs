@@ -62,7 +62,7 @@ mod tests {
     fn checksum(payload: &[u8]) -> ContentChecksum {
         let (stream, rank, ether_type) = (StreamId(1), Rank(0), EtherType::DEFAULT);
         let identity = Identity { session: 1, stream, rank, mac: MacAddr::ZERO, ether_type };
-        ContentChecksum::of(&Header { sequence: 7, ..identity.header(Kind::DATA) }, payload)
+        Header { sequence: 7, ..identity.header(Kind::DATA) }.content(payload)
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl Feed {
     pub(crate) fn content(&mut self, header: &Header) -> ContentChecksum {
         let known = self.contents.get((header.sequence & self.mask) as usize, header.flags);
         known.unwrap_or_else(|| {
-            let content = ContentChecksum::of(header, self.payload(header.sequence));
+            let content = header.content(self.payload(header.sequence));
             self.keep_content(header, content);
             content
         })

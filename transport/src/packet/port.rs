@@ -127,7 +127,8 @@ impl Port {
     fn connect(interface: &Interface, config: &PortConfig) -> Result<(OwnedFd, Ring, Sender), OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::new(name, step, errno);
-        let socket = served::filtered_socket(interface, config)?;
+        let socket =
+            served::filtered_socket(interface, config.ether_type, (config.group, config.also), config.inherited)?;
         let fd = socket.as_fd();
         syscall::ignore_outgoing(fd).map_err(failed("leave out outgoing frames"))?;
         let sender = Sender::new(interface.mtu_bytes, config.send_buffer_bytes);

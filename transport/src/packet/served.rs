@@ -3,7 +3,7 @@
 //! ask for none (packet(7)), and what it hears is frames of the server's EtherType for its own host and group.
 
 use super::error::{Errno, OpenError};
-use super::{Interface, PortConfig, filter, syscall};
+use super::{Interface, filter, syscall};
 use crate::MacAddr;
 use crate::wire::EtherType;
 use nix::errno::Errno as SystemErrno;
@@ -26,8 +26,12 @@ const REASON_BYTES: usize = 200;
 
 /// A packet socket that hears nothing yet, and never anything but what `filter` lets in; the one that was inherited, if
 /// there is one, or the server's, if there is one and this process may not open its own.
-pub(super) fn filtered_socket(interface: &Interface, config: &PortConfig) -> Result<OwnedFd, OpenError> {
-    let PortConfig { ether_type, group, also, inherited, .. } = *config;
+pub(super) fn filtered_socket(
+    interface: &Interface,
+    ether_type: EtherType,
+    (group, also): (Option<MacAddr>, Option<MacAddr>),
+    inherited: Option<i32>,
+) -> Result<OwnedFd, OpenError> {
     let name = interface.name.as_str();
     let failed = |step| move |errno| OpenError::new(name, step, errno);
     if let Some(number) = inherited {

@@ -37,12 +37,23 @@ use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Peer, Rank};
 use boundaries::Boundaries;
+use cast::{Cast, RepairChildren};
 use crowding::Crowding;
 use intake::{Intake, Received, Standing};
+use lanes::Lanes;
 use orphan::Orphans;
 use outgoing::{Departure, Outgoing};
 use readers::Readers;
 use upstream::Upstream;
+
+/// Returns those whom `outlet` names, with nothing sent to them yet.
+fn readers_of(outlet: &Outlet, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Readers> {
+    match outlet {
+        Outlet::Lanes(children) => Box::new(Lanes::new(children, feed, tuning)),
+        Outlet::Cast { group, listeners } => Box::new(Cast::new(*group, listeners, feed, tuning)),
+        Outlet::RepairChildren(peers) => Box::new(RepairChildren::new(peers, feed, tuning)),
+    }
+}
 
 /// One stream at one host.
 #[derive(Clone, Debug)]
@@ -85,7 +96,7 @@ impl Stream {
     pub fn origin_at(identity: Identity, payload_bytes: usize, first: u64, child: Peer, tuning: Tuning) -> Stream {
         let mut stream = Stream::new(identity, payload_bytes, None, &Outlet::Lanes(Vec::new()), tuning);
         stream.feed.skip_to(first);
-        stream.readers = readers::alone(child, &mut stream.feed, &stream.tuning);
+        stream.readers = Box::new(Lanes::alone(child, &mut stream.feed, &stream.tuning));
         stream
     }
 
@@ -103,7 +114,7 @@ impl Stream {
     fn new(identity: Identity, payload_bytes: usize, parent: Option<Peer>, outlet: &Outlet, tuning: Tuning) -> Stream {
         tuning.assert_valid();
         let mut feed = Feed::new(tuning.feed_frames_for(payload_bytes), payload_bytes);
-        let readers = readers::of(outlet, &mut feed, &tuning);
+        let readers = readers_of(outlet, &mut feed, &tuning);
         Stream {
             identity,
             epoch: 0,

@@ -1,31 +1,15 @@
 //! Those who read a stream's feed over the network: in one of three ways, behind one face.
 
 use super::boundaries::Boundaries;
-use super::cast::{Cast, RepairChildren};
-use super::lanes::Lanes;
 use super::memory::Memory;
 use super::outgoing::{AckFrom, Departure};
-use super::terms::{Flight, Outlet};
+use super::terms::Flight;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::feed::Feed;
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer, Rank};
 use std::fmt::Debug;
-
-/// Those whom `outlet` names, with nothing sent to them yet.
-pub(super) fn of(outlet: &Outlet, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Readers> {
-    match outlet {
-        Outlet::Lanes(children) => Box::new(Lanes::new(children, feed, tuning)),
-        Outlet::Cast { group, listeners } => Box::new(Cast::new(*group, listeners, feed, tuning)),
-        Outlet::RepairChildren(peers) => Box::new(RepairChildren::new(peers, feed, tuning)),
-    }
-}
-
-/// One that another stream served until now.
-pub(super) fn alone(child: Peer, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Readers> {
-    Box::new(Lanes::alone(child, feed, tuning))
-}
 
 /// The remote readers of one stream at one host.
 pub(super) trait Readers: Debug + Send + Sync {

@@ -2,7 +2,7 @@
 //! away what is sent to all; a receiver that is served alone. The feed stays, and whatever anybody needs in it.
 
 use super::intake::Intake;
-use super::{Outlet, Stream, readers};
+use super::{Outlet, Stream, readers_of};
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Rank, StreamId};
@@ -42,7 +42,7 @@ impl Stream {
         // Until the new readers stand here nothing is freed.
         let held = self.feed.add_reader(tail).expect("the tail can always be read");
         self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
-        self.readers = readers::of(&outlet.without_peers(), &mut self.feed, &self.tuning);
+        self.readers = readers_of(&outlet.without_peers(), &mut self.feed, &self.tuning);
         for &peer in outlet.peers() {
             self.graft_child(now, peer);
         }

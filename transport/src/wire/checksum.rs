@@ -4,7 +4,6 @@
 //! as it came, and adds up a few bytes of its own. The checksum in the frame is one of all its bytes all the same, with
 //! all that a CRC-32 finds.
 
-use super::Header;
 use crc32fast::Hasher;
 
 /// CRC-32 of what the origin of a frame has sealed and nobody on the way changes: kind,
@@ -15,20 +14,11 @@ use crc32fast::Hasher;
 pub struct ContentChecksum(u32);
 
 impl ContentChecksum {
-    /// Of a frame with this header and payload.
-    ///
-    /// # Panics
-    /// If the payload is longer than 65 535 bytes.
+    /// Of the bytes of a header that its origin has sealed, and the payload.
     #[inline]
-    pub fn of(header: &Header, payload: &[u8]) -> ContentChecksum {
-        let payload_bytes = u16::try_from(payload.len()).expect("a payload fits in 16 bits");
-        let [a, b, c, d] = header.session.to_be_bytes();
-        let [e, f] = header.stream.0.to_be_bytes();
-        let [g, h] = payload_bytes.to_be_bytes();
-        let [_, _, i, j, k, l, m, n] = header.sequence.to_be_bytes();
-        let flags = header.flags.sealed().0;
+    pub(super) fn of(sealed: &[u8; 16], payload: &[u8]) -> ContentChecksum {
         let mut hasher = Hasher::new();
-        hasher.update(&[header.kind.0, flags, a, b, c, d, e, f, g, h, i, j, k, l, m, n]);
+        hasher.update(sealed);
         hasher.update(payload);
         ContentChecksum(hasher.finalize())
     }

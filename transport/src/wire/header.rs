@@ -76,6 +76,23 @@ pub struct Header {
     pub stamp: u32,
 }
 
+impl Header {
+    /// Returns the checksum of what the origin of a frame with this header and payload seals.
+    ///
+    /// # Panics
+    /// If the payload is longer than 65 535 bytes.
+    #[inline]
+    pub fn content(&self, payload: &[u8]) -> ContentChecksum {
+        let payload_bytes = u16::try_from(payload.len()).expect("a payload fits in 16 bits");
+        let [a, b, c, d] = self.session.to_be_bytes();
+        let [e, f] = self.stream.0.to_be_bytes();
+        let [g, h] = payload_bytes.to_be_bytes();
+        let [_, _, i, j, k, l, m, n] = self.sequence.to_be_bytes();
+        let flags = self.flags.sealed().0;
+        ContentChecksum::of(&[self.kind.0, flags, a, b, c, d, e, f, g, h, i, j, k, l, m, n], payload)
+    }
+}
+
 /// The highest number a frame can have in its stream, 48 bits: at a hundred million frames a second for a month.
 pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
 
@@ -135,7 +152,7 @@ pub struct OtherVersion {
 /// If `buffer` is shorter than the frame or the payload longer than 65 535 bytes.
 pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payload_bytes: usize) -> usize {
     let frame = write_headers(buffer, ethernet, header, payload_bytes);
-    let content = ContentChecksum::of(header, &frame[OVERHEAD_BYTES..]);
+    let content = header.content(&frame[OVERHEAD_BYTES..]);
     write_checksum(frame, content)
 }
 
@@ -212,7 +229,7 @@ pub(crate) fn damage(frame: &mut [u8], byte: usize) {
     if payload_bytes > 0 {
         let frame = &mut frame[..OVERHEAD_BYTES + payload_bytes];
         frame[OVERHEAD_BYTES + byte % payload_bytes] ^= 0x55;
-        let content = ContentChecksum::of(&header, &frame[OVERHEAD_BYTES..]);
+        let content = header.content(&frame[OVERHEAD_BYTES..]);
         write_checksum(frame, content);
     }
 }
@@ -223,7 +240,7 @@ pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     let (ethernet, raw, rest) = split(frame)?;
     let payload = rest.get(..usize::from(raw.payload_bytes.get())).ok_or(Reject::Short)?;
     let header = raw.header();
-    let content = ContentChecksum::of(&header, payload);
+    let content = header.content(payload);
     if content.on_this_hop(&frame[HOP]) != raw.checksum.get() && !planted!("checksum-not-compared") {
         return Err(Reject::Damaged);
     }

@@ -11,6 +11,7 @@ pub(crate) mod arbitrary;
 mod build;
 mod builtin;
 pub mod discovery;
+mod draft;
 mod error;
 mod file;
 pub mod lldp;

@@ -7,7 +7,7 @@
 //! not even addresses are known the names stand for them. Real switches may have chosen otherwise: what is assumed is
 //! said, and the topology file can be corrected.
 
-use super::build::{DraftCable, DraftSwitch};
+use super::draft::{DraftCable, DraftSwitch};
 use super::nodeset;
 use super::tree::Topology;
 use crate::natural_order;

@@ -24,7 +24,6 @@
 
 mod cancel;
 mod content;
-mod error;
 mod hashers;
 mod history;
 mod last_words;
@@ -38,13 +37,13 @@ mod reader;
 mod report;
 mod select_ahead;
 mod storage;
+mod teller;
 mod usher;
 mod write_behind;
 mod writer;
 
 pub use cancel::{Cancel, Start};
 pub use content::Content;
-pub use error::Error;
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use last_words::LastWords;
 pub use options::{Callback, Options};
@@ -53,7 +52,7 @@ pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, read_ahead};
 pub use reader::Reader;
-pub use report::{ReceiveReport, SendReport};
+pub use report::{Error, ReceiveReport, SendReport};
 pub use storage::{Offered, Output, Storage, StorageError, is_full};
 pub use usher::Usher;
 pub use write_behind::{WriteBehind, write_behind};
@@ -69,7 +68,6 @@ use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, W
 use ethbcast_transport::{Instant, Tuning};
 use last_words::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use limited::Limited;
-use progress::Teller;
 use report::{aside, fates};
 use std::fs::File;
 use std::io::Write;
@@ -77,6 +75,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::{self, Scope};
 use std::time::Duration;
+use teller::Teller;
 use usher::Ushered;
 
 /// An open port, on which sessions of one group are held one after the other.

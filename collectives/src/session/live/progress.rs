@@ -1,14 +1,6 @@
 //! What a session tells its user while it runs.
 
-use super::history::bytes_of;
-use super::{History, Options};
-use crate::session::ledger::Form;
-use crate::session::{Blocks, MemberState, Receiver, ReceiverEvent, Root, RootEvent, Status};
-use ethbcast_transport::Instant;
-use ethbcast_transport::wire::Rank;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::session::{MemberState, ReceiverEvent, RootEvent};
 
 /// What has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,107 +44,5 @@ impl<'a> Place<'a> {
     /// So many bytes at this host.
     pub fn new(host: &'a str, state: MemberState, bytes: u64) -> Place<'a> {
         Place { host, state, bytes }
-    }
-}
-
-/// Tells the user, bytes not too often.
-pub(super) struct Teller<'a> {
-    options: &'a Options,
-    /// How the stream carries the bytes that are told of.
-    form: Form,
-    told_at: Option<Instant>,
-    /// By rank, how often it was seen to take frames more slowly than they came.
-    blocked: BTreeMap<Rank, u32>,
-    /// Whether the interface is away, and what of it was told last.
-    away: Arc<AtomicBool>,
-    told_away: bool,
-    history: History,
-}
-
-impl<'a> Teller<'a> {
-    pub(super) fn new(options: &'a Options, form: Form, away: Arc<AtomicBool>) -> Teller<'a> {
-        Teller {
-            options,
-            form,
-            told_at: None,
-            blocked: BTreeMap::new(),
-            away,
-            told_away: false,
-            history: History::default(),
-        }
-    }
-
-    /// Tells it when the interface goes or comes back.
-    fn look_at_interface(&mut self) {
-        let away = self.away.load(Ordering::Relaxed);
-        if away != self.told_away {
-            self.told_away = away;
-            self.options.tell(Progress::Interface { away });
-        }
-    }
-
-    /// Whether it is time to speak of bytes again.
-    fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.told_at.is_none_or(|at| now.since(at) >= self.options.progress_every);
-        if due {
-            self.told_at = Some(now);
-        }
-        due
-    }
-
-    /// What has happened to a root.
-    pub(super) fn root_event(&mut self, now: Instant, event: &RootEvent) {
-        self.options.tell(Progress::Sender(event));
-        self.history.hear(event, now);
-    }
-
-    /// What the slowest receiver has taken; and takes note of who is blocked, and of where everybody is.
-    pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
-        self.look_at_interface();
-        self.history.note(root, self.form, now);
-        for (rank, _) in root.states().filter(|(_, status)| status.state == MemberState::Blocked) {
-            *self.blocked.entry(rank).or_default() += 1;
-        }
-        let Some(view) = root.view() else { return };
-        if root.states().next().is_none() || !self.is_due(now) {
-            return;
-        }
-        let place = |(rank, Status { state, consumed, .. }): (Rank, Status)| Place {
-            host: view.members[rank.index()].host.as_str(),
-            state,
-            bytes: bytes_of(consumed, view, self.form),
-        };
-        let members: Vec<Place<'_>> = root.states().map(place).collect();
-        let slowest = root.states().min_by_key(|(_, status)| status.consumed).map(place);
-        self.options.tell(Progress::Moved {
-            bytes: slowest.map_or(0, |slowest| slowest.bytes),
-            slowest: slowest.map(|slowest| (slowest.host, slowest.state)),
-            members: &members,
-            resent_frames: root.stream_stats().data_resent,
-        });
-    }
-
-    /// What has arrived in order, of a stream of this form.
-    pub(super) fn receiver_moved(&mut self, receiver: &Receiver, form: Form, now: Instant) {
-        self.look_at_interface();
-        let arrived = |streams: &Blocks| streams.frames() * streams.payload_bytes() as u64;
-        let Some(arrived) = receiver.streams().map(arrived) else { return };
-        if self.is_due(now) {
-            let size = receiver.view().and_then(|view| view.size);
-            let bytes = form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
-            let resent_frames = receiver.stream_stats().data_resent;
-            self.options.tell(Progress::Moved { bytes, slowest: None, members: &[], resent_frames });
-        }
-    }
-
-    /// How the session went.
-    pub(super) fn take_history(&mut self) -> History {
-        std::mem::take(&mut self.history)
-    }
-
-    /// The receiver that was blocked most often.
-    pub(super) fn held_up_by(&self, root: &Root) -> Option<String> {
-        let (&rank, _) = self.blocked.iter().max_by_key(|(_, times)| **times)?;
-        root.view().map(|view| view.members[rank.index()].host.clone())
     }
 }

@@ -6,7 +6,7 @@ use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{Station, Timing};
 use crate::session::ledger::Form;
 use crate::session::message::{ContentKind, Message, Stage};
-use crate::session::throttle::Rate;
+use crate::session::rate::Rate;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Tuning;

@@ -2,8 +2,8 @@
 
 use super::damage::Damage;
 use super::member_report::MemberReport;
-use super::refusals::TurnedAway;
 use crate::membership::OtherBuild;
+use crate::session::message::Refusal;
 use ethbcast_planning::plan::file::SavedPlanError;
 use ethbcast_planning::plan::{CheckReport, PlanError, Via};
 use ethbcast_planning::topology::{TopologyError, nodeset};
@@ -83,6 +83,17 @@ pub enum RootEvent {
     Reported(MemberReport),
     /// Every member's fate is known.
     AllReported,
+}
+
+/// A host that was turned away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnedAway {
+    /// Its name.
+    pub host: String,
+    /// Why.
+    pub why: Refusal,
+    /// The same in words, and what to do.
+    pub text: String,
 }
 
 /// Why a session did not come about.

@@ -1,7 +1,7 @@
 //! How much each host of the session may send.
 
 use super::{Phase, Root};
-use crate::session::throttle::Rate;
+use crate::session::rate::Rate;
 use ethbcast_transport::Instant;
 
 impl Root {

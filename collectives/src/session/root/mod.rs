@@ -44,10 +44,9 @@ mod watch;
 pub use crate::Route;
 pub use config::{NamesError, OnSlow, RootConfig, Wanted};
 pub use damage::Damage;
-pub use event::{NoPlan, RootEvent, RootFailure};
+pub use event::{NoPlan, RootEvent, RootFailure, TurnedAway};
 pub use member_report::MemberReport;
 pub use needs::Lacking;
-pub use refusals::TurnedAway;
 
 use super::ControlMemory;
 use super::blocks::Blocks;

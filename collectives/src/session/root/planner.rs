@@ -1,7 +1,8 @@
 //! Plans over the cables of a session: the first one, and another for those who are left in place.
 
 use super::{NoPlan, RootConfig, Route};
-use crate::session::throttle::{DEPTH, Rate};
+use crate::session::rate::Rate;
+use crate::session::throttle::DEPTH;
 use ethbcast_planning::model::{Calibration, Choice, Situation, choose, given, price};
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};

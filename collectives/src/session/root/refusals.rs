@@ -1,7 +1,8 @@
 //! Who was turned away, and what it was told last.
 
+use super::event::TurnedAway;
 use super::{RootEndpoint, RootEvent};
-use crate::session::message::{Message, Refusal};
+use crate::session::message::Message;
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,17 +11,6 @@ use std::time::Duration;
 const BETWEEN: Duration = Duration::from_secs(1);
 /// So many are remembered by name; the rest is told and not counted.
 const MOST_REMEMBERED: usize = 4096;
-
-/// A host that was turned away.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TurnedAway {
-    /// Its name.
-    pub host: String,
-    /// Why.
-    pub why: Refusal,
-    /// The same in words, and what to do.
-    pub text: String,
-}
 
 #[derive(Clone, Debug)]
 struct Entry {

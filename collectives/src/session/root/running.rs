@@ -18,7 +18,7 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::session::is_of_stream;
 use crate::session::ledger::{ChunkSet, Form};
 use crate::session::message::{Done, Message, Outcome, Status, Trailer};
-use crate::session::throttle::Rate;
+use crate::session::rate::Rate;
 use crate::session::view::{Standing, View, ViewMember};
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::{Frame, Rank};

@@ -10,7 +10,7 @@ pub(super) use tree::Tree;
 
 use super::ledger::ChunkSize;
 use super::message::{ContentKind, Digest, ViewPart};
-use super::throttle::Rate;
+use super::rate::Rate;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::route::{via_from_wire, via_to_wire};
 use ethbcast_planning::plan::{Plan, Via};

@@ -1,6 +1,6 @@
 //! Where everything stands, in user units.
 
-use super::legend::Legend;
+use super::legend::{LEGEND_PITCH, Legend};
 use super::shapes::{self, Position, Rect};
 use crate::draw::hung::Hung;
 use crate::topology::Topology;
@@ -8,8 +8,6 @@ use crate::topology::Topology;
 const MARGIN: f64 = 24.0;
 /// Above the switches: room for the title.
 const TITLE_HEIGHT: f64 = 28.0;
-/// Below the hosts: a line of the legend.
-pub(super) const LEGEND_PITCH: f64 = 20.0;
 /// From one level of switches to the next.
 const LEVEL_HEIGHT: f64 = 84.0;
 const SWITCH_HEIGHT: f64 = 32.0;

@@ -1,9 +1,11 @@
 //! What the signs of a picture mean, and what it shows.
 
-use super::layout::LEGEND_PITCH;
 use super::shapes::{self, CHARACTER_WIDTH, Position, Sign};
 use crate::draw::overlay::Annotations;
 use crate::topology::Topology;
+
+/// Below the hosts: a line of the legend.
+pub(super) const LEGEND_PITCH: f64 = 20.0;
 
 /// The title, and a line for each sign that is in the picture.
 pub(super) struct Legend {

@@ -1,7 +1,7 @@
 //! What an entry of `links` can be: a switch's name, or a table with what is known of the cable.
 
 use crate::parse_rate;
-use crate::topology::build::DraftLink;
+use crate::topology::draft::DraftLink;
 use crate::topology::error::TopologyProblem;
 use toml::Value;
 

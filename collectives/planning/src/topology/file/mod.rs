@@ -17,7 +17,8 @@
 mod link;
 mod write;
 
-use super::build::{self, Draft, DraftLink};
+use super::build;
+use super::draft::{Draft, DraftLink};
 use super::error::{TopologyError, TopologyProblem};
 use super::nodeset;
 use super::tree::Topology;

@@ -5,7 +5,7 @@ use super::bundle::Bundle;
 use super::neighbour::{self, Neighbour};
 use crate::host_names::HostNames;
 use crate::natural_order;
-use crate::topology::build::{Draft, DraftHost, DraftLink, Loops};
+use crate::topology::draft::{Draft, DraftHost, DraftLink, Loops};
 use crate::topology::error::{LldpProblem, TopologyError};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
 //! `SLURM_TOPOLOGY_ADDR`: the path from the top switch to one host, such as `s0.s4.n3`.
 
 use crate::natural_order;
-use crate::topology::build::{self, Draft, DraftHost, DraftLink, Loops};
+use crate::topology::build;
+use crate::topology::draft::{Draft, DraftHost, DraftLink, Loops};
 use crate::topology::error::{SlurmProblem, TopologyError, TopologyProblem};
 use crate::topology::nodeset::MAX_HOSTS;
 use crate::topology::spanning;

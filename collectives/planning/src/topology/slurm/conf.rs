@@ -2,7 +2,8 @@
 
 use super::lines::{LogicalLine, Pair, logical_lines};
 use crate::parse_rate;
-use crate::topology::build::{self, Draft, DraftLink, Loops};
+use crate::topology::build;
+use crate::topology::draft::{Draft, DraftLink, Loops};
 use crate::topology::error::{SlurmProblem, TopologyError};
 use crate::topology::tree::Imported;
 use crate::topology::{nodeset, spanning};

@@ -1,7 +1,7 @@
 //! Which chunks of a stretch, and how that is said on the wire.
 
-use super::STRETCH_CHUNKS;
-
+/// The most chunks of a stretch.
+pub const STRETCH_CHUNKS: usize = 1024;
 const WORDS: usize = STRETCH_CHUNKS / 64;
 /// The set follows as a bitmap, or as runs.
 const BITMAP: u8 = 0;

@@ -14,7 +14,7 @@ mod sections;
 mod selector;
 mod stretch;
 
-pub use chunk_set::ChunkSet;
+pub use chunk_set::{ChunkSet, STRETCH_CHUNKS};
 pub use completer::{Completed, Completer, Completion};
 pub use composer::{Composed, Composer, PartialSpan};
 pub use fragments::{Cut, Cutter, Fragment, name as fragment_name};
@@ -22,7 +22,7 @@ pub use holdings::{HeldOffer, Holdings, Origin};
 pub(in crate::session) use sections::MOST_AHEAD;
 pub use sections::{Due, SectionPart, Sections};
 pub use selector::Selector;
-pub use stretch::{MOST_STRETCH_BYTES, STRETCH_CHUNKS, StretchLedger, StretchPlace, stretches};
+pub use stretch::{MOST_STRETCH_BYTES, StretchLedger, StretchPlace, stretches};
 
 #[cfg(test)]
 mod tests;

@@ -3,13 +3,11 @@
 use super::super::encoder::SpanBuffer;
 use super::super::hash::{ChunkHash, is_ledger, value_in};
 use super::super::layout::{ChunkSize, SPAN_BYTES, SpanPlace};
-use super::ChunkSet;
+use super::chunk_set::{ChunkSet, STRETCH_CHUNKS};
 use super::fragments::{FRAGMENT_BYTES, Fragment};
 
 /// Content bytes of the longest stretch.
 pub const MOST_STRETCH_BYTES: u64 = 64 << 20;
-/// The most chunks of a stretch.
-pub const STRETCH_CHUNKS: usize = 1024;
 
 impl ChunkSize {
     /// Content bytes of a stretch, of which is asked at a time what anybody lacks: as many as its chunks can be

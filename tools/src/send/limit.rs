@@ -1,0 +1,41 @@
+//! The rate limit of a running `send`.
+
+use crate::progress::Bar;
+use crate::units;
+use ethbcast_collectives::session::{Rate, RateLimit};
+use std::sync::Arc;
+
+/// What is said where there is nothing to change.
+pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, such as --rate 400mbit";
+
+/// The limit of a session that runs, if it has one, and where its user is told of changes.
+#[derive(Clone)]
+pub struct Limit {
+    limit: Option<RateLimit>,
+    bar: Arc<Bar>,
+}
+
+impl Limit {
+    /// Returns that of a session, whose user `bar` tells of changes.
+    pub fn new(limit: Option<RateLimit>, bar: &Arc<Bar>) -> Limit {
+        Limit { limit, bar: Arc::clone(bar) }
+    }
+
+    /// Tells the user that there is nothing to change.
+    pub fn say_none(&self) {
+        self.bar.line(NO_LIMIT.to_owned());
+    }
+
+    /// What it is.
+    pub fn rate(&self) -> Option<Rate> {
+        self.limit.as_ref().map(RateLimit::rate).filter(|rate| rate.limit().is_some())
+    }
+
+    /// Sets another; what it is then, if there is one.
+    pub fn set(&self, rate: Rate) -> Option<Rate> {
+        let (limit, before) = (self.limit.as_ref()?, self.rate()?);
+        limit.set(if before.is_yielding() { rate.yielding() } else { rate });
+        self.bar.line(format!("the rate limit is {} now", units::rate(rate.bits_per_second() as f64)));
+        Some(rate)
+    }
+}
