@@ -32,14 +32,14 @@ impl Given {
     pub fn new(form: Form, origin: Origin) -> Given {
         match form {
             Form::Plain => Given::Plain(origin),
-            Form::Ledgered(chunk) => Given::Ledgered(Box::new(Ledgered::new(origin).chunked(chunk))),
+            Form::Ledgered(chunk) => Given::Ledgered(Box::new(Ledgered::of(origin).chunked(chunk))),
         }
     }
 
     /// What `origin` has with ledgers, or of it what somebody lacks.
     pub fn selecting(chunk: ChunkSize, origin: Origin) -> Given {
         let bytes = origin.content_bytes();
-        Given::Ledgered(Box::new(Ledgered::new(origin.whole()).chunked(chunk).selecting(bytes, Cut::None)))
+        Given::Ledgered(Box::new(Ledgered::of(origin.whole()).chunked(chunk).selecting(bytes, Cut::None)))
     }
 
     /// Where the content comes from.
@@ -112,13 +112,13 @@ impl Taken {
     pub fn new(form: Form, disk: Disk) -> Taken {
         match form {
             Form::Plain => Taken::Plain(Box::new(disk)),
-            Form::Ledgered(_) => Taken::Checked(Box::new(Checked::new(disk))),
+            Form::Ledgered(_) => Taken::Checked(Box::new(Checked::checking(disk))),
         }
     }
 
     /// The same at a host that has something already, with ledgers.
     pub fn holding(disk: Disk, holding: Holding) -> Taken {
-        Taken::Checked(Box::new(Checked::new(disk).holding(Arc::new(holding))))
+        Taken::Checked(Box::new(Checked::checking(disk).holding(Arc::new(holding))))
     }
 
     /// Bytes of the content that the host had already, and that were right.
@@ -149,7 +149,7 @@ impl Taken {
     pub fn damages(&self) -> usize {
         match self {
             Taken::Plain(_) => 0,
-            Taken::Checked(checked) => checked.damages().len(),
+            Taken::Checked(checked) => checked.all_damages().len(),
         }
     }
 

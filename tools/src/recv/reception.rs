@@ -63,7 +63,7 @@ impl Reception {
         let (arrival, landed) = Arrival::new(dest, target, Handling { read_back, sparse: args.sparse });
         let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
         // Who has nothing is sent all, and nobody asks which chunks he lacks.
-        let (writer, sink) = if looks { (writer.holding(held), sink.holding()) } else { (writer, sink) };
+        let (writer, sink) = if looks { (writer.holding(held), sink.told_to_hold()) } else { (writer, sink) };
         // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
         std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
         Ok(Reception { receiving: Receiving::new(sink), landed })

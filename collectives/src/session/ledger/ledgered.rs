@@ -1,84 +1,67 @@
-//! A source whose content is sent in its ledgered form.
+//! A verified sender in the turns of its session, for simulations: what another source has, with its ledgers.
 
 use super::encoder::{Encoder, SpanBuffer};
-use super::layout::{ChunkSize, Form, SpanPlace};
-use super::recent::Recent;
-use super::selection::{ChunkSet, Cut, Due, SectionPart, Selector};
-use crate::session::RootEvent;
+use super::layout::{ChunkSize, SpanPlace};
+use super::selection::{ChunkSet, Cut, Sections};
+use super::sender::{Manner, Selected, SelectedInput, SelectedSender};
+use super::span_source::{Bringer, Brought, SpanSource};
 use crate::session::application::{Again, Next, Source};
+use crate::session::{RootEvent, Trailer};
 use ethbcast_transport::Instant;
-use std::collections::VecDeque;
+use parking_lot::Mutex;
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
-/// A [`Source`] of the ledgered form of what another has, which must not have messages. For simulations: on real hosts
-/// the thread that reads does this.
-#[derive(Clone, Debug)]
-pub struct Ledgered<S> {
+/// A [`Source`] of the ledgered form of what the source `S` has, which must not have messages.
+pub type Ledgered<S> = SpanSource<ReadInTurns<S>>;
+
+/// Reads a content whenever its session has a turn.
+#[derive(Debug)]
+pub struct ReadInTurns<S> {
     content: S,
     chunk: ChunkSize,
     encoder: Encoder,
+    /// The span that is being filled.
     span: SpanBuffer,
-    /// How much of the span has been taken.
-    taken: usize,
     /// The content has come to its end.
     ended: bool,
-    /// What was sent last, if that is kept.
-    recent: Option<Recent>,
     /// What is sent again.
     again: Vec<u8>,
     /// How many bytes the content has, and how its fragments are named, if any part of it can be had.
     selects: Option<(u64, Cut)>,
-    selecting: Option<Box<Selecting>>,
-}
-
-/// Only what somebody lacks is sent.
-#[derive(Clone, Debug)]
-struct Selecting {
-    selector: Selector,
-    /// What is sent of the stretches that are next.
-    chosen: VecDeque<ChunkSet>,
-    /// Of how many that was said.
-    choices: u64,
-    section: VecDeque<SectionPart>,
-    /// The part that is being sent, and how much of it has been taken.
-    part: Vec<u8>,
-    taken: usize,
+    selected: Option<SelectedSender>,
 }
 
 impl<S: Source> Ledgered<S> {
     /// What `content` has, with its ledgers.
-    pub fn new(content: S) -> Ledgered<S> {
+    pub fn of(content: S) -> Ledgered<S> {
         let chunk = ChunkSize::DEFAULT;
         let span = SpanBuffer::empty(chunk, SpanBuffer::default());
-        let (encoder, recent) = (Encoder::default(), Some(Recent::default()));
-        let (again, selects, selecting) = (Vec::new(), None, None);
-        Ledgered { content, chunk, encoder, span, taken: 0, ended: false, recent, again, selects, selecting }
+        let (encoder, again, selects, selected) = (Encoder::default(), Vec::new(), None, None);
+        SpanSource::new(ReadInTurns { content, chunk, encoder, span, ended: false, again, selects, selected })
     }
 
     /// The same with chunks that are so long.
     pub fn chunked(self, chunk: ChunkSize) -> Ledgered<S> {
         let (encoder, span) = (Encoder::new(chunk), SpanBuffer::empty(chunk, SpanBuffer::default()));
-        Ledgered { chunk, encoder, span, ..self }
-    }
-
-    /// The same, of which nothing is kept that has been sent.
-    pub fn forgetting(self) -> Ledgered<S> {
-        Ledgered { recent: None, ..self }
+        self.brought_by(|reader| ReadInTurns { chunk, encoder, span, ..reader })
     }
 
     /// The same of a content of so many bytes any part of which can be read again: where receivers have some of it,
     /// only what somebody lacks is shown. Its fragments are named as `cut` says.
     pub fn selecting(self, content_bytes: u64, cut: Cut) -> Ledgered<S> {
-        Ledgered { selects: Some((content_bytes, cut)), ..self }
+        self.brought_by(|reader| ReadInTurns { selects: Some((content_bytes, cut)), ..reader })
     }
 
     /// The source of the content.
     pub fn content(&self) -> &S {
-        &self.content
+        &self.bringer().content
     }
+}
 
+impl<S: Source> ReadInTurns<S> {
     /// Fills the next span and seals it; or says why there is none yet.
-    fn fill(&mut self, now: Instant, consumed: bool) -> Result<(), Next<'static>> {
+    fn fill(&mut self, now: Instant, consumed: bool) -> Result<(), Brought> {
         while !self.ended && !self.span.is_full() {
             let count = match self.content.next(now, consumed) {
                 Next::Bytes(bytes) => {
@@ -91,10 +74,10 @@ impl<S: Source> Ledgered<S> {
                     self.ended = true;
                     break;
                 }
-                Next::Message { .. } => return Err(Next::Failed("a content has no messages".to_owned())),
-                Next::Nothing => return Err(Next::Nothing),
-                Next::Until(moment) => return Err(Next::Until(moment)),
-                Next::Failed(text) => return Err(Next::Failed(text)),
+                Next::Message { .. } => return Err(Brought::Failed("a content has no messages".to_owned())),
+                Next::Nothing => return Err(Brought::Nothing),
+                Next::Until(moment) => return Err(Brought::Until(moment)),
+                Next::Failed(text) => return Err(Brought::Failed(text)),
             };
             self.span.filled(count);
             self.content.advance(count);
@@ -106,76 +89,99 @@ impl<S: Source> Ledgered<S> {
     }
 }
 
-impl<S: Source> Ledgered<S> {
-    /// What comes next of what somebody lacks.
-    fn next_selected(&mut self, now: Instant) -> Next<'_> {
-        let Some(selecting) = &mut self.selecting else { return Next::Nothing };
-        while selecting.taken == selecting.part.len() {
-            selecting.taken = 0;
-            if let Some(part) = selecting.section.pop_front() {
-                selecting.part = match part {
-                    SectionPart::Bytes(bytes) => bytes,
-                    SectionPart::Names(bytes) => vec![0; bytes as usize],
-                    SectionPart::Whole(range) => {
-                        let content_bytes = selecting.selector.sections().lock().content_bytes();
-                        let read =
-                            |begin, most, span: &mut SpanBuffer| fill(span, self.content.read_again(now, begin, most));
-                        match read_again(&mut self.again, (self.chunk, content_bytes), range, read) {
-                            Again::Bytes(bytes) => bytes.to_vec(),
-                            other => return Next::Failed(format!("a content that is all there: {other:?}")),
-                        }
-                    }
-                };
-                continue;
-            }
-            selecting.part = Vec::new();
-            match selecting.selector.due() {
-                Due::Ledgers(place) => {
-                    let (content, chunk, encoder) = (&mut self.content, self.chunk, &mut self.encoder);
-                    let section = selecting.selector.ledgers(&place, |place, used| {
-                        let mut span = SpanBuffer::empty(chunk, used);
-                        fill(&mut span, content.read_again(now, place.content_begin(), place.content_bytes()))?;
-                        encoder.seal(&mut span);
-                        Ok::<_, Again<'static>>(span)
-                    });
-                    match section {
-                        Ok(section) => selecting.part = section,
-                        Err(other) => return Next::Failed(format!("a content that is all there: {other:?}")),
-                    }
-                }
-                Due::Chunks(_) => {
-                    if let Some(chunks) = selecting.chosen.pop_front() {
-                        selecting.section = selecting.selector.chunks(chunks).into();
-                    } else if let Some(padding) = selecting.selector.padding() {
-                        selecting.part = padding;
-                    } else {
-                        return Next::Nothing;
-                    }
-                }
-                Due::End => return Next::End(self.encoder.trailer()),
-            }
-        }
-        Next::Bytes(&selecting.part[selecting.taken..])
+/// What a selected content takes of one that can be read anywhere.
+struct Anywhere<'a, S> {
+    now: Instant,
+    content: &'a mut S,
+    chunk: ChunkSize,
+    encoder: &'a mut Encoder,
+}
+
+impl<S: Source> SelectedInput for Anywhere<'_, S> {
+    type Error = String;
+
+    fn span(&mut self, place: &SpanPlace, used: SpanBuffer) -> Result<SpanBuffer, String> {
+        let mut span = SpanBuffer::empty(self.chunk, used);
+        let again = self.content.read_again(self.now, place.content_begin(), place.content_bytes());
+        fill(&mut span, again).map_err(|other| format!("a content that is all there: {other:?}"))?;
+        self.encoder.seal(&mut span);
+        Ok(span)
     }
 
-    /// Makes parts of sections again.
-    fn read_parts(&mut self, now: Instant, parts: Vec<SectionPart>) -> Again<'_> {
-        let mut bytes = Vec::new();
-        for part in parts {
-            match part {
-                SectionPart::Bytes(part) => bytes.extend(part),
-                SectionPart::Names(count) => bytes.resize(bytes.len() + count as usize, 0),
-                SectionPart::Whole(range) => {
-                    match self.read_whole(now, range.start, (range.end - range.start) as usize) {
-                        Again::Bytes(part) => bytes.extend_from_slice(part),
-                        Again::Pending => return Again::Pending,
-                        Again::Impossible(why) => return Again::Impossible(why),
-                    }
-                }
+    fn read(&mut self, to: &mut [u8], offset: u64) -> Result<(), String> {
+        match self.content.read_again(self.now, offset, to.len()) {
+            Again::Bytes(bytes) => {
+                to.copy_from_slice(bytes);
+                Ok(())
+            }
+            other => Err(format!("a content that is all there: {other:?}")),
+        }
+    }
+
+    fn end(&mut self) -> Result<Trailer, String> {
+        Ok(self.encoder.trailer())
+    }
+}
+
+impl<S: Source> Bringer for ReadInTurns<S> {
+    fn chunk(&self) -> ChunkSize {
+        self.chunk
+    }
+
+    fn bring(&mut self, now: Instant, consumed: bool) -> Brought {
+        if let Some(selected) = &mut self.selected {
+            let (content, chunk, encoder) = (&mut self.content, self.chunk, &mut self.encoder);
+            return match selected.next(&mut Anywhere { now, content, chunk, encoder }) {
+                Ok(Selected::Part(part)) => Brought::Part(part),
+                Ok(Selected::NeedsChoice) => Brought::Nothing,
+                Ok(Selected::End(trailer)) => Brought::End(trailer),
+                Ok(Selected::Asked) => Brought::Asked,
+                Err(text) => Brought::Failed(text),
+            };
+        }
+        match self.fill(now, consumed) {
+            Err(none) => none,
+            Ok(()) if self.span.content_bytes() == 0 => Brought::End(self.encoder.trailer()),
+            Ok(()) => {
+                let next = SpanBuffer::empty(self.chunk, SpanBuffer::default());
+                Brought::Span(std::mem::replace(&mut self.span, next))
             }
         }
-        self.again = bytes;
-        Again::Bytes(&self.again)
+    }
+
+    fn recycle(&mut self, used: SpanBuffer) {
+        if self.span.content_bytes() == 0 {
+            self.span = SpanBuffer::empty(self.chunk, used);
+        }
+    }
+
+    fn selects(&self) -> bool {
+        self.selects.is_some()
+    }
+
+    fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>> {
+        let (content_bytes, cut) = self.selects?;
+        let manner = Manner { chunk: self.chunk, cut, frame_bytes, only_asks: false };
+        let selected = self.selected.insert(SelectedSender::new(content_bytes, manner));
+        Some(Arc::clone(selected.sections()))
+    }
+
+    fn choose(&mut self, chunks: ChunkSet) {
+        self.selected.iter_mut().for_each(|selected| selected.choose(chunks));
+    }
+
+    fn read_whole(&mut self, now: Instant, part: Range<u64>) -> Again<'_> {
+        let content_bytes = match (&self.selected, self.selects) {
+            (Some(_), Some((content_bytes, _))) => content_bytes,
+            _ => self.encoder.content_bytes(),
+        };
+        read_again(&mut self.again, (self.chunk, content_bytes), part, |begin, most, span| {
+            fill(span, self.content.read_again(now, begin, most))
+        })
+    }
+
+    fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
+        self.content.on_event(now, event)
     }
 }
 
@@ -213,90 +219,4 @@ pub(super) fn read_again<'a>(
         return Again::Bytes(memory);
     }
     Again::Impossible("there are no such bytes".to_owned())
-}
-
-impl<S: Source> Source for Ledgered<S> {
-    fn form(&self) -> Form {
-        Form::Ledgered(self.chunk)
-    }
-
-    fn selects(&self) -> bool {
-        self.selects.is_some()
-    }
-
-    fn select(&mut self, frame_bytes: usize) {
-        let Some((content_bytes, cut)) = self.selects else { return };
-        let selector = Selector::new(self.chunk, content_bytes, cut, frame_bytes);
-        let (chosen, section) = (VecDeque::new(), VecDeque::new());
-        let part = Vec::new();
-        self.selecting = Some(Box::new(Selecting { selector, chosen, choices: 0, section, part, taken: 0 }));
-    }
-
-    fn wants_choice(&self) -> Option<u64> {
-        let selecting = self.selecting.as_ref()?;
-        Some(selecting.choices).filter(|&next| next < selecting.selector.sections().lock().ledgers())
-    }
-
-    fn choose(&mut self, _stretch: u64, chunks: ChunkSet) {
-        if let Some(selecting) = &mut self.selecting {
-            selecting.choices += 1;
-            selecting.chosen.push_back(chunks);
-        }
-    }
-
-    fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        let Some(selecting) = &self.selecting else { return self.read_again(now, offset, bytes) };
-        let content_bytes = selecting.selector.sections().lock().content_bytes();
-        read_again(&mut self.again, (self.chunk, content_bytes), offset..offset + bytes as u64, |begin, most, span| {
-            fill(span, self.content.read_again(now, begin, most))
-        })
-    }
-
-    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
-        if self.selecting.is_some() {
-            return self.next_selected(now);
-        }
-        if self.taken == self.span.as_bytes().len() {
-            if self.taken > 0 {
-                let sent = std::mem::take(&mut self.span);
-                let used = if let Some(recent) = &mut self.recent { recent.keep(sent) } else { Some(sent) };
-                self.span = SpanBuffer::empty(self.chunk, used.unwrap_or_default());
-                self.taken = 0;
-            }
-            if let Err(none) = self.fill(now, consumed) {
-                return none;
-            }
-        }
-        match &self.span.as_bytes()[self.taken..] {
-            [] => Next::End(self.encoder.trailer()),
-            rest => Next::Bytes(rest),
-        }
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        if let Some(selecting) = &mut self.selecting {
-            selecting.taken += bytes;
-            return;
-        }
-        self.taken += bytes;
-    }
-
-    fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        let part = offset..offset + bytes as u64;
-        if let Some(selecting) = &self.selecting {
-            let parts = selecting.selector.sections().lock().parts_of(&part);
-            return self.read_parts(now, parts);
-        }
-        let content_bytes = self.encoder.content_bytes();
-        if self.recent.as_ref().is_some_and(|recent| recent.copy_part(&self.span, &part, &mut self.again)) {
-            return Again::Bytes(&self.again);
-        }
-        read_again(&mut self.again, (self.chunk, content_bytes), part, |begin, most, span| {
-            fill(span, self.content.read_again(now, begin, most))
-        })
-    }
-
-    fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
-        self.content.on_event(now, event)
-    }
 }

@@ -17,8 +17,9 @@
 //! where everything is is arithmetic ([`SpanPlace`], [`Form`]).
 //!
 //! No thread, clock or file (a [`Crew`] of threads may be lent): [`Encoder`] and [`SpanBuffer`] make the form,
-//! [`Decoder`] checks it, [`Spans`] cuts what comes in any pieces, [`Recent`] keeps what was sent last. [`Ledgered`]
-//! and [`Checked`] put it between a session and a source or sink.
+//! [`Decoder`] checks it, [`Spans`] cuts what comes in any pieces, [`Recent`] keeps what was sent last. [`SpanSource`]
+//! and [`SelectedSender`] stand between a content and its session, [`SpanSink`] and [`VerifiedReceiver`] between a
+//! session and its storage: on hosts on threads, in simulations ([`Ledgered`], [`Checked`]) in the session's turns.
 
 mod checked;
 mod crew;
@@ -28,8 +29,12 @@ mod encoder;
 mod hash;
 mod layout;
 mod ledgered;
+mod receiver;
 mod recent;
 mod selection;
+mod sender;
+mod span_sink;
+mod span_source;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -37,14 +42,15 @@ mod tests;
 #[cfg(test)]
 pub(crate) use tests::encoded;
 
-pub use checked::Checked;
+pub use checked::{Checked, InTurns};
 pub use crew::{Alone, Crew};
 pub use decoder::{Content, Damage, Decoder, MOST_ATTEMPTS};
 pub use encoder::{Encoder, SpanBuffer};
 pub use hash::ChunkHash;
 pub use layout::{CHUNK_BYTES, ChunkSize, Form, SPAN_BYTES, SpanPlace};
 pub(in crate::session) use layout::{amount, overlap};
-pub use ledgered::Ledgered;
+pub use ledgered::{Ledgered, ReadInTurns};
+pub use receiver::{Offered, Order, ReceiverOutput, ReceiverState, RightSpan, VerifiedReceiver};
 pub use recent::Recent;
 pub(in crate::session) use selection::MOST_AHEAD;
 pub use selection::{
@@ -52,4 +58,9 @@ pub use selection::{
     MOST_STRETCH_BYTES, Origin, PartialSpan, STRETCH_CHUNKS, SectionPart, Sections, Selector, StretchLedger,
     StretchPlace, fragment_name, stretches,
 };
+pub use sender::{Manner, Selected, SelectedInput, SelectedSender};
+#[cfg(test)]
+pub(in crate::session) use span_sink::EARLY_AFTER;
+pub use span_sink::{Backend, SpanSink};
+pub use span_source::{Bringer, Brought, SpanSource};
 pub use spans::Spans;

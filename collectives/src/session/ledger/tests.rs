@@ -3,7 +3,9 @@
 use super::*;
 use crate::session::application::{Again, Collected, Content as InMemory, Next, Sink, Source};
 use crate::session::{ContentKind, Outcome, ReceiverEvent, Trailer};
+use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
+use ethbcast_transport::wire::Rank;
 use proptest::prelude::*;
 
 const NOW: Instant = Instant::START;
@@ -52,9 +54,11 @@ fn lengths() -> impl Strategy<Value = usize> {
 
 /// A sink that was told of a content whose chunks are so long.
 fn invited(chunk: ChunkSize) -> Checked<Collected> {
-    let mut sink = Checked::new(Collected::default());
+    let mut sink = Checked::checking(Collected::default());
     let (host, source, content) = ("n0".to_owned(), "a file".to_owned(), ContentKind::Stream);
     sink.on_event(NOW, &ReceiverEvent::Invited { host, source, size: None, content, chunk });
+    let (rank, receivers, via) = (Rank(1), 1, Via::Chain);
+    sink.on_event(NOW, &ReceiverEvent::Started { rank, receivers, via, size: None, selective: false });
     sink
 }
 
@@ -104,7 +108,7 @@ proptest! {
         let verdict = sink.verdict(NOW).expect("all has come");
         prop_assert_eq!(verdict.outcome, Outcome::Verified);
         prop_assert_eq!((verdict.bytes, verdict.digest), (trailer.bytes, trailer.digest));
-        prop_assert!(sink.content().bytes() == content && sink.damages().is_empty());
+        prop_assert!(sink.content().bytes() == content && sink.all_damages().is_empty());
     }
 
     #[test]
@@ -122,8 +126,8 @@ proptest! {
         let mut sink = received(invited(chunk), &stream, &pieces, (&truth, trailer));
         prop_assert!(sink.content().bytes() == content);
         prop_assert_eq!(sink.verdict(NOW).expect("all is mended").outcome, Outcome::Verified);
-        prop_assert_eq!(!sink.damages().is_empty(), damaged);
-        prop_assert!(sink.damages().len() <= places.len());
+        prop_assert_eq!(!sink.all_damages().is_empty(), damaged);
+        prop_assert!(sink.all_damages().len() <= places.len());
     }
 
     #[test]
@@ -136,7 +140,7 @@ proptest! {
         let (stream, _) = encoded_in(chunk, &content);
         let (one, other) = (part.0.index(stream.len() + 1), part.1.index(stream.len() + 1));
         let (from, to) = (one.min(other), one.max(other));
-        let mut source = Ledgered::new(InMemory::new(&content[..])).chunked(chunk);
+        let mut source = Ledgered::of(InMemory::new(&content[..])).chunked(chunk);
         let mut pushed = Vec::new();
         while let Next::Bytes(bytes) = source.next(NOW, false) {
             let count = bytes.len().min(300_001);
@@ -170,13 +174,13 @@ fn what_stays_damaged_is_given_up_after_three_times_and_named() {
     let place = SpanPlace::at(ChunkSize::DEFAULT, truth.len() as u64 / 2, truth.len() as u64).expect("a span");
     let mut stream = truth.clone();
     stream[place.begin() as usize + place.chunk(3).start] ^= 1;
-    let mut sink = Checked::new(Collected::default());
+    let mut sink = Checked::checking(Collected::default());
     stream.chunks(9000).for_each(|frame| sink.write(NOW, frame, false));
     sink.finish(NOW, trailer);
     for times in 1..=3 {
         let wanted = sink.wanted().expect("it is damaged");
         assert_eq!(wanted.end - wanted.start, CHUNK_BYTES as u64);
-        assert_eq!((sink.damages().len(), sink.verdict(NOW).is_none()), (times, true));
+        assert_eq!((sink.all_damages().len(), sink.verdict(NOW).is_none()), (times, true));
         sink.supply(NOW, wanted.start, &stream[wanted.start as usize..wanted.end as usize]);
     }
     assert_eq!(sink.wanted(), None);
@@ -193,7 +197,7 @@ fn what_stays_damaged_is_given_up_after_three_times_and_named() {
 fn what_cannot_be_had_fails_with_the_reason() {
     let (mut stream, trailer) = encoded(&content(100_000));
     stream[10] ^= 1;
-    let mut sink = Checked::new(Collected::default());
+    let mut sink = Checked::checking(Collected::default());
     sink.write(NOW, &stream, false);
     sink.finish(NOW, trailer);
     assert_eq!(sink.wanted(), Some(0..24 + 2 * 32));
@@ -206,14 +210,14 @@ fn what_cannot_be_had_fails_with_the_reason() {
 #[test]
 fn what_is_no_ledgered_form_is_damaged_and_an_end_that_says_something_else_is_left_to_the_root() {
     let bytes = content(24 + 32);
-    let mut sink = Checked::new(Collected::default());
+    let mut sink = Checked::checking(Collected::default());
     sink.write(NOW, &bytes, false);
     sink.finish(NOW, Trailer { bytes: 56, digest: *blake3::hash(&bytes).as_bytes() });
     let text = sink.verdict(NOW).expect("no span is so long").text;
     assert!(text.contains("not what a sender of files sends"), "{text}");
     let (stream, trailer) = encoded(&content(1000));
     for wrong in [Trailer { bytes: trailer.bytes + 1, ..trailer }, Trailer { digest: [0; 32], ..trailer }] {
-        let mut sink = Checked::new(Collected::default());
+        let mut sink = Checked::checking(Collected::default());
         sink.write(NOW, &stream, false);
         sink.finish(NOW, wrong);
         let verdict = sink.verdict(NOW).expect("all has come");

@@ -40,8 +40,8 @@ mod storage;
 mod teller;
 mod usher;
 mod write_behind;
-mod writer;
 
+pub use crate::session::ledger::Offered;
 pub use cancel::{Cancel, Start};
 pub use content::Content;
 pub use history::{History, Incident, IncidentKind, Moment, Track};
@@ -53,10 +53,9 @@ pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, read_ahead};
 pub use reader::Reader;
 pub use report::{Error, ReceiveReport, SendReport};
-pub use storage::{Offered, Output, Storage, StorageError, is_full};
+pub use storage::{Output, Storage, StorageError, is_full};
 pub use usher::Usher;
-pub use write_behind::{WriteBehind, write_behind};
-pub use writer::Writer;
+pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
 use super::{Outcome, Receiver, Root, Station};

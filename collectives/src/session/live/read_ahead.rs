@@ -1,14 +1,18 @@
-//! A source that is read ahead of the stream by a [`Reader`].
+//! A verified sender on threads of its own: a slow disk slows the stream down, and no thread that serves frames.
 
 use super::Error;
 use super::read_again::{Positions, ReadAgain, ReadAt};
 use super::reader::{Progress, Reader};
-use super::select_ahead::{Manner, SealedSpans, SelectAhead};
-use crate::session::application::{Again, Next, Source};
-use crate::session::ledger::{ChunkSet, ChunkSize, Cut, Form, Recent, SpanBuffer};
+use super::select_ahead::{SealedSpans, SelectAhead};
+use crate::session::application::Again;
+use crate::session::ledger::{
+    Bringer, Brought, ChunkSet, ChunkSize, Cut, Form, Manner, Sections, SpanBuffer, SpanSource,
+};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
+use parking_lot::Mutex;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
@@ -16,18 +20,16 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 const SPANS_AHEAD: usize = 3;
 
 /// The source of a session whose bytes a [`Reader`] reads.
+pub type ReadAhead = SpanSource<OnThreads>;
+
+/// The way from a [`Reader`].
 #[derive(Debug)]
-pub struct ReadAhead {
+pub struct OnThreads {
     progress: Receiver<Progress>,
     used: SyncSender<SpanBuffer>,
-    span: SpanBuffer,
-    pushed: usize,
     error: Option<Error>,
     /// Reads what was read before, or why that cannot be.
     again: Result<ReadAgain, String>,
-    /// If it cannot be: what was sent last, and what of it was asked for.
-    recent: Recent,
-    part: Vec<u8>,
     what: String,
     size: Option<u64>,
     chunk: ChunkSize,
@@ -36,8 +38,6 @@ pub struct ReadAhead {
     cut: Cut,
     only_asks: bool,
     selecting: Option<SelectAhead>,
-    /// Why nothing can be selected.
-    unselected: Option<Error>,
     waker: Arc<Waker>,
 }
 
@@ -51,15 +51,11 @@ pub fn read_ahead<R: Read>(
     let (to_machine, progress) = sync_channel(SPANS_AHEAD);
     let (used, recycled) = sync_channel(SPANS_AHEAD);
     let (what, waker) = (what.to_owned(), Arc::clone(waker));
-    let source = ReadAhead {
+    let threads = OnThreads {
         progress,
         used,
-        span: SpanBuffer::default(),
-        pushed: 0,
         error: None,
         again: Err(format!("{what} cannot be read again")),
-        recent: Recent::default(),
-        part: Vec::new(),
         what: what.clone(),
         size,
         chunk,
@@ -67,144 +63,115 @@ pub fn read_ahead<R: Read>(
         cut: Cut::None,
         only_asks: false,
         selecting: None,
-        unselected: None,
         waker: Arc::clone(&waker),
     };
-    (Reader::new((input, what, size), chunk, to_machine, recycled, waker), source)
+    (Reader::new((input, what, size), chunk, to_machine, recycled, waker), SpanSource::new(threads))
 }
 
 impl ReadAhead {
     /// What was read once is read again from `positions`, whose byte 0 is the reader's first; if there are none, only
     /// the last 4 MiB can be had again, because the source is a pipe.
     pub fn reading_again_from(mut self, positions: io::Result<impl ReadAt>) -> ReadAhead {
-        self.again = match positions {
+        let threads = self.bringer_mut();
+        match positions {
             Ok(positions) => {
                 let positions = Positions::new(positions);
-                self.positions = Some(positions.clone());
-                Ok(ReadAgain::new(positions, self.chunk, &self.waker))
+                threads.positions = Some(positions.clone());
+                threads.again = Ok(ReadAgain::new(positions, threads.chunk, &threads.waker));
+                self.forgetting()
             }
-            Err(_) => Err(format!("{} is a pipe: what was read once cannot be read again", self.what)),
-        };
-        self
+            Err(_) => {
+                threads.again = Err(format!("{} is a pipe: what was read once cannot be read again", threads.what));
+                self
+            }
+        }
     }
 
     /// Where receivers have some of the content, its fragments are named as `cut` says, so that they are found
     /// elsewhere.
     pub fn naming(self, cut: Cut) -> ReadAhead {
-        ReadAhead { cut, ..self }
+        self.brought_by(|threads| OnThreads { cut, ..threads })
     }
 
     /// Where receivers have some of the content, they are only asked what they lack, and nothing is sent.
     pub fn only_asking(self, only_asks: bool) -> ReadAhead {
-        ReadAhead { only_asks, ..self }
-    }
-
-    /// Whether receivers had some of the content, and were asked what they lack of all of it.
-    pub fn has_asked(&self) -> bool {
-        self.selecting.as_ref().is_some_and(SelectAhead::has_asked)
+        self.brought_by(|threads| OnThreads { only_asks, ..threads })
     }
 
     /// Why there were no more bytes, if that was not their end.
     pub fn take_error(&mut self) -> Option<Error> {
-        self.error.take()
-    }
-
-    fn fail(&mut self, error: Error) -> Next<'_> {
-        let told = format!("the sender gave up: {error}");
-        self.error = Some(error);
-        Next::Failed(told)
+        self.bringer_mut().error.take()
     }
 }
 
-impl Source for ReadAhead {
-    fn form(&self) -> Form {
-        Form::Ledgered(self.chunk)
+impl OnThreads {
+    fn fail(&mut self, error: Error) -> Brought {
+        let told = format!("the sender gave up: {error}");
+        self.error = Some(error);
+        Brought::Failed(told)
+    }
+}
+
+impl Bringer for OnThreads {
+    fn chunk(&self) -> ChunkSize {
+        self.chunk
+    }
+
+    fn bring(&mut self, _now: Instant, _consumed: bool) -> Brought {
+        if let Some(error) = self.error.take() {
+            return self.fail(error);
+        }
+        if let Some(selecting) = &mut self.selecting {
+            return selecting.bring().unwrap_or_else(|error| self.fail(error));
+        }
+        match self.progress.try_recv() {
+            Ok(Progress::Span(span)) => Brought::Span(span),
+            Ok(Progress::End(trailer)) => {
+                // What grows behind its end later is not read again.
+                self.size = Some(Form::Ledgered(self.chunk).content_bytes(trailer.bytes));
+                Brought::End(trailer)
+            }
+            Ok(Progress::Failed(error)) => self.fail(error),
+            Err(TryRecvError::Empty) => Brought::Nothing,
+            Err(TryRecvError::Disconnected) => self.fail(Error::GaveUp("the reader panicked".to_owned())),
+        }
+    }
+
+    fn recycle(&mut self, used: SpanBuffer) {
+        // A reader that has ended needs no memory: dropping this one is right.
+        drop(self.used.try_send(used));
     }
 
     fn selects(&self) -> bool {
         self.positions.is_some() && self.size.is_some()
     }
 
-    fn select(&mut self, frame_bytes: usize) {
-        let (Some(positions), Some(size)) = (&self.positions, self.size) else { return };
+    fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>> {
+        let (positions, size) = self.positions.as_ref().zip(self.size)?;
         // From here on that thread takes what the reader brings.
         let ((_, progress), (used, _)) = (sync_channel(0), sync_channel(0));
         let used = std::mem::replace(&mut self.used, used);
         let spans = SealedSpans::new(std::mem::replace(&mut self.progress, progress), used);
         let manner = Manner { chunk: self.chunk, cut: self.cut, frame_bytes, only_asks: self.only_asks };
         match SelectAhead::begin(spans, positions.clone(), (&self.what, size), manner, &self.waker) {
-            Ok(selecting) => self.selecting = Some(selecting),
-            Err(error) => self.unselected = Some(Error::Resources(error)),
-        }
-    }
-
-    fn wants_choice(&self) -> Option<u64> {
-        self.selecting.as_ref()?.wants_choice()
-    }
-
-    fn choose(&mut self, _stretch: u64, chunks: ChunkSet) {
-        self.selecting.iter_mut().for_each(|selecting| selecting.choose(chunks));
-    }
-
-    fn read_whole(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        match &mut self.again {
-            Ok(again) => again.read(offset..offset + bytes as u64, self.size.unwrap_or(u64::MAX)),
-            Err(why) => Again::Impossible(why.clone()),
-        }
-    }
-
-    fn next(&mut self, _now: Instant, consumed: bool) -> Next<'_> {
-        if let Some(error) = self.unselected.take() {
-            return self.fail(error);
-        }
-        if let Some(next) = self.selecting.as_mut().map(|selecting| selecting.next(consumed)) {
-            return match next {
-                Ok(next) => {
-                    next.unwrap_or_else(|| Next::Bytes(self.selecting.as_ref().map_or(&[], SelectAhead::bytes)))
-                }
-                Err(error) => self.fail(error),
-            };
-        }
-        if self.pushed == self.span.as_bytes().len() {
-            if self.pushed > 0 {
-                let sent = std::mem::take(&mut self.span);
-                let used = if self.again.is_ok() { Some(sent) } else { self.recent.keep(sent) };
-                if let Some(used) = used {
-                    // A reader that has ended needs no memory: dropping this one is right.
-                    drop(self.used.try_send(used));
-                }
-                self.pushed = 0;
+            Ok((selecting, sections)) => {
+                self.selecting = Some(selecting);
+                Some(sections)
             }
-            match self.progress.try_recv() {
-                Ok(Progress::Span(span)) => self.span = span,
-                Ok(Progress::End(trailer)) => {
-                    // What grows behind its end later is not read again.
-                    self.size = Some(Form::Ledgered(self.chunk).content_bytes(trailer.bytes));
-                    return Next::End(trailer);
-                }
-                Ok(Progress::Failed(error)) => return self.fail(error),
-                Err(TryRecvError::Empty) => return Next::Nothing,
-                Err(TryRecvError::Disconnected) => return self.fail(Error::GaveUp("the reader panicked".to_owned())),
+            Err(error) => {
+                self.error = Some(Error::Resources(error));
+                None
             }
         }
-        Next::Bytes(&self.span.as_bytes()[self.pushed..])
     }
 
-    fn advance(&mut self, bytes: usize) {
-        if let Some(selecting) = &mut self.selecting {
-            return selecting.advance(bytes);
-        }
-        self.pushed += bytes;
+    fn choose(&mut self, chunks: ChunkSet) {
+        self.selecting.iter().for_each(|selecting| selecting.choose(chunks));
     }
 
-    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        let part = offset..offset + bytes as u64;
-        if let (Some(selecting), Ok(again)) = (&mut self.selecting, &mut self.again) {
-            return selecting.read_again(&part, again);
-        }
+    fn read_whole(&mut self, _now: Instant, part: Range<u64>) -> Again<'_> {
         match &mut self.again {
             Ok(again) => again.read(part, self.size.unwrap_or(u64::MAX)),
-            Err(_) if self.recent.copy_part(&self.span, &part, &mut self.part) => Again::Bytes(&self.part),
             Err(why) => Again::Impossible(why.clone()),
         }
     }
@@ -214,7 +181,8 @@ impl Source for ReadAhead {
 mod tests {
     use super::*;
     use crate::session::Trailer;
-    use crate::session::ledger::Decoder;
+    use crate::session::application::{Next, Source};
+    use crate::session::ledger::{Decoder, SPAN_BYTES};
     use std::io::{Chain, Cursor, ErrorKind};
     use std::thread;
 
@@ -310,6 +278,56 @@ mod tests {
             error.to_string(),
             "the tape changed while it was read: 11 bytes at first, 10 in the end; send it again"
         );
+    }
+
+    const PATTERN_BYTES: u64 = 40 * SPAN_BYTES as u64;
+
+    /// Bytes that say where they are, read from here on.
+    struct Pattern(u64);
+
+    impl ReadAt for Pattern {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            let count = buffer.len().min(PATTERN_BYTES.saturating_sub(offset) as usize);
+            buffer[..count].iter_mut().zip(offset..).for_each(|(byte, at)| *byte = (at >> 7) as u8);
+            Ok(count)
+        }
+    }
+
+    impl Read for Pattern {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.read_at(buffer, self.0)?;
+            self.0 += count as u64;
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn ledgers_of_more_spans_than_are_kept_are_made_again() {
+        let waker = Arc::new(Waker::new().expect("a descriptor"));
+        let (reader, source) = read_ahead((Pattern(0), "a pattern", Some(PATTERN_BYTES)), ChunkSize::DEFAULT, &waker);
+        let mut source = source.reading_again_from(Ok(Pattern(0)));
+        source.select(1468);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        thread::scope(|scope| {
+            scope.spawn(move || reader.run());
+            let sent = loop {
+                assert!(std::time::Instant::now() < deadline, "no ledgers");
+                match source.next(Instant::START, false) {
+                    Next::Bytes(bytes) => break bytes.to_vec(),
+                    Next::Nothing => thread::yield_now(),
+                    other => panic!("{other:?}"),
+                }
+            };
+            loop {
+                assert!(std::time::Instant::now() < deadline, "the same spans are read over and over");
+                match source.read_again(Instant::START, 0, sent.len()) {
+                    Again::Bytes(bytes) => break assert!(bytes == sent),
+                    Again::Pending => thread::yield_now(),
+                    Again::Impossible(why) => panic!("{why}"),
+                }
+            }
+            drop(source);
+        });
     }
 
     #[test]

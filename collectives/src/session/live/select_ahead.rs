@@ -1,77 +1,33 @@
-//! Only what somebody lacks of a content, made on a thread of its own: ledgers ahead of the chunks that were chosen. A
-//! reader brings the whole content once, from beginning to end; chunks are read again.
+//! Only what somebody lacks of a content, made on a thread of its own. A reader brings the whole content once, from
+//! beginning to end; chunks are read again.
 
 use super::Error;
-use super::read_again::{Positions, ReadAgain, ReadAt};
+use super::read_again::{Positions, ReadAt};
 use super::reader::Progress;
 use crate::session::Trailer;
-use crate::session::application::{Again, Next};
-use crate::session::ledger::{ChunkSet, ChunkSize, Cut, Due, Form, SectionPart, Sections, Selector, SpanBuffer};
+use crate::session::ledger::{
+    Brought, ChunkSet, Manner, Sections, Selected, SelectedInput, SelectedSender, SpanBuffer, SpanPlace,
+};
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread;
 
 /// Parts of the stream that are ready.
 const PARTS_AHEAD: usize = 3;
-/// Bytes of such a part, roughly.
-const PART_BYTES: usize = 1 << 20;
 
-/// What receivers hear when all was asked.
-const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
-
-#[derive(Debug)]
-enum Part {
-    Bytes(Vec<u8>),
-    End(Trailer),
-    Failed(Error),
-    /// All was asked, and nothing is sent.
-    Asked,
-}
-
-/// How a content is selected.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
-    /// How long its chunks are.
-    pub chunk: ChunkSize,
-    /// How its fragments are named.
-    pub cut: Cut,
-    /// The bytes of a frame.
-    pub frame_bytes: usize,
-    /// It is only asked what is lacking.
-    pub only_asks: bool,
-}
-
-/// What is being selected, and by whom.
+/// The way to the thread that selects.
 #[derive(Debug)]
 pub(super) struct SelectAhead {
-    parts: Receiver<Part>,
+    parts: Receiver<Result<Selected, Error>>,
     choices: Sender<ChunkSet>,
-    /// How many have been made.
-    chosen: u64,
-    sections: Arc<Mutex<Sections>>,
-    part: Vec<u8>,
-    pushed: usize,
-    again: Remade,
-    has_asked: bool,
-}
-
-/// A part of what was sent that is being made again, or was. The ledgers of a stretch take more spans to be read than
-/// are kept: what of it has been made is not made once more.
-#[derive(Debug, Default)]
-struct Remade {
-    range: Range<u64>,
-    /// What of it is still to be made.
-    left: VecDeque<SectionPart>,
-    bytes: Vec<u8>,
 }
 
 impl SelectAhead {
-    /// Selects of what `spans` brings, which has so many bytes; chunks are read from `positions`.
+    /// Selects of what `spans` brings, which has so many bytes; chunks are read from `positions`. Beside it, where it
+    /// is seen what has been made.
     ///
     /// # Errors
     /// If there is no thread.
@@ -79,106 +35,36 @@ impl SelectAhead {
         spans: SealedSpans,
         positions: Positions,
         (what, content_bytes): (&str, u64),
-        Manner { chunk, cut, frame_bytes, only_asks }: Manner,
+        manner: Manner,
         waker: &Arc<Waker>,
-    ) -> io::Result<SelectAhead> {
+    ) -> io::Result<(SelectAhead, Arc<Mutex<Sections>>)> {
         let (to_machine, parts) = sync_channel(PARTS_AHEAD);
         let (choices, chosen) = channel();
-        let selector = Selector::new(chunk, content_bytes, cut, frame_bytes);
-        let sections = Arc::clone(selector.sections());
-        let (what, waker) = (what.to_owned(), Arc::clone(waker));
-        let work = Work {
-            spans,
-            positions,
-            what,
-            form: Form::Ledgered(chunk),
-            content_bytes,
-            selector,
-            only_asks,
-            chosen,
-            parts: to_machine,
-            waker,
-        };
+        let sender = SelectedSender::new(content_bytes, manner);
+        let sections = Arc::clone(sender.sections());
+        let input = Input { spans, positions, what: what.to_owned(), content_bytes };
+        let work = Work { input, sender, chosen, parts: to_machine, waker: Arc::clone(waker) };
         thread::Builder::new().name("select".to_owned()).spawn(|| work.run())?;
-        let (part, again) = (Vec::new(), Remade::default());
-        Ok(SelectAhead { parts, choices, chosen: 0, sections, part, pushed: 0, again, has_asked: false })
+        Ok((SelectAhead { parts, choices }, sections))
     }
 
-    /// The stretch of which it has to be known what is sent.
-    pub(super) fn wants_choice(&self) -> Option<u64> {
-        Some(self.chosen).filter(|&next| next < self.sections.lock().ledgers())
-    }
-
-    /// These are sent of it.
-    pub(super) fn choose(&mut self, chunks: ChunkSet) {
-        self.chosen += 1;
+    /// These are sent of the next stretch.
+    pub(super) fn choose(&self, chunks: ChunkSet) {
         if self.choices.send(chunks).is_err() {
             log::debug!("the thread that selects has ended");
         }
     }
 
-    /// What comes next if that is no [bytes](SelectAhead::bytes), or why there is no more; `consumed`: all receivers
-    /// have what came before.
-    pub(super) fn next(&mut self, consumed: bool) -> Result<Option<Next<'static>>, Error> {
-        if self.pushed == self.part.len() {
-            if self.has_asked {
-                // Not before all know that they were only asked: they wait for whoever sends then.
-                return Ok(Some(if consumed { Next::Failed(ASKED.to_owned()) } else { Next::Nothing }));
-            }
-            match self.parts.try_recv() {
-                Ok(Part::Bytes(part)) => (self.part, self.pushed) = (part, 0),
-                Ok(Part::End(trailer)) => return Ok(Some(Next::End(trailer))),
-                Ok(Part::Failed(error)) => return Err(error),
-                Ok(Part::Asked) => {
-                    self.has_asked = true;
-                    return Ok(Some(Next::Message { reported: true }));
-                }
-                Err(TryRecvError::Empty) => return Ok(Some(Next::Nothing)),
-                Err(TryRecvError::Disconnected) => return Err(Error::GaveUp("the reader panicked".to_owned())),
-            }
+    /// What comes next.
+    pub(super) fn bring(&mut self) -> Result<Brought, Error> {
+        match self.parts.try_recv() {
+            Ok(Ok(Selected::Part(part))) => Ok(Brought::Part(part)),
+            Ok(Ok(Selected::End(trailer))) => Ok(Brought::End(trailer)),
+            Ok(Ok(Selected::Asked)) => Ok(Brought::Asked),
+            Ok(Ok(Selected::NeedsChoice)) | Err(TryRecvError::Empty) => Ok(Brought::Nothing),
+            Ok(Err(error)) => Err(error),
+            Err(TryRecvError::Disconnected) => Err(panicked()),
         }
-        Ok(None)
-    }
-
-    /// Whether all was asked, and that was all there was to do.
-    pub(super) fn has_asked(&self) -> bool {
-        self.has_asked
-    }
-
-    /// The bytes that come next.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.part[self.pushed..]
-    }
-
-    /// So many bytes of it were taken.
-    pub(super) fn advance(&mut self, bytes: usize) {
-        self.pushed += bytes;
-    }
-
-    /// A part of what was sent, made again.
-    pub(super) fn read_again(&mut self, range: &Range<u64>, whole: &mut ReadAgain) -> Again<'_> {
-        let Remade { range: begun, left, bytes: made } = &mut self.again;
-        let content_bytes = {
-            let sections = self.sections.lock();
-            if begun != range {
-                (*begun, *left) = (range.clone(), sections.parts_of(range).into());
-                made.clear();
-            }
-            sections.content_bytes()
-        };
-        while let Some(part) = left.front() {
-            match part {
-                SectionPart::Bytes(bytes) => made.extend(bytes),
-                SectionPart::Names(count) => made.resize(made.len() + *count as usize, 0),
-                SectionPart::Whole(range) => match whole.read(range.clone(), content_bytes) {
-                    Again::Bytes(bytes) => made.extend_from_slice(bytes),
-                    Again::Pending => return Again::Pending,
-                    Again::Impossible(why) => return Again::Impossible(why),
-                },
-            }
-            left.pop_front();
-        }
-        Again::Bytes(made)
     }
 }
 
@@ -195,106 +81,37 @@ impl SealedSpans {
     pub(super) fn new(progress: Receiver<Progress>, used: SyncSender<SpanBuffer>) -> SealedSpans {
         SealedSpans { progress, used }
     }
+
+    /// What the reader has next, unless it has failed.
+    fn next(&self) -> Result<Progress, Error> {
+        match self.progress.recv() {
+            Ok(Progress::Failed(error)) => Err(error),
+            Ok(progress) => Ok(progress),
+            Err(_) => Err(panicked()),
+        }
+    }
 }
 
-/// What the thread does.
-struct Work {
+/// The content.
+struct Input {
     spans: SealedSpans,
     positions: Positions,
     what: String,
-    form: Form,
     content_bytes: u64,
-    selector: Selector,
-    only_asks: bool,
-    chosen: Receiver<ChunkSet>,
-    parts: SyncSender<Part>,
-    waker: Arc<Waker>,
 }
 
-impl Work {
-    /// Makes all sections, until nobody wants them.
-    fn run(mut self) {
-        let last = match self.make() {
-            Ok(Some(_)) if self.only_asks => Part::Asked,
-            Ok(Some(trailer)) => Part::End(trailer),
-            Ok(None) => return,
-            Err(error) => Part::Failed(error),
-        };
-        self.tell(last);
-    }
+impl SelectedInput for Input {
+    type Error = Error;
 
-    /// Whether it is still wanted.
-    fn tell(&self, part: Part) -> bool {
-        let wanted = self.parts.send(part).is_ok();
-        self.waker.wake();
-        wanted
-    }
-
-    /// What it adds up to; none if the session has ended before.
-    fn make(&mut self) -> Result<Option<Trailer>, Error> {
-        loop {
-            let wanted = match self.selector.due() {
-                Due::Ledgers(place) => {
-                    let SealedSpans { progress, used } = &self.spans;
-                    let section = self.selector.ledgers(&place, |_, span| {
-                        drop(used.try_send(span));
-                        match next(progress)? {
-                            Progress::Span(span) => Ok(span),
-                            _ => Err(panicked()),
-                        }
-                    })?;
-                    // It is asked at once what is lacking of it.
-                    self.tell(Part::Bytes(section))
-                }
-                Due::Chunks(_) => match self.choice() {
-                    Some(chunks) => self.send_chunks(chunks)?,
-                    None => false,
-                },
-                Due::End => match next(&self.spans.progress)? {
-                    Progress::End(trailer) => return Ok(Some(trailer)),
-                    _ => return Err(panicked()),
-                },
-            };
-            if !wanted {
-                return Ok(None);
-            }
+    fn span(&mut self, _place: &SpanPlace, used: SpanBuffer) -> Result<SpanBuffer, Error> {
+        drop(self.spans.used.try_send(used));
+        match self.spans.next()? {
+            Progress::Span(span) => Ok(span),
+            _ => Err(panicked()),
         }
     }
 
-    /// What is sent of the next stretch; none if nobody wants it any more.
-    fn choice(&mut self) -> Option<ChunkSet> {
-        if let Ok(chunks) = self.chosen.try_recv() {
-            return Some(chunks);
-        }
-        // What was made goes, whole frame or not: it is answered.
-        let wanted = self.selector.padding().is_none_or(|padding| self.tell(Part::Bytes(padding)));
-        if wanted { self.chosen.recv().ok() } else { None }
-    }
-
-    /// Sends the chunks that were chosen of the next stretch; whether it is still wanted.
-    fn send_chunks(&mut self, chunks: ChunkSet) -> Result<bool, Error> {
-        let whole_bytes = self.form.stream_bytes(self.content_bytes);
-        let mut bytes = Vec::new();
-        for part in if self.only_asks { self.selector.pass() } else { self.selector.chunks(chunks) } {
-            match part {
-                SectionPart::Bytes(part) => bytes.extend(part),
-                SectionPart::Names(count) => bytes.resize(bytes.len() + count as usize, 0),
-                SectionPart::Whole(range) => {
-                    let (content, _) = self.form.content_of(&range, whole_bytes);
-                    let begin = bytes.len();
-                    bytes.resize(begin + (content.end - content.start) as usize, 0);
-                    self.read(&mut bytes[begin..], content.start)?;
-                }
-            }
-            if bytes.len() >= PART_BYTES && !self.tell(Part::Bytes(std::mem::take(&mut bytes))) {
-                return Ok(false);
-            }
-        }
-        Ok(bytes.is_empty() || self.tell(Part::Bytes(bytes)))
-    }
-
-    /// Fills `to` from `offset` on.
-    fn read(&self, mut to: &mut [u8], mut offset: u64) -> Result<(), Error> {
+    fn read(&mut self, mut to: &mut [u8], mut offset: u64) -> Result<(), Error> {
         while !to.is_empty() {
             match self.positions.read_at(to, offset) {
                 Ok(0) => {
@@ -311,70 +128,50 @@ impl Work {
         }
         Ok(())
     }
+
+    fn end(&mut self) -> Result<Trailer, Error> {
+        match self.spans.next()? {
+            Progress::End(trailer) => Ok(trailer),
+            _ => Err(panicked()),
+        }
+    }
 }
 
-/// What the reader has next, unless it has failed.
-fn next(progress: &Receiver<Progress>) -> Result<Progress, Error> {
-    match progress.recv() {
-        Ok(Progress::Failed(error)) => Err(error),
-        Ok(progress) => Ok(progress),
-        Err(_) => Err(panicked()),
+/// What the thread does.
+struct Work {
+    input: Input,
+    sender: SelectedSender,
+    chosen: Receiver<ChunkSet>,
+    parts: SyncSender<Result<Selected, Error>>,
+    waker: Arc<Waker>,
+}
+
+impl Work {
+    /// Makes all parts, until nobody wants them.
+    fn run(mut self) {
+        loop {
+            self.chosen.try_iter().for_each(|chunks| self.sender.choose(chunks));
+            let made = match self.sender.next(&mut self.input) {
+                Ok(Selected::NeedsChoice) => match self.chosen.recv() {
+                    Ok(chunks) => {
+                        self.sender.choose(chunks);
+                        continue;
+                    }
+                    // The session has ended before.
+                    Err(_) => return,
+                },
+                made => made,
+            };
+            let is_last = !matches!(made, Ok(Selected::Part(_)));
+            let wanted = self.parts.send(made).is_ok();
+            self.waker.wake();
+            if is_last || !wanted {
+                return;
+            }
+        }
     }
 }
 
 fn panicked() -> Error {
     Error::GaveUp("the reader panicked".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::session::ledger::SPAN_BYTES;
-    use std::time::{Duration, Instant};
-
-    const CONTENT_BYTES: u64 = 40 * SPAN_BYTES as u64;
-
-    #[derive(Clone)]
-    struct Pattern;
-
-    impl ReadAt for Pattern {
-        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-            let count = buffer.len().min(CONTENT_BYTES.saturating_sub(offset) as usize);
-            buffer[..count].iter_mut().zip(offset..).for_each(|(byte, at)| *byte = (at >> 7) as u8);
-            Ok(count)
-        }
-    }
-
-    #[test]
-    fn ledgers_of_more_spans_than_are_kept_are_made_again() {
-        let waker = Arc::new(Waker::new().expect("a descriptor"));
-        let (to_thread, progress) = sync_channel(40);
-        let (used, _) = sync_channel(1);
-        for index in 0..40 {
-            let mut span = SpanBuffer::empty(ChunkSize::DEFAULT, SpanBuffer::default());
-            Pattern.read_at(span.room(), index * SPAN_BYTES as u64).expect("it is made up");
-            span.filled(SPAN_BYTES);
-            span.seal(index);
-            to_thread.send(Progress::Span(span)).expect("there is room");
-        }
-        let (spans, what) = (SealedSpans::new(progress, used), ("a pattern", CONTENT_BYTES));
-        let manner = Manner { chunk: ChunkSize::DEFAULT, cut: Cut::None, frame_bytes: 1468, only_asks: false };
-        let selecting = SelectAhead::begin(spans, Positions::new(Pattern), what, manner, &waker);
-        let mut selecting = selecting.expect("a thread");
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !matches!(selecting.next(false), Ok(None)) {
-            assert!(Instant::now() < deadline, "no ledgers");
-            thread::yield_now();
-        }
-        let sent = selecting.bytes().to_vec();
-        let mut whole = ReadAgain::new(Pattern, ChunkSize::DEFAULT, &waker);
-        loop {
-            match selecting.read_again(&(0..sent.len() as u64), &mut whole) {
-                Again::Bytes(bytes) => return assert!(bytes == sent),
-                Again::Pending => thread::yield_now(),
-                Again::Impossible(why) => panic!("{why}"),
-            }
-            assert!(Instant::now() < deadline, "the same spans are read over and over");
-        }
-    }
 }

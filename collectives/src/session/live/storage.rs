@@ -1,22 +1,9 @@
 //! Where received bytes are put.
 
 use super::read_again::ReadAt;
-use crate::session::ledger::ChunkSize;
-use crate::session::{ContentKind, Outcome, Trailer};
+use crate::session::ledger::Offered;
+use crate::session::{Outcome, Trailer};
 use std::io::{self, ErrorKind, Write};
-
-/// What a sender offers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offered {
-    /// Its name at the sender.
-    pub source: String,
-    /// Its bytes, if known in advance.
-    pub size: Option<u64>,
-    /// What they are.
-    pub content: ContentKind,
-    /// How long its chunks are.
-    pub chunk: ChunkSize,
-}
 
 /// Where a [`Writer`](super::Writer) puts the bytes. It is dropped, with whatever is half done, if they do not all
 /// come.

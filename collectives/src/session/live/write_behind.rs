@@ -1,265 +1,215 @@
-//! A sink whose spans a thread of its own checks and writes.
+//! A verified receiver on a thread of its own: a slow disk slows the stream down, and no thread that serves frames.
 
+use super::hashers::hashers;
 use super::read_again::{ReadAgain, ReadAt};
-use super::storage::{Offered, Storage};
-use super::writer::{Order, Writer, WriterState};
-use crate::session::application::{Again, Sink, Tally};
-use crate::session::ledger::{Form, HeldOffer, Spans, overlap};
-use crate::session::{Done, Needs, Outcome, ReceiverEvent, Trailer};
+use super::storage::{Storage, StorageError};
+use crate::session::Outcome;
+use crate::session::application::Again;
+use crate::session::ledger::{
+    Backend, ChunkSize, Holdings, Order, ReceiverOutput, ReceiverState, SpanSink, Spans, VerifiedReceiver,
+};
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-/// Spans that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; what comes then waits in the feed.
-const SPANS_WAITING: usize = 8;
-/// What has come of a span goes to the writer when nothing more is there and so long nothing has gone: at 1 Gbit/s a
-/// span takes less. What a killed receiver had not written comes again.
-const EARLY_AFTER: Duration = Duration::from_millis(10);
+/// Orders that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; what comes then waits in the feed.
+const ORDERS_WAITING: usize = 8;
 
 /// The sink of a session whose bytes a [`Writer`] writes.
+pub type WriteBehind = SpanSink<OnThread>;
+
+/// The way to a [`Writer`].
 #[derive(Debug)]
-pub struct WriteBehind {
-    shared: Arc<WriterState>,
+pub struct OnThread {
+    state: Arc<ReceiverState>,
     orders: Option<SyncSender<Order>>,
     used: Receiver<Vec<u8>>,
     /// Disconnected when the writer has ended.
     ended: Receiver<()>,
-    spans: Spans,
-    /// When the last of a span went to the writer.
-    went_at: Instant,
-    offered: Offered,
-    cause: Option<io::Error>,
-    publishing: bool,
     /// What the storage keeps for others, once it is there.
     kept: Receiver<Box<dyn ReadAt>>,
     again: Option<ReadAgain>,
-    /// Some of the content may be here.
-    holds: bool,
-    /// Only what somebody lacks comes.
-    is_selective: bool,
+    waker: Arc<Waker>,
+}
+
+/// The other end, to be [run](Writer::run) on a thread: writes what is right, settles it when all is there, and
+/// publishes it when the root has accepted it.
+#[derive(Debug)]
+pub struct Writer<S> {
+    receiver: VerifiedReceiver,
+    state: Arc<ReceiverState>,
+    storage: S,
+    orders: Receiver<Order>,
+    used: SyncSender<Vec<u8>>,
+    kept: SyncSender<Box<dyn ReadAt>>,
+    waker: Arc<Waker>,
+    _alive: SyncSender<()>,
 }
 
 /// A sink and the writer that empties it into `storage`; `waker` is told when a span has been written, when something
 /// is wanted again, and of the verdict.
 pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, WriteBehind) {
     // What was wanted again does not wait behind the spans.
-    let (to_writer, orders) = sync_channel(SPANS_WAITING + 1);
+    let (to_writer, orders) = sync_channel(ORDERS_WAITING + 1);
     // All memory is taken, and touched, at once: the peak of a long stream is that of a short one. One more span is
     // being written, one being filled.
-    let (recycle, used) = sync_channel(SPANS_WAITING + 2);
+    let (recycle, used) = sync_channel(ORDERS_WAITING + 2);
     let memory = || vec![0; Spans::MOST_BYTES];
-    (0..SPANS_WAITING + 2).for_each(|_| recycle.try_send(memory()).expect("there is room for so many"));
-    let ((keep, kept), (alive, ended)) = (sync_channel(1), sync_channel(0));
-    let shared = Arc::new(WriterState::new(waker));
-    let writer = Writer::new(Arc::clone(&shared), storage, orders, recycle, keep, alive);
-    let sink = WriteBehind {
-        shared,
+    (0..ORDERS_WAITING + 2).for_each(|_| recycle.try_send(memory()).expect("there is room for so many"));
+    let ((keep, kept), (_alive, ended)) = (sync_channel(1), sync_channel(0));
+    let state = Arc::new(ReceiverState::default());
+    let writer = Writer {
+        receiver: VerifiedReceiver::new(&state).hashed_by(hashers),
+        state: Arc::clone(&state),
+        storage,
+        orders,
+        used: recycle,
+        kept: keep,
+        waker: Arc::clone(waker),
+        _alive,
+    };
+    let backend = OnThread {
+        state: Arc::clone(&state),
         orders: Some(to_writer),
         used,
         ended,
-        spans: Spans::default(),
-        went_at: Instant::START,
-        offered: Offered::default(),
-        cause: None,
-        publishing: false,
         kept,
         again: None,
-        holds: false,
-        is_selective: false,
+        waker: Arc::clone(waker),
     };
-    (writer, sink)
+    (writer, SpanSink::new(backend, state, ORDERS_WAITING))
 }
 
 impl WriteBehind {
-    /// The root is told that some of the content may be here: the writer must be [holding](Writer::holding) it.
-    pub fn holding(self) -> WriteBehind {
-        WriteBehind { holds: true, ..self }
-    }
-
     /// Ends the writer and waits for it, `limit` at most, so that what is half done is gone before the process is.
     /// False if it is stuck.
     pub fn close(&mut self, limit: Duration) -> bool {
-        self.orders = None;
-        self.ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout)
+        let thread = self.backend_mut();
+        thread.orders = None;
+        thread.ended.recv_timeout(limit) != Err(RecvTimeoutError::Timeout)
     }
+}
 
-    /// Whether the storage was told to publish, and has not said what came of it.
-    pub fn is_publishing(&self) -> bool {
-        self.publishing
-    }
-
-    /// The writer's own error, if that is why it failed.
-    pub fn take_cause(&mut self) -> Option<io::Error> {
-        self.cause.take()
-    }
-
-    /// Whether the sender has only asked what is lacking here.
-    pub fn is_only_asked(&self) -> bool {
-        self.shared.is_only_asked()
-    }
-
-    /// Gives an order; there must be room.
-    fn order(&self, order: Order) {
-        self.shared.order();
+impl Backend for OnThread {
+    fn give(&mut self, _now: Instant, order: Order) {
         if self.orders.as_ref().is_none_or(|orders| orders.send(order).is_err()) {
             log::debug!("the writer has ended");
         }
     }
 
-    /// How often something came damaged, and was asked for again.
-    pub fn damages(&self) -> u64 {
-        self.shared.damages()
-    }
-}
-
-impl Sink for WriteBehind {
-    fn form(&self) -> Form {
-        Form::Ledgered(self.offered.chunk)
+    fn memory(&mut self) -> Vec<u8> {
+        self.used.try_recv().unwrap_or_else(|_| Vec::with_capacity(Spans::MOST_BYTES))
     }
 
-    /// Whether two more orders (a last span and the end) can be given without waiting.
-    fn has_room(&self) -> bool {
-        self.orders.is_some() && self.shared.waiting() + 2 <= SPANS_WAITING
-    }
-
-    fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            if self.spans.is_empty() {
-                let memory = self.used.try_recv();
-                self.spans.begin(memory.unwrap_or_else(|_| Vec::with_capacity(Spans::MOST_BYTES)));
-            }
-            rest = self.spans.take(rest);
-            if self.spans.is_whole() {
-                let span = self.spans.end();
-                self.order(Order::Write(span));
-                self.went_at = now;
-            }
-        }
-    }
-
-    fn holds(&self) -> bool {
-        self.holds
-    }
-
-    fn is_lacking(&self) -> bool {
-        self.shared.is_lacking()
-    }
-
-    fn poll_needs(&mut self) -> Option<Needs> {
-        self.shared.poll_needs()
-    }
-
-    fn decided(&self) -> u64 {
-        self.shared.decided()
-    }
-
-    /// What has come of what somebody lacks is looked at at once: ledgers wait for an answer. Of all else whole chunks
-    /// are.
-    fn idle(&mut self, now: Instant) {
-        if self.is_selective {
-            if !self.spans.is_empty() {
-                let bytes = self.spans.end();
-                self.order(Order::Write(bytes));
-            }
-        } else if now.since(self.went_at) >= EARLY_AFTER {
-            let bytes = self.spans.whole_chunks().to_vec();
-            if !bytes.is_empty() {
-                self.order(Order::Early(bytes));
-                self.went_at = now;
-            }
-        }
-    }
-
-    fn finish(&mut self, _now: Instant, trailer: Trailer) {
-        if !self.spans.is_empty() {
-            let span = self.spans.end();
-            self.order(Order::Write(span));
-        }
-        self.order(Order::End(trailer));
-    }
-
-    fn publish(&mut self, _now: Instant) -> bool {
-        if !std::mem::replace(&mut self.publishing, true) {
-            self.order(Order::Publish);
-        }
-        false
+    fn is_open(&self) -> bool {
+        self.orders.is_some()
     }
 
     fn is_syncing(&self) -> bool {
-        self.shared.is_syncing()
+        self.state.is_syncing()
     }
 
-    fn wanted(&mut self) -> Option<Range<u64>> {
-        self.shared.wanted()
-    }
-
-    fn supply(&mut self, _now: Instant, at: u64, bytes: &[u8]) {
-        if self.shared.wanted().is_some() {
-            self.shared.is_supplied();
-            self.order(Order::Supply(at, bytes.to_vec()));
-        }
-    }
-
-    fn deny(&mut self, _now: Instant, why: &str) {
-        if self.shared.wanted().is_some() {
-            self.shared.is_supplied();
-            self.order(Order::Deny(why.to_owned()));
-        }
-    }
-
-    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        let part = offset..offset + bytes as u64;
+    fn keeps(&mut self, chunk: ChunkSize) -> bool {
         if self.again.is_none() {
-            let Ok(kept) = self.kept.try_recv() else { return Again::Impossible("nothing is kept here".to_owned()) };
-            self.again = Some(ReadAgain::new(kept, self.offered.chunk, self.shared.waker()));
+            self.again = self.kept.try_recv().ok().map(|kept| ReadAgain::new(kept, chunk, &self.waker));
         }
-        if self.shared.wanted().is_some_and(|wanted| overlap(&wanted, &part)) {
-            return Again::Impossible("they came damaged here, too".to_owned());
-        }
-        let content_bytes = self.shared.content_bytes();
-        let form = self.form();
+        self.again.is_some()
+    }
+
+    fn read_again(&mut self, _now: Instant, _chunk: ChunkSize, part: Range<u64>, content_bytes: u64) -> Again<'_> {
         match &mut self.again {
-            Some(again) if part.end <= form.stream_bytes(content_bytes) => again.read(part, content_bytes),
-            // What is not there when the writer ends never comes.
-            _ if self.ended.try_recv() == Err(TryRecvError::Disconnected) => {
-                Again::Impossible("they did not come here".to_owned())
-            }
-            _ => Again::Pending,
+            Some(again) => again.read(part, content_bytes),
+            None => Again::Impossible("nothing is kept here".to_owned()),
         }
     }
 
-    fn verdict(&mut self, _now: Instant) -> Option<Done> {
-        let has_ended = self.ended.try_recv() == Err(TryRecvError::Disconnected);
-        if let Some((verdict, cause)) = self.shared.take_conclusion() {
-            self.cause = cause;
-            self.publishing = false;
-            return Some(verdict);
-        }
-        let panicked = has_ended && self.orders.is_some();
-        panicked.then(|| Tally::default().verdict(Outcome::WriteFailed, "the writer panicked"))
+    fn has_ended(&mut self) -> bool {
+        self.ended.try_recv() == Err(TryRecvError::Disconnected)
     }
 
-    fn on_event(&mut self, _now: Instant, event: &ReceiverEvent) {
-        match event {
-            ReceiverEvent::Invited { source, content, chunk, .. } => {
-                self.offered = Offered { source: source.clone(), size: None, content: *content, chunk: *chunk };
-                self.spans = Spans::new(*chunk);
+    fn has_panicked(&mut self) -> bool {
+        self.has_ended() && self.is_open()
+    }
+}
+
+impl<S: Storage> Writer<S> {
+    /// What may be here of a content that is about to come.
+    pub fn holding(self, holdings: Arc<dyn Holdings>) -> Writer<S> {
+        Writer { receiver: self.receiver.holding(holdings), ..self }
+    }
+
+    /// Writes what comes until all is published, something fails, or the session ends.
+    pub fn run(mut self) {
+        let last = self.work();
+        let Writer { mut receiver, storage, orders, waker, _alive, .. } = self;
+        // What is half done is gone before anybody hears of it.
+        drop(storage);
+        match last {
+            None => {}
+            Some(Ok(())) => receiver.published(),
+            Some(Err(error)) => {
+                let (outcome, text, cause) = error.into_parts();
+                receiver.fail(outcome, text, cause);
             }
-            ReceiverEvent::Started { size, selective, .. } => {
-                self.order(Order::Begin(Offered { size: *size, ..self.offered.clone() }));
-                if let Some(size) = size.filter(|_| *selective) {
-                    let Offered { source, content, chunk, .. } = self.offered.clone();
-                    self.is_selective = true;
-                    self.order(Order::Complete(HeldOffer { source, size, content, chunk }));
+        }
+        waker.wake();
+        // Whatever still comes after a failure is thrown away, so that the sink never waits.
+        orders.iter().for_each(|order| receiver.take(order));
+    }
+
+    /// Follows orders until all is published or something fails; none if the session ends before.
+    fn work(&mut self) -> Option<Result<(), StorageError>> {
+        loop {
+            self.receiver.take(self.orders.recv().ok()?);
+            while let Some(output) = self.receiver.poll_output() {
+                match self.carry_out(output) {
+                    Ok(false) => {}
+                    Ok(true) => return Some(Ok(())),
+                    Err(error) => return Some(Err(error)),
                 }
             }
-            _ => {}
         }
+    }
+
+    /// Carries out one output; whether it was the last.
+    fn carry_out(&mut self, output: ReceiverOutput) -> Result<bool, StorageError> {
+        match output {
+            ReceiverOutput::Begin(offered) => {
+                self.storage.begin(&offered)?;
+                self.storage.kept().map(|kept| self.kept.try_send(kept));
+            }
+            ReceiverOutput::Write(bytes) => self.storage.write(&bytes)?,
+            ReceiverOutput::Span(span) => {
+                span.store(&mut self.storage, S::write, S::keep)?;
+                self.receiver.wrote();
+                drop(self.used.try_send(span.into_memory()));
+                self.waker.wake();
+            }
+            ReceiverOutput::Used(memory) => drop(self.used.try_send(memory)),
+            ReceiverOutput::Said => self.waker.wake(),
+            ReceiverOutput::Damaged(damage) => log::warn!("{damage}"),
+            ReceiverOutput::Settle { content, end_differs } => {
+                if end_differs {
+                    log::warn!("the end of the stream says something else than has come: the sender is asked");
+                }
+                self.sync(|storage| storage.settle(content))?;
+                self.receiver.settled();
+                self.waker.wake();
+            }
+            ReceiverOutput::Publish => return self.sync(Storage::publish).map(|()| true),
+            ReceiverOutput::Failed(text) => return Err(StorageError::new(Outcome::Damaged, text)),
+        }
+        Ok(false)
+    }
+
+    fn sync(&mut self, work: impl FnOnce(&mut S) -> Result<(), StorageError>) -> Result<(), StorageError> {
+        self.state.set_syncing(self.storage.syncs());
+        let done = work(&mut self.storage);
+        self.state.set_syncing(false);
+        done
     }
 }
 

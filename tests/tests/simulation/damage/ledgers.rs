@@ -64,9 +64,9 @@ fn ten(random: &mut Random, case: &Case) -> Vec<u64> {
 fn play(scene: Scene, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
     let Scene { case, host, frames, last, loss, keeps } = scene;
     let content = data(case.bytes, seed);
-    let source = Ledgered::new(sent(&case, seed));
+    let source = Ledgered::of(sent(&case, seed));
     let source = if keeps { source } else { source.forgetting() };
-    let hosts = hosts_of(&case, seed, source, |_| Checked::new(Disk::default().keeping(true)));
+    let hosts = hosts_of(&case, seed, source, |_| Checked::checking(Disk::default().keeping(true)));
     let faults = BadCard { host, frames, last, random: Random::new(seed), others: RandomFaults::new(seed).loss(loss) };
     let mut simulation = Simulation::new(&star(&case, 1_000_000_000), hosts, faults);
     let limit = Instant::START + Duration::from_secs(120);

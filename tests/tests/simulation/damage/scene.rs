@@ -218,9 +218,9 @@ impl Scene {
     /// The same in the ledgered form in which files travel.
     pub fn play_ledgered(&self, seed: u64, replay: &str) -> Played {
         let expected = self.content(seed);
-        let sink = |host| Checked::new(Disk::default().keeping(self.keeps(host)));
+        let sink = |host| Checked::checking(Disk::default().keeping(self.keeps(host)));
         let exact = |sink: &Checked<Disk>| sink.content().bytes() == &expected[..];
-        let source = Ledgered::new(self.sent(&expected));
+        let source = Ledgered::of(self.sent(&expected));
         self.play_with(seed, replay, (source, |sent| sent.content().told()), (sink, exact))
     }
 

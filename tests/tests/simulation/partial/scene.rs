@@ -257,11 +257,11 @@ impl Scene {
             next: 0,
             others: RandomFaults::new(seed).loss(loss),
         };
-        let source = Ledgered::new(Sent::new(Arc::clone(&content), false)).chunked(chunk);
+        let source = Ledgered::of(Sent::new(Arc::clone(&content), false)).chunked(chunk);
         let source = if selects { source.selecting(content.len() as u64, cut) } else { source };
         let have = RefCell::new(have);
         let sink = |host: usize| {
-            let sink = Checked::new(Counted::default());
+            let sink = Checked::checking(Counted::default());
             match have.borrow_mut()[host - 1].take() {
                 Some(have) => sink.holding(Arc::new(Found { have, chunk, moved: std::sync::Mutex::default() })),
                 None => sink,

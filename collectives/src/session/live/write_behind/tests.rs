@@ -1,13 +1,15 @@
 //! A storage that is slow, full, or told twice.
 
 use super::*;
-use crate::session::ledger::{CHUNK_BYTES, ChunkSize, encoded};
+use crate::session::application::Sink;
+use crate::session::ledger::{CHUNK_BYTES, EARLY_AFTER, encoded};
 use crate::session::live::{Output, StorageError};
+use crate::session::{Done, ReceiverEvent, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use parking_lot::Mutex;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
@@ -236,7 +238,7 @@ fn what_has_come_in_whole_chunks_is_written_when_nothing_more_comes_and_all_of_i
             sink.write(now, frame, false);
             now += Duration::from_micros(500);
             sink.idle(now);
-            let (written, whole) = (shown.0.lock().len(), sink.shared.content_bytes() as usize);
+            let (written, whole) = (shown.0.lock().len(), sink.state().content_bytes() as usize);
             early = early.max(written.saturating_sub(whole));
         }
         // Time passes, and all but the last part of a chunk is there.
