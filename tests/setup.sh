@@ -1,7 +1,8 @@
 # What ./try and ./test look for before they build anything, and install if they may. Sourced by both.
 
-# Nothing is fetched silently for minutes where there is no network.
-export CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20
+# Nothing is fetched silently for minutes where there is no network. (A name server that does not answer is asked for
+# 20 s otherwise, for each source of packages.)
+export CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20 RES_OPTIONS="timeout:3 attempts:2"
 
 die() {
     echo "$0: $*" >&2
@@ -67,61 +68,87 @@ missing() {
     done | sort -u | tr '\n' ' '
 }
 
-# Installs packages, or says the one line that does.
+# The line that has root do the same, with this user's Rust, and with the folder where root's programs are.
+as_root() {
+    echo 'sudo env "PATH=$PATH:/usr/sbin" "RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}"' "$0"
+}
+
+# Installs packages. Where it cannot, prints why, with the one line that does.
 install_packages() {
     [ $# -gt 0 ] || return 0
-    local line="apt-get install -y --no-install-recommends $*"
+    local line="apt-get install -y --no-install-recommends $*" log=$target/apt.log
     if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-        echo "$0: programs are missing; as root: $line" >&2
-        return 1
+        echo "programs are missing; as root: $line"
+        return
     fi
-    echo "installing: $*"
-    local quick=(-o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
-    if ! { apt-get "${quick[@]}" update -qq &&
-        DEBIAN_FRONTEND=noninteractive apt-get "${quick[@]}" install -y -qq --no-install-recommends "$@"; } >target/apt.log 2>&1; then
-        tail -n 5 target/apt.log >&2
-        echo "$0: apt-get failed (target/apt.log); what is missing: $line" >&2
-        return 1
+    echo "installing (apt's own words are in $log): $*" >&2
+    local apt=(apt-get -qq -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
+    if ! { "${apt[@]}" -o Acquire::Retries=0 update &&
+        DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y --no-install-recommends "$@"; } >"$log" 2>&1; then
+        tail -n 5 "$log" >&2
+        echo "programs are missing, and apt-get could not install them ($log): $line"
     fi
+}
+
+# Installs what a table names and this machine lacks. Prints why a lab cannot be made here, if so.
+require_programs() {
+    local lacking why
+    lacking=$("$1" | missing)
+    # shellcheck disable=SC2086 # one word is one package
+    why=$(install_packages $lacking)
+    # A package can be there without its program, or not on this PATH.
+    [ -n "$why" ] || [ -z "$lacking" ] || lacking=$("$1" | missing)
+    [ -n "$why" ] || [ -z "$lacking" ] || why="programs are not found on the PATH; they are in the packages $lacking"
+    [ -n "$why" ] || why=$(kernel_lacks)
+    echo "$why"
 }
 
 # Rust of the promised version or later, and a linker.
 require_rust() {
-    local promised found
+    local promised found why
     promised=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
     command -v cargo >/dev/null && command -v rustc >/dev/null ||
         die "Rust $promised or later is missing: install it with rustup (https://rustup.rs)"
     found=$(rustc --version | cut -d ' ' -f 2)
     [ "$(printf '%s\n' "$promised" "$found" | sort -V | head -n 1)" = "$promised" ] ||
         die "Rust $promised or later is needed, and this is $found: rustup update stable"
-    mkdir -p target
-    command -v cc >/dev/null || install_packages gcc libc6-dev || die "a C compiler's linker (cc) is missing"
+    # Where cargo builds, whatever its configuration and the environment say.
+    target=$(cargo metadata --offline --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
+    mkdir -p "$target" || die "$target, where cargo builds, cannot be made: CARGO_TARGET_DIR can name another folder"
+    # Whoever owns the tree goes on as himself after root has built in it.
+    [ "$(id -u)" -ne 0 ] || [ -O Cargo.toml ] || trap 'chown -R --reference=Cargo.toml "$target"' EXIT
+    command -v cc >/dev/null || why=$(install_packages gcc libc6-dev)
+    [ -z "${why:-}" ] || die "a C compiler's linker (cc) is missing; $why"
 }
 
-# Where programs can be made and run: what a small or noexec /tmp cannot do, target/tmp does.
+# Room for what is built, of so many MiB in all. Where programs can be made and run: what a small or noexec /tmp cannot
+# do, a folder beside what is built does.
 require_room() {
-    local free_mib probe
-    free_mib=$(($(df --output=avail -k target | tail -n 1) / 1024))
-    [ "$free_mib" -ge "$1" ] || die "the build needs $1 MiB of disk, and $free_mib are free at $PWD/target"
+    local free_mib built_mib probe
+    free_mib=$(($(df --output=avail -k "$target" | tail -n 1) / 1024))
+    built_mib=$({ du -sm "$target" 2>/dev/null || true; } | cut -f 1)
+    [ "$((free_mib + built_mib))" -ge "$1" ] ||
+        die "the build needs $1 MiB, and $free_mib are free at $target: CARGO_TARGET_DIR can name another folder"
     probe=$(mktemp "${TMPDIR:-/tmp}/ethbcast-XXXXXX" 2>/dev/null) && echo '#!/bin/sh' >"$probe" && chmod +x "$probe" &&
         "$probe" 2>/dev/null && [ "$(df --output=avail -k "$probe" | tail -n 1)" -ge 524288 ] || {
-        echo "${TMPDIR:-/tmp} is small, or lets no program run: $PWD/target/tmp is used instead"
-        mkdir -p target/tmp
-        export TMPDIR="$PWD/target/tmp"
+        echo "${TMPDIR:-/tmp} is small, or lets no program run: $target/tmp is used instead"
+        mkdir -p "$target/tmp"
+        export TMPDIR="$target/tmp"
     }
     rm -f "$probe"
 }
 
 # Prints what this kernel cannot do that a lab needs, with what to do.
 kernel_lacks() {
-    unshare --net true 2>/dev/null ||
-        { echo "no network namespace can be made: run this outside of a container, or in one with CAP_SYS_ADMIN"; return; }
-    unshare --net ip link add name probe0 type veth peer name probe1 2>/dev/null ||
-        { echo "this kernel has no veth interfaces: modprobe veth, or boot one with CONFIG_VETH"; return; }
-    unshare --net ip link add name probe0 type bridge 2>/dev/null ||
-        { echo "this kernel has no bridges: modprobe bridge, or boot one with CONFIG_BRIDGE"; return; }
-    unshare --net nft add table netdev t 2>/dev/null ||
-        { echo "this kernel has no nftables: modprobe nf_tables, or boot one with CONFIG_NF_TABLES_NETDEV"; return; }
-    unshare --net tc qdisc add dev lo root tbf rate 1mbit burst 10k limit 10k 2>/dev/null ||
-        { echo "this kernel shapes no traffic: modprobe sch_tbf, or boot one with CONFIG_NET_SCH_TBF"; return; }
+    while IFS='|' read -r probe lack; do
+        # shellcheck disable=SC2086 # words of a command
+        unshare $probe </dev/null >/dev/null 2>&1 || { echo "$lack"; return; }
+    done <<'TABLE'
+--net true|no network namespace can be made: run this outside of a container, or in one with CAP_SYS_ADMIN
+--mount --pid --fork --mount-proc true|no /proc can be mounted for a test: run this outside of a container
+--net ip link add name p0 type veth peer name p1|this kernel has no veth: modprobe veth, or boot one with CONFIG_VETH
+--net ip link add name p0 type bridge|this kernel has no bridges: modprobe bridge, or boot one with CONFIG_BRIDGE
+--net nft add table netdev t|this kernel has no nftables: modprobe nf_tables, or boot one with CONFIG_NF_TABLES_NETDEV
+--net tc qdisc add dev lo root tbf rate 1mbit burst 10k limit 10k|this kernel shapes no traffic: modprobe sch_tbf
+TABLE
 }

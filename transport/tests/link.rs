@@ -92,12 +92,19 @@ fn the_last_frames_leave_after_the_break_and_wait_for_room_but_not_for_ever() {
         let mut machine = Counter { to_send, ..Counter::default() };
         let Ok(()) = drive(link, &mut machine, &waiter, &clock, |_, _| ControlFlow::Break(()));
     };
-    let begin = std::time::Instant::now();
-    send_last(&mut link, 3);
-    assert!(begin.elapsed() < Duration::from_millis(90), "there is room for three");
     let mut received = Vec::new();
-    other.receive(|frame| received.push(frame[0]));
-    assert_eq!(received, [2, 1, 0]);
+    // Where there is room nothing is waited for: a machine that does something else may take 100 ms once, not always.
+    let is_quick = (0..50).any(|_| {
+        let begin = std::time::Instant::now();
+        send_last(&mut link, 3);
+        let took = begin.elapsed();
+        received.clear();
+        other.receive(|frame| received.push(frame[0]));
+        assert_eq!(received, [2, 1, 0]);
+        took < Duration::from_millis(100)
+    });
+    assert!(is_quick, "there is room for three");
+    let begin = std::time::Instant::now();
     send_last(&mut link, 6);
     assert!(begin.elapsed() >= Duration::from_millis(100), "there is no room for six");
     other.receive(|frame| received.push(frame[0]));

@@ -7,7 +7,7 @@
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{Pid, Uid};
+use nix::unistd::{Pid, Uid, getpgrp};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -72,7 +72,8 @@ impl Cell {
         } else {
             Command::new(own)
         };
-        command.arg(ENTER).args(&test.command).current_dir(&test.directory).stdin(Stdio::null());
+        // A pipe that nobody writes to: it ends with this process, and the cell with it.
+        command.arg(ENTER).args(&test.command).current_dir(&test.directory).stdin(Stdio::piped());
         command.stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
         command.envs(environment.iter().copied()).env("CARGO_MANIFEST_DIR", &test.directory);
         // Cargo's directory for the files of tests, `target/tmp`.
@@ -135,14 +136,23 @@ pub fn enter() -> Option<ExitCode> {
     }))
 }
 
+/// Ends the cell when its runner has gone, be it by Ctrl-C.
+fn end_with_the_runner() {
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap_or_default();
+    killpg(getpgrp(), Signal::SIGKILL).unwrap_or_default();
+    // The first of all process ids is spared, and ends the others by its end.
+    std::process::exit(126);
+}
+
 fn first_process(mut arguments: impl Iterator<Item = String>) -> anyhow::Result<ExitCode> {
+    std::thread::spawn(end_with_the_runner);
     if std::process::id() == 1 {
         let files = std::env::var(FILES).unwrap_or_default();
         let furnished = Command::new("sh").args(["-c", FURNISH, "sh"]).args(OWN).arg(files).status()?;
         anyhow::ensure!(furnished.success(), "mounts for the test alone cannot be made");
     }
     let program = arguments.next().ok_or_else(|| anyhow::anyhow!("no program"))?;
-    let test = Command::new(program).args(arguments).spawn()?;
+    let test = Command::new(program).args(arguments).stdin(Stdio::null()).spawn()?;
     let code = loop {
         match waitpid(None, None)? {
             WaitStatus::Exited(pid, code) if pid.as_raw() as u32 == test.id() => break code,

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Runs all tests, and ends with a table.
 #[derive(Parser, Debug)]
-#[command(name = "./test")]
+#[command(name = "./test", override_usage = "./test [OPTIONS] [FILTERS]...")]
 struct Arguments {
     /// Run only tests whose target and name (`lab_serve::start::…`) contain one of these.
     filters: Vec<String>,

@@ -1,19 +1,21 @@
 //! The runner, run on programs that act as tests.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Read;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A program of tests: says which there are, and is one of them.
 const PROGRAM: &str = r#"#!/bin/sh
 case $1 in
-    --list) printf '%s: test\n' passes fails hangs leaves crowded lonely ;;
+    --list) printf '%s: test\n' passes fails hangs leaves stays crowded lonely ;;
     passes) echo 'all is well'; echo 'NOT TESTED WITH SMOKE SIGNALS: no fire here' ;;
     fails) echo 'seven is not eight'; exit 101 ;;
     hangs) sleep 600 ;;
     leaves) sleep 600 & echo $! >"$LEFT" ;;
+    stays) sleep 600 >"$LEFT" ;;
     crowded) [ -z "$ETHBCAST_ALONE_EXIT" ] || { echo 'too many here'; exit 101; } ;;
     lonely) [ -z "$ETHBCAST_ALONE_EXIT" ] || exit "$ETHBCAST_ALONE_EXIT"; echo 'at last' ;;
 esac
@@ -32,8 +34,8 @@ fn message(target: &str, program: &Path, package: &Path) -> String {
     said.to_string()
 }
 
-/// Runs the runner on two such programs: a deterministic one, and one of labs.
-fn run(arguments: &[&str]) -> (TempDir, Output) {
+/// The runner on two such programs: a deterministic one, and one of labs.
+fn runner(arguments: &[&str]) -> (TempDir, Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");
     fs::write(&program, PROGRAM).expect("written");
@@ -44,6 +46,12 @@ fn run(arguments: &[&str]) -> (TempDir, Output) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gate"));
     command.args(["--targets".as_ref(), messages.as_os_str()]).args(arguments);
     command.env("LEFT", folder.path().join("left")).env_remove("ETHBCAST_ALONE_EXIT");
+    (folder, command)
+}
+
+/// Runs it to its end.
+fn run(arguments: &[&str]) -> (TempDir, Output) {
+    let (folder, mut command) = runner(arguments);
     let output = command.output().expect("it is run");
     (folder, output)
 }
@@ -104,11 +112,33 @@ fn no_process_of_a_test_is_left_behind() {
         // In a cell with process ids of its own the number is another's, or nobody's.
         let line = || fs::read_to_string(format!("/proc/{}/cmdline", left.trim())).unwrap_or_default();
         // Whoever is killed may take a moment to end.
-        let gone = (0..1000).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            !line().contains("sleep")
-        });
-        assert!(gone, "{name}: {}", line());
+        assert!(comes(|| !line().contains("sleep")), "{name}: {}", line());
+    }
+}
+
+/// Whether something comes true within a minute.
+fn comes(mut is_true: impl FnMut() -> bool) -> bool {
+    (0..6000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        is_true()
+    })
+}
+
+#[test]
+fn a_runner_that_is_ended_takes_its_tests_with_it() {
+    for name in ["sums::stays", "lab_wires::stays"] {
+        let (folder, mut command) = runner(&[name]);
+        let pipe = folder.path().join("left");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
+        let mut pipe = fs::File::options().read(true).custom_flags(flags).open(pipe).expect("ours");
+        // Nothing is ever written: a read would wait while somebody could, and ends at once when nobody can.
+        let mut is_held = || pipe.read(&mut [0]).is_err();
+        let mut child = command.stdout(Stdio::null()).spawn().expect("it is run");
+        assert!(comes(&mut is_held), "{name} never began");
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+        assert!(comes(|| !is_held()), "{name} goes on");
     }
 }
 

@@ -133,7 +133,10 @@ mod tests {
     #[test]
     fn a_program_that_stops_reading_early_still_gets_to_say_why() {
         let many_lines = "link add\n".repeat(100_000);
-        let error = run(IP, &["-batch", "-"], &many_lines, "testing").expect_err("the first line is wrong");
-        assert!(matches!(error, LabError::Tool { program: "ip", .. }), "{error}");
+        let shell = Program { name: "sh", package: "dash" };
+        let reader = "read line; echo \"there is no $line\" >&2; exit 1";
+        let error = run(shell, &["-c", reader], &many_lines, "testing").expect_err("the first line is wrong");
+        assert!(matches!(error, LabError::Tool { program: "sh", .. }), "{error}");
+        assert!(error.to_string().contains("there is no link add"), "{error}");
     }
 }

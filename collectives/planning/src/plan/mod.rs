@@ -13,6 +13,8 @@ mod chain;
 mod check;
 mod error;
 pub mod file;
+#[cfg(test)]
+mod growth;
 mod latency;
 mod layers;
 mod line;

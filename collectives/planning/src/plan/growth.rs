@@ -1,0 +1,25 @@
+//! Tells in tests whether work for ten times the hosts is about ten times the work, or a hundred times.
+
+use nix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// What a piece of work takes of a processor: not what passes while others have it.
+fn time(work: &impl Fn()) -> Duration {
+    let now = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has it"));
+    let started = now();
+    work();
+    now() - started
+}
+
+/// Holds what takes ten times the hosts against what takes a tenth of them, by their least times: whatever else the
+/// machine does only adds to a time. Work that grows with the square of the hosts never meets the bound.
+#[track_caller]
+pub(crate) fn assert_about_ten_times(tenth: impl Fn(), whole: impl Fn()) {
+    let few = (0..5).map(|_| time(&tenth)).min().expect("five").max(Duration::from_micros(10));
+    let mut least = Duration::MAX;
+    let is_met = (0..100).any(|_| {
+        least = least.min(time(&whole));
+        least < 40 * few
+    });
+    assert!(is_met, "{few:?} for a tenth of the hosts, {least:?} for all");
+}
