@@ -49,6 +49,7 @@ pub mod source;
 pub mod sparse;
 pub mod storage;
 pub mod syncer;
+mod trial;
 mod trouble;
 pub mod unchanged;
 pub mod unfinished;

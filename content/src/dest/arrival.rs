@@ -50,6 +50,11 @@ impl Landed {
         self.tree.left_out()
     }
 
+    /// What of a directory DEST could not keep, such as owners.
+    pub fn lacks(&self) -> Vec<String> {
+        self.tree.lacks()
+    }
+
     /// The directory that was replaced and cannot be removed: its place, the reason, and what to do.
     pub fn remains(&self) -> Vec<String> {
         self.tree.remains()

@@ -18,13 +18,12 @@ pub use part_file::{DiskError, PartFile, SettledFile, WrittenFile};
 use crate::disk::Beneath;
 use crate::hidden_names::{bring_back, has_left, left_bytes, remove_stale};
 use crate::mounts;
-use crate::partial::PartialFile;
+use crate::trial::{Refused, try_place};
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Why nothing can be put at DEST, with what to do.
 #[derive(Debug, thiserror::Error)]
@@ -112,10 +111,11 @@ impl Dest {
             0 => {}
             count => log::warn!("removed {count} unfinished files that dead receivers left where DEST is"),
         }
-        // The only honest test of being able to write there.
-        let made = Beneath::open(directory).and_then(|holder| PartialFile::fleeting(Arc::new(holder), directory));
-        made.map_err(|error| {
-            DestError(format!("cannot write to {}: {error}; choose another DEST", directory.display()))
+        // The only honest test of what the end needs.
+        let opened = Beneath::open(directory).map_err(|error| Refused { doing: "open it".to_owned(), error });
+        opened.and_then(|holder| try_place(&holder)).map_err(|Refused { doing, error }| {
+            let shown = directory.display();
+            DestError(format!("cannot write to {shown} ({doing}): {error}; choose another DEST"))
         })?;
         Ok(resolved)
     }

@@ -9,7 +9,7 @@ mod beneath;
 pub(crate) mod model;
 mod removal;
 
-pub use attributes::{Given, Setter};
+pub use attributes::{Given, Lack, Setter};
 pub use beneath::Beneath;
 
 use crate::manifest::Special;

@@ -1,7 +1,7 @@
 //! Builds a directory from its stream.
 
 use super::makers::{Failed, Makers, Orders, SMALL_BYTES};
-use crate::disk::{Directory, DiskFile, Kind, PRIVATE_FILE, Setter, is_taken, one};
+use crate::disk::{Directory, DiskFile, Kind, Lack, PRIVATE_FILE, Setter, is_taken, one};
 use crate::hidden_names::is_hidden;
 use crate::layout::{Layout, Piece, Verdict};
 use crate::manifest::{Entry, Manifest, Node};
@@ -11,12 +11,16 @@ use crate::runs::Runs;
 use crate::trouble::trouble;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
+use nix::libc;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Bytes of a file that are copied at once.
+const COPY_BYTES: usize = 256 << 10;
 
 /// A small file whose data and verdict are the next bytes.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +89,11 @@ impl<D: Directory> Building<D> {
     /// What is asked whether a file is made.
     pub(super) fn orders(&self) -> Option<Arc<Orders<D>>> {
         self.makers.as_ref().map(|makers| Arc::clone(makers.orders()))
+    }
+
+    /// What could not be kept here, a sentence for each kind.
+    pub(super) fn lacks(&self) -> Vec<String> {
+        self.setter.lacks()
     }
 
     /// Takes the next bytes of the stream.
@@ -199,7 +208,10 @@ impl<D: Directory> Building<D> {
         for entry in lost {
             let removed =
                 self.enter(entries[entry].parent).and_then(|directory| directory.remove(&path_of(&entries[entry])));
-            removed.map_err(|error| self.failed("remove", entry, error))?;
+            match removed {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|error| self.failed("remove", entry, error))?,
+            }
         }
         for (at, entry) in entries.iter().enumerate().rev().filter(|(_, entry)| entry.is_directory()) {
             let opened = self.root.directory(&layout.manifest().path(at));
@@ -238,14 +250,14 @@ impl<D: Directory> Building<D> {
                 self.file = Some(self.enter(entry.parent)?.create(&own, PRIVATE_FILE)?);
                 Ok(())
             }
-            Node::Symlink(target) => {
-                self.enter(entry.parent)?.make_symlink(&own, target)?;
-                self.set_at(entry, &own, true)
-            }
-            Node::Special(special) => {
-                self.enter(entry.parent)?.make_special(&own, *special)?;
-                self.set_at(entry, &own, false)
-            }
+            Node::Symlink(target) => match self.enter(entry.parent)?.make_symlink(&own, target) {
+                Err(error) if has_none(&error) => self.leave_out("symbolic links", &error),
+                made => made.and_then(|()| self.set_at(entry, &own, true)),
+            },
+            Node::Special(special) => match self.enter(entry.parent)?.make_special(&own, *special) {
+                Err(error) if has_none(&error) => self.leave_out("device nodes, fifos and sockets", &error),
+                made => made.and_then(|()| self.set_at(entry, &own, false)),
+            },
             Node::HardLink(of) => {
                 let first = *of as usize;
                 if let Some(makers) = &mut self.makers {
@@ -262,9 +274,45 @@ impl<D: Directory> Building<D> {
                 }
                 let first = &manifest.entries()[first];
                 let other = self.root.directory(&manifest.path(first.parent.unwrap_or(0) as usize))?;
-                self.enter(entry.parent)?.make_link(&own, &other, &path_of(first))
+                match self.enter(entry.parent)?.make_link(&own, &other, &path_of(first)) {
+                    Err(error) if has_none(&error) => self.copy(&other, first, entry.parent, &own, &error),
+                    made => made,
+                }
             }
         }
+    }
+
+    /// What was made last cannot be here: it is left out, and named.
+    fn leave_out(&self, kind: &str, error: &io::Error) -> io::Result<()> {
+        let why = format!("this file system, or user, can make no {kind} ({error})");
+        let trouble = Trouble { zeros_from: u64::MAX, verdict: Verdict::Whole, why };
+        self.troubles.lock().insert(self.next - 1, trouble);
+        Ok(())
+    }
+
+    /// Another name of a file, where a file can have no more: a file of its own with the same bytes.
+    fn copy(
+        &mut self,
+        other: &D,
+        first: &Entry,
+        parent: Option<u32>,
+        own: &Path,
+        why: &io::Error,
+    ) -> io::Result<()> {
+        let layout = Arc::clone(&self.layout);
+        let from = other.file(&path_of(first))?;
+        let to = self.enter(parent)?.create(own, PRIVATE_FILE)?;
+        let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
+        while let count @ 1.. = from.read_at(&mut buffer, at)? {
+            // A hole stays one.
+            if buffer[..count].iter().any(|byte| *byte != 0) {
+                to.write_all_at(&buffer[..count], at)?;
+            }
+            at += count as u64;
+        }
+        to.set_bytes(at)?;
+        self.setter.count(Lack::HardLinks, &why.to_string());
+        to.set_attributes(self.setter.gives(&first.attributes, layout.manifest()))
     }
 
     /// Takes up what an earlier run made of an entry, and whether it did; what cannot be taken up is removed.
@@ -331,6 +379,12 @@ impl<D: Directory> Building<D> {
         );
         StorageError::new(Outcome::WriteFailed, text)
     }
+}
+
+/// Whether a file system has nothing of the kind that was to be made, or no more of it.
+fn has_none(error: &io::Error) -> bool {
+    let errors = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOSYS, libc::EMLINK];
+    error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
 /// An entry's own name as a path.

@@ -44,6 +44,7 @@ pub struct Arrived {
     path: OnceLock<PathBuf>,
     lost: Mutex<Vec<String>>,
     remains: Mutex<Vec<String>>,
+    lacks: Mutex<Vec<String>>,
 }
 
 impl Arrived {
@@ -60,6 +61,11 @@ impl Arrived {
     /// The files that did not come whole, and why: the sender named them, and they were left out.
     pub fn left_out(&self) -> Vec<String> {
         self.lost.lock().clone()
+    }
+
+    /// What of it the place could not keep, such as owners.
+    pub fn lacks(&self) -> Vec<String> {
+        self.lacks.lock().clone()
     }
 
     /// What it took the place of and cannot be removed: where it is, why, and what to do.
@@ -135,6 +141,7 @@ impl TreeStorage {
     fn begin_building(&mut self) -> Result<(), StorageError> {
         let manifest = self.incoming.take_manifest().expect("it is whole");
         let place = Place::find(&self.target, &manifest)?;
+        place.check_names(&manifest)?;
         let cannot = |error| trouble("make a directory for what comes", error);
         let encoded = std::mem::take(&mut *self.encoded.write());
         let work = Work::begin(place, manifest, &encoded, self.identity.as_ref(), self.leftover.take());
@@ -202,7 +209,8 @@ impl Storage for TreeStorage {
 
     fn publish(&mut self) -> Result<(), StorageError> {
         let Some(work) = self.work.take() else { return Ok(()) };
-        let Published { path, lost, remains } = work.publish()?;
+        let Published { path, lost, remains, lacks } = work.publish()?;
+        *self.arrived.lacks.lock() = lacks;
         *self.arrived.lost.lock() = lost;
         *self.arrived.remains.lock() = remains;
         self.arrived.path.get_or_init(|| path);

@@ -4,9 +4,10 @@ use super::aside::{self, Aside, Displaced};
 use super::building::{path_of, remove_others};
 use super::hidden::Hidden;
 use super::mounted;
-use crate::disk::{Beneath, Directory, Setter};
+use crate::disk::{Beneath, Directory, Setter, is_taken};
 use crate::manifest::Manifest;
 use crate::name;
+use crate::trial;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
 use std::collections::HashSet;
@@ -95,13 +96,38 @@ impl Place<Beneath> {
         mounted::check_replaced(path).map_err(refused)?;
         let is_empty = std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none());
         if self.target.replace || is_empty {
-            return Ok(());
+            return self.check_replaceable(path);
         }
         Err(refused(format!("DEST {shown} exists: replace it with --force, or put into it with --in-place")))
     }
 }
 
 impl<D: Directory> Place<D> {
+    /// Fails if nothing can take the place of what is at `path`; that is as it was.
+    fn check_replaceable(&self, path: &Path) -> Result<(), StorageError> {
+        let Some(name) = &self.name else { return Ok(()) };
+        let shown = path.display();
+        trial::try_replacing(&self.holder, name).map_err(|error| match error.kind() {
+            ErrorKind::CrossesDevices => refused(format!(
+                "DEST {shown} is in a lower layer of a container's file system, and nothing can take its place \
+                 ({error}); nothing was changed: put into it with --in-place"
+            )),
+            _ => crate::trouble(&format!("replace DEST {shown}, which is as it was"), error),
+        })
+    }
+
+    /// Fails if this file system refuses a name of what comes.
+    pub(super) fn check_names(&self, manifest: &Manifest) -> Result<(), StorageError> {
+        let found = trial::refused_name(&self.holder, manifest);
+        let found = found.map_err(|error| crate::trouble("try the names of what comes", error))?;
+        let Some((path, error)) = found else { return Ok(()) };
+        Err(refused(format!(
+            "{} cannot be a name on the file system of DEST ({error}); nothing was written: rename it, leave it out \
+             with `send --exclude`, or choose another DEST",
+            name::shown(path.as_os_str().as_encoded_bytes())
+        )))
+    }
+
     /// Of this name in a directory, or that directory itself, whatever is there.
     #[cfg(test)]
     pub(super) fn named(holder: D, holder_path: PathBuf, name: Option<PathBuf>, target: Target) -> Place<D> {
@@ -160,6 +186,11 @@ impl<D: Directory> Place<D> {
     /// All at once.
     fn show_whole(&self, hidden: &Hidden<D>, name: &Path) -> io::Result<Option<Aside<D>>> {
         if !self.target.replace || self.holder.kind(name)?.is_none() {
+            match self.holder.rename_to_free(hidden.name(), name) {
+                // Some file systems rename nothing over a directory, also if that is empty.
+                Err(error) if is_taken(&error) && self.is_empty(name) => self.holder.remove_directory(name)?,
+                renamed => return renamed.map(|()| None),
+            }
             return self.holder.rename_to_free(hidden.name(), name).map(|()| None);
         }
         if !aside::cannot_exchange(&self.holder) {
@@ -175,6 +206,10 @@ impl<D: Directory> Place<D> {
             Ok(()) => Ok(Some(aside)),
             Err(error) => Err(aside.bring_back(error)),
         }
+    }
+
+    fn is_empty(&self, name: &Path) -> bool {
+        self.holder.directory(name).and_then(|there| there.names()).is_ok_and(|names| names.is_empty())
     }
 
     /// One file after the other.

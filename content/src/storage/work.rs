@@ -8,7 +8,7 @@ use super::makers::Orders;
 use super::place::Place;
 use crate::disk::{Directory, DiskFile, PRIVATE_FILE};
 use crate::journal::{Identity, Journal};
-use crate::layout::Layout;
+use crate::layout::{Layout, Verdict};
 use crate::manifest::Manifest;
 use crate::replay::{OpenEntry, Replay, Troubles};
 use crate::runs::Runs;
@@ -50,6 +50,8 @@ pub(super) struct Published {
     pub lost: Vec<String>,
     /// What it took the place of and cannot be removed.
     pub remains: Vec<String>,
+    /// What of it could not be kept here.
+    pub lacks: Vec<String>,
 }
 
 /// The files of a directory that is being built, or was.
@@ -252,9 +254,9 @@ impl<D: Directory> Work<D> {
         synced.map_err(|error| trouble("sync", error))
     }
 
-    /// Whether all files came whole.
+    /// Whether all data came whole.
     pub(super) fn is_whole(&self) -> bool {
-        self.troubles.lock().is_empty()
+        self.troubles.lock().values().all(|trouble| trouble.verdict == Verdict::Whole)
     }
 
     /// Shows it, and then removes what it took the place of.
@@ -272,6 +274,6 @@ impl<D: Directory> Work<D> {
         let mut entries: Vec<usize> = lost.into_iter().collect();
         entries.sort_unstable();
         let lost = entries.into_iter().map(line).collect();
-        Ok(Published { path: self.place.path(), lost, remains: remains.collect() })
+        Ok(Published { path: self.place.path(), lost, remains: remains.collect(), lacks: self.building.lacks() })
     }
 }

@@ -111,6 +111,19 @@ impl World {
         }
     }
 
+    /// How many bytes a file has.
+    pub fn bytes_of(&self, inode: u64) -> u64 {
+        match self.0.get(&inode) {
+            Some(Inode::File { bytes, .. }) => bytes.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// How many bytes all files have but this one.
+    pub fn file_bytes(&self, but: u64) -> u64 {
+        self.0.keys().filter(|inode| **inode != but).map(|inode| self.bytes_of(*inode)).sum()
+    }
+
     /// All names below a directory, with what they stand for.
     pub fn listing(&self, directory: u64) -> Vec<(std::path::PathBuf, Inode)> {
         let mut found = Vec::new();
