@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::dest::{DiskError, PartFile};
-use crate::disk::model::{Model, ModelDirectory, ModelFile, World};
+use crate::disk::model::{Abilities, Model, ModelDirectory, ModelFile, World};
 use crate::hidden_names::remove_stale;
 use crate::journal::read_all;
 use crate::manifest::Extent;
@@ -183,6 +183,61 @@ fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     enumerate(&world(Some(&old)), Some(&old), &new, 1, &mut seen);
     println!("{} crashes, {} different worlds", seen.points, seen.worlds.len());
     assert!(seen.points >= 10_000, "{} different worlds after {} crashes", seen.worlds.len(), seen.points);
+}
+
+/// Disks that can less than all.
+fn disks(old: u64) -> [(&'static str, Abilities); 3] {
+    let no_nameless = true;
+    [
+        ("NFS, where somebody has DEST open", Abilities { no_nameless, held: [old].into(), ..Abilities::default() }),
+        ("vfat", Abilities { no_nameless, no_links: true, folds_case: true, ..Abilities::default() }),
+        ("no links", Abilities { no_links: true, ..Abilities::default() }),
+    ]
+}
+
+#[test]
+fn on_disks_that_can_less_dest_is_old_or_new_whenever_the_machine_stops_and_wherever_room_ends() {
+    let (old, new) = (content(200, 4), content(100, 6));
+    let start = world(Some(&old));
+    let inode = start.find(0, Path::new(DEST)).expect("there");
+    // The kernel's NFS gives a file that somebody has open another name before it gives away the old one.
+    let aside = format!(".nfs{inode}");
+    for (kind, abilities) in disks(inode) {
+        let disk = Model::of(start.clone()).with(&abilities).remembering();
+        receive(&disk, &new).expect("it does not fail");
+        for moment in disk.moments() {
+            for crashed in moment.crashes() {
+                let when = format!("{kind}, after {}", moment.after);
+                let is_aside = crashed.file(DEST).is_none() && crashed.file(&aside) == Some(&old[..]);
+                assert!(is_aside || crashed.file(DEST).is_some(), "{when}");
+                assert_whole(&crashed, Some(&old[..]).filter(|_| !is_aside), &new, &when);
+                let again = Model::of(crashed).with(&abilities);
+                receive(&again, &new).unwrap_or_else(|error| panic!("{when}: {error:?}"));
+                assert!(again.durable().file(DEST) == Some(&new[..]), "{when}");
+            }
+        }
+        for room in (0..10_000).step_by(300) {
+            let little = Abilities { room_bytes: Some(room), ..abilities.clone() };
+            let disk = Model::of(start.clone()).with(&little);
+            let expected = if receive(&disk, &new).is_ok() { &new } else { &old };
+            assert!(disk.durable().file(DEST) == Some(expected), "{kind}, {room} bytes of room");
+            let again = disk.with(&abilities);
+            receive(&again, &new).unwrap_or_else(|error| panic!("{kind}, {room} bytes of room, then: {error:?}"));
+        }
+        // What is not resumed has a hidden name where it cannot have none.
+        let disk = Model::of(start.clone()).with(&abilities).remembering();
+        let mut file =
+            PartialFile::begin(Arc::new(disk.root()), Path::new("/"), DEST.as_ref(), &Resume::Not).expect("room");
+        file.write_all(&new).and_then(|()| file.end(None)).expect("room");
+        file.name(Path::new("/dest"), true).and_then(|()| file.sync_name(Path::new("/dest"))).expect("it may");
+        disk.moments().iter().flat_map(|moment| moment.crashes()).for_each(|left| {
+            assert!(
+                left.file(&aside).is_some() || left.file(DEST) == Some(&old) || left.file(DEST) == Some(&new),
+                "{kind}"
+            );
+        });
+        assert!(disk.durable().file(DEST) == Some(&new[..]), "{kind}");
+    }
 }
 
 #[test]

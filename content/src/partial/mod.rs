@@ -125,7 +125,7 @@ impl<D: Directory> PartialFile<D> {
     /// # Errors
     /// If nothing can be written there.
     pub fn fleeting(holder: Arc<D>, holder_path: &Path) -> io::Result<PartialFile<D>> {
-        if let Ok(file) = holder.create_nameless(COMMON_FILE) {
+        if let Some(file) = create_nameless(&*holder) {
             return Ok(PartialFile::new(holder, holder_path, file, Hidden::Nameless));
         }
         for _ in 0..ATTEMPTS {
@@ -208,6 +208,14 @@ impl<D: Directory> PartialFile<D> {
             drop(self.holder.remove(&names.journal));
         }
     }
+}
+
+/// A file without a name, where it can have one in the end: that is tried with another.
+fn create_nameless<D: Directory>(holder: &D) -> Option<D::File> {
+    let names = HiddenNames::fleeting();
+    let tried = holder.create_nameless(COMMON_FILE).and_then(|file| holder.name(&file, &names.part));
+    tried.and_then(|()| holder.remove(&names.part)).ok()?;
+    holder.create_nameless(COMMON_FILE).ok()
 }
 
 /// The hidden file that is found again, and whether it is new; none if another process has it.

@@ -291,14 +291,7 @@ impl<D: Directory> Building<D> {
     }
 
     /// Another name of a file, where a file can have no more: a file of its own with the same bytes.
-    fn copy(
-        &mut self,
-        other: &D,
-        first: &Entry,
-        parent: Option<u32>,
-        own: &Path,
-        why: &io::Error,
-    ) -> io::Result<()> {
+    fn copy(&mut self, other: &D, first: &Entry, parent: Option<u32>, own: &Path, why: &io::Error) -> io::Result<()> {
         let layout = Arc::clone(&self.layout);
         let from = other.file(&path_of(first))?;
         let to = self.enter(parent)?.create(own, PRIVATE_FILE)?;
