@@ -42,7 +42,6 @@ pub mod manifest;
 mod mounts;
 pub mod name;
 pub mod page_cache;
-pub mod partial;
 pub mod replay;
 pub mod runs;
 pub mod source;

@@ -45,6 +45,7 @@ pub struct Arrived {
     lost: Mutex<Vec<String>>,
     remains: Mutex<Vec<String>>,
     lacks: Mutex<Vec<String>>,
+    broken: OnceLock<PathBuf>,
 }
 
 impl Arrived {
@@ -61,6 +62,11 @@ impl Arrived {
     /// The files that did not come whole, and why: the sender named them, and they were left out.
     pub fn left_out(&self) -> Vec<String> {
         self.lost.lock().clone()
+    }
+
+    /// Where files are old and new, until all that comes is there.
+    pub fn broken(&self) -> Option<&PathBuf> {
+        self.broken.get().filter(|_| self.path().is_none())
     }
 
     /// What of it the place could not keep, such as owners.

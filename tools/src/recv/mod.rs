@@ -16,7 +16,7 @@ use crate::session::{interrupt, options, watch};
 use crate::udpcast::say_ignored;
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::Session;
-use ethbcast_content::dest::Dest;
+use ethbcast_content::dest::{Dest, Landed, Over};
 pub use reception::{Received, Reception};
 pub use report::{line, to_json};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         bar.settle(received.report.bytes());
     }
     report::print(&received.report, received.landed.path(), args.form(), is_quiet)?;
-    received.check(&args, interrupt.signal(), left_by(&dest))?;
+    received.check(&args, interrupt.signal(), &left_by(&dest, &received.landed))?;
     match &args.exec {
         Some(command) => run_after(command, received.environment(&args.wire.group)),
         None => Ok(()),
@@ -106,19 +106,32 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     }
     match (&args.pipe, &args.dest) {
         (Some(command), _) => Ok(Dest::Command(command.clone())),
-        (None, dest) => Dest::resolve(dest.as_deref().unwrap_or_default(), args.force)
+        (None, dest) => Dest::resolve_over(dest.as_deref().unwrap_or_default(), args.force, over(args))
             .map_err(|error| Failure::new(Code::System, error).found(Fault::Dest).into()),
     }
 }
 
+/// What may become of a file that is at DEST.
+fn over(args: &RecvArgs) -> Over {
+    if args.in_place { Over::InPlace } else { args.force.into() }
+}
+
 /// What a receiver that fails leaves behind.
-pub fn left_by(dest: &Dest) -> &'static str {
-    match dest {
+pub fn left_by(dest: &Dest, landed: &Landed) -> String {
+    if let Some(broken) = landed.broken() {
+        return format!(
+            "what was at DEST is neither old nor new, as it was written over (--in-place): it is in {}, and the next \
+             recv to DEST completes it",
+            broken.display()
+        );
+    }
+    let left = match dest {
         Dest::Device { .. } => "DEST is overwritten in part",
         Dest::Command(_) => "the command was ended",
         _ if dest.has_left() => "DEST is as it was; what came is kept beside it, and the next recv goes on with it",
         _ => "nothing was left at DEST",
-    }
+    };
+    left.to_owned()
 }
 
 /// Whose bytes are waited for.

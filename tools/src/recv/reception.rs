@@ -152,9 +152,9 @@ fn whole(landed: &Landed) -> anyhow::Result<()> {
     fail(Code::SomeFailed, format!("{} {noun} left out, all else is at DEST: {}", lines.len(), lines.join("; ")))
 }
 
-/// Says what is still there of that which a directory took the place of.
+/// Says what DEST could not keep, and what is still there of that which a directory took the place of.
 fn say_what_remains(landed: &Landed) {
-    for line in landed.remains() {
+    for line in landed.lacks().into_iter().chain(landed.remains()) {
         crate::exit::say(format_args!("ethbcast: {line}"));
     }
 }

@@ -177,7 +177,7 @@ impl Seat {
                 if received.was_only_asked {
                     self.say(Say::Info, "a sender has asked what is lacking here (--dry-run)");
                 } else {
-                    self.conclude(&received, &args, recv::left_by(&dest));
+                    self.conclude(&received, &args, &recv::left_by(&dest, &received.landed));
                 }
             }
             if self.is_last.load(Ordering::SeqCst) {

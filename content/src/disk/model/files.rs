@@ -290,6 +290,7 @@ impl DiskFile for ModelFile {
         self.disk.change(&format!("write {} bytes at {offset}", bytes.len()), |state| {
             state.has_room(self.inode, offset + bytes.len() as u64)?;
             state.make(Change::Write { inode: self.inode, at: offset, bytes: bytes.to_vec() });
+            state.write_back(bytes.len());
             Ok(())
         })
     }
@@ -316,6 +317,10 @@ impl DiskFile for ModelFile {
             state.make(Change::Write { inode: self.inode, at: part.start, bytes });
             Ok(())
         })
+    }
+
+    fn links(&self) -> Result<u64> {
+        self.disk.look(|state| Ok(state.current.links_of(self.inode)))
     }
 
     fn sync_data(&self) -> Result<()> {

@@ -119,6 +119,12 @@ impl World {
         }
     }
 
+    /// How many names something has.
+    pub fn links_of(&self, inode: u64) -> u64 {
+        let names = self.0.keys().filter_map(|directory| self.names(*directory).ok()).flat_map(BTreeMap::values);
+        names.filter(|named| **named == inode).count() as u64
+    }
+
     /// How many bytes all files have but this one.
     pub fn file_bytes(&self, but: u64) -> u64 {
         self.0.keys().filter(|inode| **inode != but).map(|inode| self.bytes_of(*inode)).sum()

@@ -2,8 +2,8 @@
 //! it. What DEST has then is old or new and whole, and the next run ends right.
 
 use super::*;
-use crate::dest::{DiskError, PartFile};
-use crate::disk::model::{Abilities, Model, ModelDirectory, ModelFile, World};
+use crate::disk::COMMON_FILE;
+use crate::disk::model::{Abilities, Model, ModelDirectory, World};
 use crate::hidden_names::remove_stale;
 use crate::journal::read_all;
 use crate::manifest::Extent;
@@ -39,30 +39,38 @@ fn world(old: Option<&[u8]>) -> World {
 
 /// A receiver, and a sender that sends what it lacks: how many chunks that was.
 fn receive(disk: &Model, content: &[u8]) -> Result<usize, DiskError> {
-    let failed = |error| DiskError { doing: "begin".to_owned(), error, in_place: false };
+    receive_by(disk, content, Resume::From)
+}
+
+fn prepare(disk: &Model, resume: &Resume) -> io::Result<FileDest<ModelDirectory>> {
+    let (holder, holder_path) = (Arc::new(disk.root()), PathBuf::from("/"));
+    let place = Place { holder, holder_path, name: PathBuf::from(DEST), replace: true };
+    FileDest::prepare(place, resume, Pace::AtOnce(SYNC_BYTES), Arc::default())
+}
+
+/// The same, beside DEST or in its place.
+fn receive_by(disk: &Model, content: &[u8], how: fn(Identity) -> Resume) -> Result<usize, DiskError> {
     let identity = Identity {
         bytes: content.len() as u64,
         chunk_bytes: CHUNK_BYTES as u32,
         content: *blake3::hash(content).as_bytes(),
     };
-    let holder = Arc::new(disk.root());
-    let partial = PartialFile::begin(holder, Path::new("/"), DEST.as_ref(), &Resume::From(identity)).map_err(failed)?;
-    let there = partial.file().try_clone().map_err(failed)?;
+    let mut file = prepare(disk, &how(identity)).map_err(at("begin"))?;
+    let there = file.file.try_clone().map_err(at("begin"))?;
     let is_here = |at: usize, chunk: &[u8]| {
         let mut buffer = vec![0; chunk.len()];
         let read = read_all(&there, &mut buffer, (at * CHUNK_BYTES) as u64).unwrap_or(0);
         buffer[..read] == *chunk
     };
     let here: Vec<bool> = content.chunks(CHUNK_BYTES).enumerate().map(|(at, chunk)| is_here(at, chunk)).collect();
-    let mut part = PartFile::syncing_at_once(partial, SYNC_BYTES)?;
     for (chunk, here) in content.chunks(CHUNK_BYTES).zip(&here) {
-        if *here { part.keep(chunk.len() as u64)? } else { part.write_all(chunk)? }
+        if *here { file.keep(chunk.len() as u64)? } else { file.write_all(chunk)? }
     }
-    let mut settled = part.settle(None)?;
+    file.settle(None)?;
     let mut read = Vec::new();
-    settled.read_back(|bytes| read.extend_from_slice(bytes))?;
+    read_back(&file.file, file.at, |bytes| read.extend_from_slice(bytes)).map_err(at("read back"))?;
     assert!(read == content, "what is on the disk is what was written");
-    settled.publish(Path::new("/dest"), true)?;
+    file.publish()?;
     Ok(here.iter().filter(|here| !**here).count())
 }
 
@@ -85,39 +93,28 @@ fn place_of(chunk: usize) -> u64 {
 
 /// The same as [`receive`] of a file with holes: where its data is comes first, and is kept in the journal.
 fn receive_holes(disk: &Model, map: &Map, content: &[u8]) -> Result<usize, DiskError> {
-    let failed = |error| DiskError { doing: "begin".to_owned(), error, in_place: false };
     let identity = Identity { bytes: map.stream_bytes(), chunk_bytes: 512, content: *blake3::hash(content).as_bytes() };
-    let holder = Arc::new(disk.root());
-    let partial = PartialFile::begin(holder, Path::new("/"), DEST.as_ref(), &Resume::From(identity)).map_err(failed)?;
-    let there = Map::read(partial.prologue()).map(Arc::new);
-    let there = there.map(|map| Ok(SparseStream::new(map, Read(partial.file().try_clone()?)))).transpose();
-    let there = there.map_err(failed)?;
+    let mut file = prepare(disk, &Resume::From(identity)).map_err(at("begin"))?;
+    let there = Map::read(&file.prologue).map(Arc::new);
+    let there = there.map(|map| Ok(SparseStream::new(map, Open(file.file.try_clone()?)))).transpose();
+    let there = there.map_err(at("begin"))?;
     let is_here = |at: usize, chunk: &[u8]| {
         let (mut buffer, offset) = (vec![0; chunk.len()], map.encoded().len() + at * CHUNK_BYTES);
         let read = there.as_ref().map(|there| there.read_at(&mut buffer, offset as u64));
         matches!(read, Some(Ok(count)) if count == chunk.len()) && buffer == chunk
     };
     let here: Vec<bool> = content.chunks(CHUNK_BYTES).enumerate().map(|(at, chunk)| is_here(at, chunk)).collect();
-    let mut part = PartFile::syncing_at_once(partial, SYNC_BYTES)?;
-    part.keep_prologue(map.encoded());
+    file.keep_prologue(map.encoded());
     for (chunk, here) in content.chunks(CHUNK_BYTES).zip(&here) {
-        part.skip(CHUNK_BYTES as u64)?;
-        if *here { part.keep(chunk.len() as u64)? } else { part.write_all(chunk)? }
+        file.skip(CHUNK_BYTES as u64)?;
+        if *here { file.keep(chunk.len() as u64)? } else { file.write_all(chunk)? }
     }
-    part.skip(
+    file.skip(
         map.bytes() - place_of(here.len() - 1) - content.chunks(CHUNK_BYTES).last().map_or(0, <[u8]>::len) as u64,
     )?;
-    part.settle(None)?.publish(Path::new("/dest"), true)?;
+    file.settle(None)?;
+    file.publish()?;
     Ok(here.iter().filter(|here| !**here).count())
-}
-
-/// A file of the model, as what is read of it.
-struct Read(ModelFile);
-
-impl ReadAt for Read {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        read_all(&self.0, buffer, offset)
-    }
 }
 
 /// Fails unless DEST has what it had, or all that comes.
@@ -226,10 +223,8 @@ fn on_disks_that_can_less_dest_is_old_or_new_whenever_the_machine_stops_and_wher
         }
         // What is not resumed has a hidden name where it cannot have none.
         let disk = Model::of(start.clone()).with(&abilities).remembering();
-        let mut file =
-            PartialFile::begin(Arc::new(disk.root()), Path::new("/"), DEST.as_ref(), &Resume::Not).expect("room");
-        file.write_all(&new).and_then(|()| file.end(None)).expect("room");
-        file.name(Path::new("/dest"), true).and_then(|()| file.sync_name(Path::new("/dest"))).expect("it may");
+        let mut file = prepare(&disk, &Resume::Not).expect("room");
+        file.write_all(&new).and_then(|()| file.settle(None)).and_then(|()| file.publish()).expect("it may");
         disk.moments().iter().flat_map(|moment| moment.crashes()).for_each(|left| {
             assert!(
                 left.file(&aside).is_some() || left.file(DEST) == Some(&old) || left.file(DEST) == Some(&new),
@@ -237,6 +232,81 @@ fn on_disks_that_can_less_dest_is_old_or_new_whenever_the_machine_stops_and_wher
             );
         });
         assert!(disk.durable().file(DEST) == Some(&new[..]), "{kind}");
+    }
+}
+
+#[test]
+fn in_place_dest_is_old_or_new_or_named_as_neither_whenever_the_machine_stops_and_the_next_run_completes_it() {
+    let (old, new) = (content(200, 12), content(100, 9));
+    let start = world(Some(&old));
+    for (kind, abilities) in disks(u64::MAX).into_iter().chain([("all it should", Abilities::default())]) {
+        let disk = Model::of(start.clone()).with(&abilities).remembering();
+        let sent = receive_by(&disk, &new, Resume::InPlace).expect("it does not fail");
+        assert_eq!(sent, 6, "{kind}: a third of the old one is the same");
+        assert_delivered(&disk, &new, kind);
+        for moment in disk.moments() {
+            for crashed in moment.crashes().into_iter().chain([moment.kill()]) {
+                let when = format!("{kind}, after {}", moment.after);
+                let there = crashed.file(DEST);
+                assert!(there == Some(&old) || there == Some(&new) || there.is_none(), "{when}");
+                let names = crashed.names(0).expect("a directory");
+                let is_named = |suffix: &str| names.keys().any(|name| name.to_string_lossy().ends_with(suffix));
+                assert!(there.is_some() || is_named(".part") && is_named(".journal"), "{when}: {names:?}");
+                for how in [Resume::InPlace as fn(Identity) -> Resume, Resume::From] {
+                    let again = Model::of(crashed.clone()).with(&abilities);
+                    remove_stale(&again.root());
+                    receive_by(&again, &new, how).unwrap_or_else(|error| panic!("{when}: {error:?}"));
+                    assert_delivered(&again, &new, &when);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn in_place_nothing_needs_room_but_what_is_longer_and_what_is_the_same_is_not_touched() {
+    let (old, new) = (content(200, 12), content(100, 12));
+    let full = Abilities { room_bytes: Some(old.len() as u64), ..Abilities::default() };
+    let journal = Abilities { room_bytes: Some(old.len() as u64 + 700), ..Abilities::default() };
+    let same = Model::of(world(Some(&old))).with(&full);
+    let inode = same.current().find(0, Path::new(DEST)).expect("there");
+    assert_eq!(receive_by(&same, &old, Resume::InPlace).expect("it needs no room"), 0);
+    assert_delivered(&same, &old, "the same");
+    let disk = Model::of(world(Some(&old))).with(&journal);
+    receive(&disk, &new).expect_err("two copies need more");
+    assert!(disk.durable().file(DEST) == Some(&old[..]));
+    remove_stale(&disk.root());
+    let disk = Model::of(world(Some(&old))).with(&journal);
+    receive_by(&disk, &new, Resume::InPlace).expect("it has room");
+    assert_delivered(&disk, &new, "another");
+    let longer = content(100, 14);
+    receive_by(&disk, &longer, Resume::InPlace).expect_err("it is longer");
+    assert!(disk.current().file(DEST).is_none(), "it is neither old nor new");
+    receive_by(&disk.with(&Abilities::default()), &longer, Resume::InPlace).expect("there is room now");
+    for disk in [same] {
+        assert_eq!(disk.current().find(0, Path::new(DEST)).expect("there"), inode);
+    }
+}
+
+#[test]
+fn whichever_call_fails_in_place_dest_is_old_or_new_or_named_as_neither() {
+    let (old, new) = (content(200, 6), content(100, 4));
+    let start = world(Some(&old));
+    let undisturbed = Model::of(start.clone());
+    receive_by(&undisturbed, &new, Resume::InPlace).expect("it does not fail");
+    for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS] {
+        for call in 1..=undisturbed.calls() {
+            let when = format!("call {call} fails with {errno}");
+            let disk = Model::of(start.clone()).failing_at(call, errno);
+            if receive_by(&disk, &new, Resume::InPlace).is_ok() {
+                assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: delivered, and not on the disk");
+            }
+            let there = disk.current();
+            let there = there.file(DEST);
+            assert!(there.is_none() || there == Some(&old) || there == Some(&new), "{when}");
+            receive_by(&disk, &new, Resume::InPlace).unwrap_or_else(|error| panic!("{when}, then: {error:?}"));
+            assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: what memory had was believed");
+        }
     }
 }
 
@@ -326,6 +396,18 @@ fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_ru
         }
     }
     assert!(survived > 0, "a journal that cannot be written costs nothing at first");
+}
+
+#[test]
+fn a_file_whose_writing_back_failed_never_gets_its_name_whichever_sync_was_told() {
+    let (old, new) = (content(200, 4), content(100, 12));
+    for after in (1..new.len()).step_by(CHUNK_BYTES / 2) {
+        let disk = Model::of(world(Some(&old))).losing_after(after);
+        assert!(receive(&disk, &new).is_err(), "the kernel lost bytes before {after} and the file was shown");
+        assert!(disk.durable().file(DEST) == Some(&old[..]), "{after}");
+        receive(&disk, &new).expect("what memory has is not believed");
+        assert!(disk.durable().file(DEST) == Some(&new[..]), "{after}");
+    }
 }
 
 #[test]
