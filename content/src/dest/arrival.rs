@@ -44,9 +44,20 @@ impl Landed {
         &self.bytes.command
     }
 
-    /// Where what was there is, if it was written over and is neither old nor new yet.
-    pub fn broken(&self) -> Option<&PathBuf> {
-        self.bytes.broken.get().filter(|_| self.path().is_none()).or_else(|| self.tree.broken())
+    /// What is true of DEST, and what to do, if what was there is no longer what it was, nor what comes.
+    pub fn broken(&self) -> Option<String> {
+        if let Some(path) = self.bytes.broken.get().filter(|_| self.path().is_none()) {
+            return Some(format!(
+                "what was at DEST is neither old nor new, as it was written over: it is in {}, and the next recv to \
+                 DEST completes it",
+                path.display()
+            ));
+        }
+        let path = self.tree.broken()?;
+        Some(format!(
+            "{} has old and new files, each of them whole: the next recv --in-place to DEST completes it",
+            path.display()
+        ))
     }
 
     /// The files of a directory that were left out, and why.

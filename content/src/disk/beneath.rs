@@ -173,8 +173,8 @@ impl Directory for Beneath {
         Ok(linux::renameat(&self.0, name, &other.0, to)?)
     }
 
-    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
-        Ok(linux::renameat_with(&self.0, one, &self.0, other, RenameFlags::EXCHANGE)?)
+    fn exchange(&self, name: &Path, other: &Beneath, to: &Path) -> io::Result<()> {
+        Ok(linux::renameat_with(&self.0, name, &other.0, to, RenameFlags::EXCHANGE)?)
     }
 
     fn rename_to_free(&self, one: &Path, other: &Path) -> io::Result<()> {

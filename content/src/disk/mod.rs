@@ -225,11 +225,11 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// The system's.
     fn rename(&self, name: &Path, other: &Self, to: &Path) -> io::Result<()>;
 
-    /// Moves one directory to the name of the other, which gets its name.
+    /// Gives what is right in this one the name of what is right in `other`, which gets its name.
     ///
     /// # Errors
     /// The system's; `InvalidInput` from a file system that cannot.
-    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()>;
+    fn exchange(&self, name: &Path, other: &Self, to: &Path) -> io::Result<()>;
 
     /// Gives what is right in this one another name, which must be free or that of an empty directory.
     ///

@@ -1,7 +1,9 @@
 //! Builds a directory from its stream.
 
+use super::filling::Current;
 use super::makers::{Failed, Makers, Orders, SMALL_BYTES};
-use crate::disk::{Directory, DiskFile, Kind, Lack, PRIVATE_FILE, Setter, is_taken, one};
+use super::putting::Putting;
+use crate::disk::{Directory, Kind, PRIVATE_FILE, Setter, is_taken, one};
 use crate::hidden_names::is_hidden;
 use crate::layout::{Layout, Piece, Verdict};
 use crate::manifest::{Entry, Manifest, Node};
@@ -19,9 +21,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a file that are copied at once.
-const COPY_BYTES: usize = 256 << 10;
-
 /// A small file whose data and verdict are the next bytes.
 #[derive(Clone, Copy, Debug)]
 struct SmallFile {
@@ -33,10 +32,10 @@ struct SmallFile {
 #[derive(Debug)]
 pub(super) struct Building<D: Directory> {
     root: Arc<D>,
-    layout: Arc<Layout>,
+    pub(super) layout: Arc<Layout>,
     /// The files that did not come whole, and the names of them: they are removed before anybody sees them.
-    troubles: Troubles,
-    setter: Arc<Setter>,
+    pub(super) troubles: Troubles,
+    pub(super) setter: Arc<Setter>,
     /// What of the stream is written, or was here.
     written: Arc<Mutex<Runs>>,
     /// Who makes small files, if others than this thread do.
@@ -48,9 +47,11 @@ pub(super) struct Building<D: Directory> {
     /// The directory in which something was made last.
     directory: Option<(u32, Arc<D>)>,
     /// The file that is being written.
-    file: Option<D::File>,
+    pub(super) file: Option<Current<D::File>>,
+    /// Who puts files one by one, if they are not shown together.
+    pub(super) putting: Option<Putting<D>>,
     /// An earlier run has built a part of it.
-    is_taken_up: bool,
+    pub(super) is_taken_up: bool,
 }
 
 impl<D: Directory> Building<D> {
@@ -75,13 +76,24 @@ impl<D: Directory> Building<D> {
             next: 1,
             directory: None,
             file: None,
+            putting: None,
             is_taken_up,
         }
     }
 
+    /// From now on files are put into a directory that is there as they become whole; what is the same is left alone.
+    pub(super) fn put_into(&mut self, dest: D) {
+        self.putting = Some(Putting::new(dest, Arc::clone(&self.root), Arc::clone(&self.layout)));
+    }
+
+    /// Who puts files one by one.
+    pub(super) fn putting(&self) -> Option<&Putting<D>> {
+        self.putting.as_ref()
+    }
+
     /// From now on small files are made by several threads; what an earlier run built is looked at one by one.
     pub(super) fn start_makers(&mut self) {
-        if !self.is_taken_up {
+        if !self.is_taken_up && self.putting.is_none() {
             self.makers = Makers::start(&self.layout, &self.setter, &self.written);
         }
     }
@@ -126,8 +138,7 @@ impl<D: Directory> Building<D> {
                 Some(Piece::Data { entry, offset, bytes: most }) => {
                     let count = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
                     self.make_until(entry)?;
-                    let file = self.file.as_ref().expect("it was just made");
-                    let done = if is_new { file.write_all_at(&bytes[..count], offset) } else { Ok(()) };
+                    let done = self.with_room(|building| building.put_data(entry, &bytes[..count], offset, is_new));
                     done.map_err(|error| self.failed("write", entry, error))?;
                     count
                 }
@@ -247,7 +258,11 @@ impl<D: Directory> Building<D> {
         match &entry.node {
             Node::Directory => self.enter(entry.parent)?.make_directory(&own),
             Node::File(_) => {
-                self.file = Some(self.enter(entry.parent)?.create(&own, PRIVATE_FILE)?);
+                let there = self.putting.as_ref().and_then(|putting| putting.there(self.next - 1));
+                self.file = Some(match there {
+                    Some(there) => Current::Same(there),
+                    None => Current::New(self.enter(entry.parent)?.create(&own, PRIVATE_FILE)?),
+                });
                 Ok(())
             }
             Node::Symlink(target) => match self.enter(entry.parent)?.make_symlink(&own, target) {
@@ -275,7 +290,7 @@ impl<D: Directory> Building<D> {
                 let first = &manifest.entries()[first];
                 let other = self.root.directory(&manifest.path(first.parent.unwrap_or(0) as usize))?;
                 match self.enter(entry.parent)?.make_link(&own, &other, &path_of(first)) {
-                    Err(error) if has_none(&error) => self.copy(&other, first, entry.parent, &own, &error),
+                    Err(error) if has_none(&error) => self.copy_other(&other, first, entry.parent, &own, &error),
                     made => made,
                 }
             }
@@ -290,24 +305,6 @@ impl<D: Directory> Building<D> {
         Ok(())
     }
 
-    /// Another name of a file, where a file can have no more: a file of its own with the same bytes.
-    fn copy(&mut self, other: &D, first: &Entry, parent: Option<u32>, own: &Path, why: &io::Error) -> io::Result<()> {
-        let layout = Arc::clone(&self.layout);
-        let from = other.file(&path_of(first))?;
-        let to = self.enter(parent)?.create(own, PRIVATE_FILE)?;
-        let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
-        while let count @ 1.. = from.read_at(&mut buffer, at)? {
-            // A hole stays one.
-            if buffer[..count].iter().any(|byte| *byte != 0) {
-                to.write_all_at(&buffer[..count], at)?;
-            }
-            at += count as u64;
-        }
-        to.set_bytes(at)?;
-        self.setter.count(Lack::HardLinks, &why.to_string());
-        to.set_attributes(self.setter.gives(&first.attributes, layout.manifest()))
-    }
-
     /// Takes up what an earlier run made of an entry, and whether it did; what cannot be taken up is removed.
     fn take_up(&mut self, entry: &Entry, own: &Path) -> io::Result<bool> {
         let directory = self.enter(entry.parent)?;
@@ -318,7 +315,7 @@ impl<D: Directory> Building<D> {
                 return Ok(true);
             }
             (Node::File(_), Some(Kind::File)) => {
-                self.file = Some(directory.take_up(own)?);
+                self.file = Some(Current::New(directory.take_up(own)?));
                 return Ok(true);
             }
             _ => {}
@@ -333,25 +330,8 @@ impl<D: Directory> Building<D> {
         directory.set_attributes_at(own, self.setter.gives(&entry.attributes, layout.manifest()), is_link)
     }
 
-    /// All data of a file has come.
-    fn finish_file(&mut self, entry: usize, verdict: Verdict) -> Result<(), StorageError> {
-        let layout = Arc::clone(&self.layout);
-        let file = self.file.take().expect("its entry was made");
-        let own = &layout.manifest().entries()[entry];
-        if verdict != Verdict::Whole {
-            let trouble = Trouble { zeros_from: u64::MAX, verdict, why: verdict.words().to_owned() };
-            self.troubles.lock().insert(entry, trouble);
-            return Ok(());
-        }
-        let Node::File(data) = &own.node else { return Ok(()) };
-        // A hole at the end is written by nobody.
-        let sized = if data.extents().is_some() || self.is_taken_up { file.set_bytes(data.bytes()) } else { Ok(()) };
-        let set = sized.and_then(|()| file.set_attributes(self.setter.gives(&own.attributes, layout.manifest())));
-        set.map_err(|error| self.failed("set the attributes of", entry, error))
-    }
-
     /// The directory of that entry, open.
-    fn enter(&mut self, parent: Option<u32>) -> io::Result<&D> {
+    pub(super) fn enter(&mut self, parent: Option<u32>) -> io::Result<&D> {
         let parent = parent.unwrap_or(0);
         if self.directory.as_ref().is_none_or(|(open, _)| *open != parent) {
             let path = self.layout.manifest().path(parent as usize);
@@ -360,7 +340,7 @@ impl<D: Directory> Building<D> {
         Ok(&self.directory.as_ref().expect("it was just opened").1)
     }
 
-    fn failed(&self, doing: &str, entry: usize, error: io::Error) -> StorageError {
+    pub(super) fn failed(&self, doing: &str, entry: usize, error: io::Error) -> StorageError {
         trouble(&format!("{doing} {}", self.layout.manifest().shown(entry)), error)
     }
 

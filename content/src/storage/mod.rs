@@ -4,12 +4,16 @@ mod aside;
 mod building;
 #[cfg(test)]
 mod crashes;
+mod filling;
 mod hidden;
+#[cfg(test)]
+mod in_place;
 mod incoming;
 mod leftover;
 mod makers;
 mod mounted;
 mod place;
+mod putting;
 #[cfg(test)]
 mod replacing;
 mod work;
@@ -167,7 +171,12 @@ impl TreeStorage {
             }
             self.begin_building()?;
         }
-        self.work.as_mut().expect("it has begun").take(rest, are_here)
+        let work = self.work.as_mut().expect("it has begun");
+        let taken = work.take(rest, are_here);
+        if work.is_mixed() {
+            self.arrived.broken.get_or_init(|| work.path());
+        }
+        taken
     }
 
     /// Compares what the disk has with what was sent.

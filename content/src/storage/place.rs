@@ -134,6 +134,11 @@ impl<D: Directory> Place<D> {
         Place { holder, holder_path, name, target }
     }
 
+    /// Whether its files go right into a directory that is there.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.name.is_none()
+    }
+
     /// The directory in which it is built.
     pub(super) fn holder(&self) -> &D {
         &self.holder
@@ -144,13 +149,13 @@ impl<D: Directory> Place<D> {
         self.name.as_ref().map_or_else(|| self.holder_path.clone(), |name| self.holder_path.join(name))
     }
 
-    /// Shows what was built. Files may have moved to the directory that holds it. What it took the place of is returned
+    /// Shows what was built, but for the entries that are `done`, as they are there or left out. What it took the place of is returned
     /// if it does not have the hidden name now: it is to be removed last.
     pub(super) fn publish(
         &self,
         hidden: &Hidden<D>,
         manifest: &Manifest,
-        lost: &HashSet<usize>,
+        done: &HashSet<usize>,
     ) -> Result<Option<Aside<D>>, StorageError> {
         if !self.holder.is_at(&self.holder_path) {
             let text = format!(
@@ -161,7 +166,7 @@ impl<D: Directory> Place<D> {
         }
         let shown = match &self.name {
             Some(name) => self.show_whole(hidden, name),
-            None => self.merge(hidden, manifest, lost).map(|()| None),
+            None => self.merge(hidden, manifest, done).map(|()| None),
         };
         let aside = shown.map_err(|error| crate::trouble(&format!("put it at {}", self.path().display()), error))?;
         self.holder.sync_names().map_err(|error| {
@@ -195,7 +200,7 @@ impl<D: Directory> Place<D> {
         }
         if !aside::cannot_exchange(&self.holder) {
             // What was there has the hidden name then, and must be taken up by nobody.
-            match hidden.without_journal(|| self.holder.exchange(hidden.name(), name)) {
+            match hidden.without_journal(|| self.holder.exchange(hidden.name(), &self.holder, name)) {
                 Err(error) if aside::is_refused(&error) => {}
                 exchanged => return exchanged.map(|()| None),
             }
@@ -213,11 +218,11 @@ impl<D: Directory> Place<D> {
     }
 
     /// One file after the other.
-    fn merge(&self, hidden: &Hidden<D>, manifest: &Manifest, lost: &HashSet<usize>) -> io::Result<()> {
+    fn merge(&self, hidden: &Hidden<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<()> {
         let setter = Setter::default();
         let entries = manifest.entries();
         let mut open: Option<(u32, D, D)> = None;
-        for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !lost.contains(at)) {
+        for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !done.contains(at)) {
             let (parent, own) = (entry.parent.unwrap_or(0), path_of(entry));
             if open.as_ref().is_none_or(|(of, ..)| *of != parent) {
                 let path = manifest.path(parent as usize);
@@ -234,7 +239,18 @@ impl<D: Directory> Place<D> {
                         format!("{} is a directory here: remove it, or receive with --delete", manifest.shown(at));
                     return Err(io::Error::other(text));
                 }
-                displaced = Some(Displaced::put(&**hidden.root(), to, &own)?);
+                if was_directory {
+                    match from.exchange(&own, to, &own) {
+                        Err(error) if aside::is_refused(&error) => {}
+                        // What was there goes with what is left of the files that were built.
+                        exchanged => {
+                            exchanged.map_err(|error| named(manifest, at, &error))?;
+                            continue;
+                        }
+                    }
+                }
+                displaced =
+                    Some(Displaced::put(&**hidden.root(), to, &own).map_err(|error| named(manifest, at, &error))?);
             }
             let put = match is_directory {
                 true if !was_directory => to.make_directory(&own),
@@ -243,7 +259,7 @@ impl<D: Directory> Place<D> {
             };
             put.map_err(|error| match displaced {
                 Some(displaced) => displaced.bring_back(error),
-                None => io::Error::new(error.kind(), format!("{}: {error}", manifest.shown(at))),
+                None => named(manifest, at, &error),
             })?;
         }
         if self.target.delete {
@@ -261,6 +277,11 @@ impl<D: Directory> Place<D> {
         }
         self.holder.sync_file_system()
     }
+}
+
+/// An error at an entry, which is named.
+fn named(manifest: &Manifest, entry: usize, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", manifest.shown(entry)))
 }
 
 fn refused(text: String) -> StorageError {

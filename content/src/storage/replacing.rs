@@ -308,3 +308,17 @@ fn in_place_what_is_of_another_kind_is_there_until_its_successor_is_and_others_u
         }
     }
 }
+
+#[test]
+fn in_place_a_directory_in_the_way_of_a_file_is_there_until_that_is_whenever_the_machine_stops() {
+    let stream = stream(41);
+    let disk = Model::of(otherwise()).remembering();
+    mirror(&disk, &stream).expect("it does not fail");
+    let (old, new) = (otherwise(), disk.durable());
+    for moment in disk.moments() {
+        for crashed in moment.crashes().into_iter().chain([moment.kill()]) {
+            let a = below(&crashed, "a");
+            assert!(a == below(&old, "a") || a == below(&new, "a"), "after {}: {a:?}", moment.after);
+        }
+    }
+}

@@ -6,6 +6,7 @@ use super::hidden::Hidden;
 use super::leftover::{self, Leftover};
 use super::makers::Orders;
 use super::place::Place;
+use super::putting::Putting;
 use crate::disk::{Directory, DiskFile, PRIVATE_FILE};
 use crate::journal::{Identity, Journal};
 use crate::layout::{Layout, Verdict};
@@ -165,7 +166,10 @@ impl<D: Directory> Work<D> {
         let root = Arc::clone(hidden.root());
         let (written, begin) = (Arc::<Mutex<Runs>>::default(), encoded.len() as u64);
         let syncer = Syncer::start(pace, syncing(&*root, &written, journal)?)?;
-        let building = Building::new(root, Arc::clone(&layout), begin, Arc::clone(&troubles), written, is_taken_up);
+        let mut building = Building::new(root, Arc::clone(&layout), begin, Arc::clone(&troubles), written, is_taken_up);
+        if place.is_in_place() {
+            building.put_into(place.holder().try_clone()?);
+        }
         Ok(Work { building, syncer, layout, troubles, hidden, _leftover, place })
     }
 
@@ -198,11 +202,22 @@ impl<D: Directory> Work<D> {
         self.troubles.lock().values().all(|trouble| trouble.verdict == Verdict::Whole)
     }
 
+    /// Where it will be.
+    pub(super) fn path(&self) -> PathBuf {
+        self.place.path()
+    }
+
+    /// Whether DEST has files of what comes, and may lack the others.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.building.putting().is_some_and(Putting::has_changed)
+    }
+
     /// Shows it, and then removes what it took the place of.
     pub(super) fn publish(self) -> Result<Published, StorageError> {
         let manifest = self.layout.manifest();
         let lost: HashSet<usize> = self.troubles.lock().keys().copied().collect();
-        let aside = self.place.publish(&self.hidden, manifest, &lost)?;
+        let done = self.building.putting().map(|putting| putting.done() | &lost);
+        let aside = self.place.publish(&self.hidden, manifest, done.as_ref().unwrap_or(&lost))?;
         // It has its name: of the hidden one nothing more is said.
         drop(self.hidden.forget_journal());
         let removed = self.hidden.remove().map_err(|error| (self.hidden.name().to_owned(), error));

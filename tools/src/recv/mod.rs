@@ -119,11 +119,7 @@ fn over(args: &RecvArgs) -> Over {
 /// What a receiver that fails leaves behind.
 pub fn left_by(dest: &Dest, landed: &Landed) -> String {
     if let Some(broken) = landed.broken() {
-        return format!(
-            "what was at DEST is neither old nor new, as it was written over (--in-place): it is in {}, and the next \
-             recv to DEST completes it",
-            broken.display()
-        );
+        return broken;
     }
     let left = match dest {
         Dest::Device { .. } => "DEST is overwritten in part",

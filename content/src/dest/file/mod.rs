@@ -13,6 +13,8 @@
 #[cfg(test)]
 mod crashes;
 mod hidden;
+#[cfg(test)]
+mod in_place;
 mod kept;
 #[cfg(test)]
 mod tests;
@@ -31,7 +33,7 @@ use hidden::{Hidden, open_fleeting, open_journal, open_kept, open_untouched};
 use kept::{Kept, syncing};
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// Where a file will be.

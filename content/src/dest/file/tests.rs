@@ -4,6 +4,7 @@ use super::*;
 use crate::disk::Beneath;
 use crate::hidden_names::remove_stale;
 use std::fs;
+use std::path::Path;
 use tempfile::TempDir;
 
 fn holder(directory: &TempDir) -> Arc<Beneath> {

@@ -178,14 +178,14 @@ impl Directory for ModelDirectory {
         })
     }
 
-    fn exchange(&self, one: &Path, other: &Path) -> Result<()> {
-        self.disk.change(&format!("exchange {} and {}", one.display(), other.display()), |state| {
+    fn exchange(&self, name: &Path, other: &ModelDirectory, to: &Path) -> Result<()> {
+        self.disk.change(&format!("exchange {} and {}", name.display(), to.display()), |state| {
             if state.abilities.no_exchange {
                 return Err(Error::from_raw_os_error(libc::EINVAL));
             }
-            state.can_move(self.inode, one).and(state.can_move(self.inode, other))?;
-            state.find(self.inode, one).and(state.find(self.inode, other))?;
-            state.make(Change::Exchange { directory: self.inode, one: one.into(), other: other.into() });
+            state.can_move(self.inode, name).and(state.can_move(other.inode, to))?;
+            state.find(self.inode, name).and(state.find(other.inode, to))?;
+            state.make(Change::Exchange { one: (self.inode, name.into()), other: (other.inode, to.into()) });
             Ok(())
         })
     }
@@ -278,7 +278,9 @@ fn set(disk: &Model, inode: u64, attributes: String) -> Result<()> {
 impl DiskFile for ModelFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.disk.look(|state| {
-            let Inode::File { bytes, .. } = state.current.inode(self.inode) else { panic!("it is a file") };
+            let Inode::File { bytes, .. } = state.current.inode(self.inode) else {
+                return Err(ErrorKind::IsADirectory.into());
+            };
             let from = usize::try_from(offset).map_or(bytes.len(), |offset| offset.min(bytes.len()));
             let count = buffer.len().min(bytes.len() - from);
             buffer[..count].copy_from_slice(&bytes[from..from + count]);
