@@ -25,7 +25,7 @@
 //! println!("{:?}", landed.path());
 //! let dest = Dest::resolve("/dev/sdb".as_ref(), true)?;
 //! let options = Options { free_bytes: dest.free_bytes(), ..Options::new() };
-//! let (arrival, _) = Arrival::new(dest, Target::default(), Handling { read_back: true, sparse: true });
+//! let (arrival, _) = Arrival::new(dest, Target::default(), Handling { read_back: true, ..Handling::default() });
 //! Session::receive_into("image", arrival, &options)?;
 //! # Ok(()) }
 //! ```

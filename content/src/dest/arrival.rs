@@ -186,6 +186,10 @@ impl Storage for Arrival {
         if self.is_tree { self.tree.syncs() } else { self.bytes.as_ref().is_none_or(Storage::syncs) }
     }
 
+    fn note(&self) -> String {
+        self.tree.note()
+    }
+
     fn publish(&mut self) -> Result<(), StorageError> {
         // What is open cannot be removed everywhere.
         if let Some(held) = &self.held {

@@ -5,6 +5,7 @@ use super::file::{FileDest, Place, Resume};
 use super::kind::{Kind, SYNC_BYTES};
 use super::overwriting::ZEROS;
 use super::pipe::PipeDest;
+use super::sectors::check_sectors;
 use super::{Dest, Handling, Over};
 use crate::command::{CommandInput, CommandState};
 use crate::disk::Beneath;
@@ -41,6 +42,8 @@ pub(super) struct Bytes {
     is_held: bool,
     /// What is at DEST already and belongs there, for whoever looks for what comes.
     left: Option<Box<dyn ReadAt>>,
+    /// How many bytes come, if that is known and nothing is unpacked.
+    size: Option<u64>,
     /// Where the next bytes go.
     at: u64,
     /// Of a file with holes.
@@ -104,6 +107,7 @@ impl Bytes {
             resumes: false,
             is_held: false,
             left: None,
+            size: None,
             at: 0,
             sparse: None,
             said,
@@ -196,6 +200,7 @@ impl Bytes {
 
     /// Puts bytes of the file behind what is there, or takes them as they are if they `stand` there already.
     fn put(&mut self, bytes: &[u8], stand: bool) -> Result<(), StorageError> {
+        self.check_sectors(bytes)?;
         match self.handling.sparse {
             _ if stand => self.kind().keep(bytes.len() as u64)?,
             true => self.write_sparsely(bytes)?,
@@ -292,6 +297,14 @@ impl Bytes {
         Err(StorageError::new(Outcome::WriteFailed, text))
     }
 
+    /// Fails if the image that begins so has a partition table for other sectors than those of the device.
+    fn check_sectors(&self, bytes: &[u8]) -> Result<(), StorageError> {
+        let sectors = self.kind.as_ref().and_then(|kind| kind.sector_bytes()).filter(|_| self.at == 0);
+        let (Some(own), Some(limit), false) = (sectors, self.limit(), self.handling.any_sectors) else { return Ok(()) };
+        let image_bytes = self.sparse.as_ref().and_then(|sparse| Some(sparse.map.as_ref()?.bytes()));
+        check_sectors(own, bytes, image_bytes.or(self.size).unwrap_or(limit))
+    }
+
     /// Fails unless what is read back from the disk is what the sender has.
     fn compare(&mut self, trailer: Trailer) -> Result<(), StorageError> {
         let mut tally = Tally::default();
@@ -322,6 +335,7 @@ impl Storage for Bytes {
             ContentKind::Sparse(attributes) => (Some(attributes), Some(Sparse::default())),
             _ => (None, None),
         };
+        self.size = offered.size;
         self.kind = Some(self.open(offered)?);
         Ok(())
     }

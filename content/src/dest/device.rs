@@ -1,7 +1,7 @@
 //! A block device as DEST: what comes is written over what it has, which cannot be taken back.
 
 use super::DestError;
-use super::in_use::users;
+use super::in_use::{is_read_only, takes_partitions, users};
 use super::kind::{Kind, Open, SYNC_BYTES, at};
 use super::overwriting::{PIECE_BYTES, Present, ZEROS};
 use crate::disk::{DiskFile, read_back};
@@ -10,9 +10,10 @@ use crate::syncer::{Pace, Syncer};
 use ethbcast_collectives::session::FileAttributes;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
 use nix::libc;
+use rustix::fs::ioctl_blksszget;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A hole of a device begins and ends between its blocks, whatever their size is, in bytes.
@@ -23,6 +24,7 @@ const HOLE_BORDER: u64 = PIECE_BYTES as u64;
 pub struct Device {
     file: File,
     bytes: u64,
+    sector_bytes: u64,
 }
 
 impl Device {
@@ -33,10 +35,7 @@ impl Device {
     pub(super) fn open(path: &Path) -> std::result::Result<Device, DestError> {
         let name = path.display();
         let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(path);
-        let users = users(path);
-        if !users.is_empty() {
-            return Err(DestError(format!("DEST {name} is {}", users.join("; it is "))));
-        }
+        free(path)?;
         let cannot = |error: Error| {
             let help = match error.kind() {
                 ErrorKind::ResourceBusy => "somebody uses it: end that",
@@ -48,7 +47,26 @@ impl Device {
         let mut file = opened.map_err(cannot)?;
         let bytes = file.seek(SeekFrom::End(0)).map_err(cannot)?;
         file.rewind().map_err(cannot)?;
-        Ok(Device { file, bytes })
+        let sector_bytes = ioctl_blksszget(&file).map_err(|error| cannot(error.into()))?.into();
+        Ok(Device { file, bytes, sector_bytes })
+    }
+
+    /// Looks at a device as one that is to be DEST, and says how many bytes it holds.
+    ///
+    /// # Errors
+    /// If it is used already, and by what, or cannot be written.
+    pub fn look(path: &Path) -> std::result::Result<u64, DestError> {
+        free(path)?;
+        let cannot = |error: Error| DestError(format!("cannot read the device {}: {error}", path.display()));
+        File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).map_err(cannot)
+    }
+
+    /// Whether it is a whole disk with a partition table that the kernel may not have read yet.
+    pub fn has_new_partitions(&self) -> bool {
+        let mut head = [0; 520];
+        let read = crate::journal::read_all(&self.file, &mut head, 0).unwrap_or(0);
+        let has_table = read == head.len() && (head[510..512] == [0x55, 0xaa] || &head[512..] == b"EFI PART");
+        has_table && self.file.metadata().is_ok_and(|there| takes_partitions(there.rdev()))
     }
 
     /// How many bytes it holds.
@@ -58,8 +76,22 @@ impl Device {
 
     /// The same device, to be written from its beginning.
     pub(super) fn writing(&self, path: &Path) -> Result<DeviceDest<File>> {
-        DeviceDest::new(self.file.try_clone()?, self.bytes, path.to_owned())
+        DeviceDest::new(self.file.try_clone()?, self.bytes, self.sector_bytes, path.to_owned())
     }
+}
+
+/// Fails if a device is used, with what ends that, or cannot be written.
+fn free(path: &Path) -> std::result::Result<(), DestError> {
+    let (name, users) = (path.display(), users(path));
+    if !users.is_empty() {
+        return Err(DestError(format!("DEST {name} is {}", users.join("; it is "))));
+    }
+    if path.metadata().is_ok_and(|there| is_read_only(there.rdev())) {
+        return Err(DestError(format!(
+            "the device {name} is read-only: `blockdev --setrw {name}`, if it can be written, or choose another DEST"
+        )));
+    }
+    Ok(())
 }
 
 /// A device that is written.
@@ -67,6 +99,7 @@ impl Device {
 pub(super) struct DeviceDest<F: DiskFile> {
     file: F,
     bytes: u64,
+    sector_bytes: u64,
     path: PathBuf,
     /// Where the next bytes go.
     at: u64,
@@ -76,14 +109,14 @@ pub(super) struct DeviceDest<F: DiskFile> {
 
 impl<F: DiskFile> DeviceDest<F> {
     /// One of so many bytes.
-    fn new(file: F, bytes: u64, path: PathBuf) -> Result<DeviceDest<F>> {
+    fn new(file: F, bytes: u64, sector_bytes: u64, path: PathBuf) -> Result<DeviceDest<F>> {
         let (syncing, mut synced) = (file.try_clone()?, 0);
         let syncer = Syncer::start(Pace::Every(SYNC_BYTES), move || {
             syncing.sync_data()?;
             synced += SYNC_BYTES;
             if synced > LARGE_BYTES { syncing.forget() } else { Ok(()) }
         })?;
-        Ok(DeviceDest { file, bytes, path, at: 0, present: Present::default(), syncer })
+        Ok(DeviceDest { file, bytes, sector_bytes, path, at: 0, present: Present::default(), syncer })
     }
 
     /// Puts bytes behind what is there; what the device has already is not written again.
@@ -130,6 +163,10 @@ impl<F: DiskFile> DeviceDest<F> {
 impl<F: DiskFile> Kind for DeviceDest<F> {
     fn limit(&self) -> Option<u64> {
         Some(self.bytes)
+    }
+
+    fn sector_bytes(&self) -> Option<u64> {
+        Some(self.sector_bytes)
     }
 
     fn handle(&self) -> Option<Box<dyn ReadAt>> {
@@ -189,7 +226,7 @@ mod tests {
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(&[3; 8 * PIECE_BYTES], 0).expect("room");
         let again = file.try_clone().expect("open");
-        let mut device = DeviceDest::new(file, 8 * PIECE_BYTES as u64, PathBuf::from("device")).expect("a thread");
+        let mut device = DeviceDest::new(file, 8 * PIECE_BYTES as u64, 512, PathBuf::from("device")).expect("a thread");
         device.write_all(&[7; 100]).expect("room");
         device.skip_all(5 * PIECE_BYTES as u64).expect("room");
         device.write_all(&[7; 100]).expect("room");

@@ -17,6 +17,11 @@ pub(super) trait Kind: Send {
         None
     }
 
+    /// The bytes of its sectors, if it has some.
+    fn sector_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether its end waits for a disk.
     fn syncs(&self) -> bool {
         true

@@ -9,6 +9,7 @@ mod kind;
 mod lacking;
 mod overwriting;
 mod pipe;
+mod sectors;
 mod unpacking;
 
 pub use arrival::{Arrival, Landed};
@@ -37,6 +38,8 @@ pub struct Handling {
     pub read_back: bool,
     /// Make holes of zeros.
     pub sparse: bool,
+    /// Write an image to a device whose sectors are not those for which its partition table is made.
+    pub any_sectors: bool,
 }
 
 /// What may become of a file that is at DEST already.

@@ -222,6 +222,13 @@ impl Storage for TreeStorage {
         if self.read_back && work.is_whole() { self.compare(trailer) } else { Ok(()) }
     }
 
+    /// What this host could not keep, or make.
+    fn note(&self) -> String {
+        let lost = self.arrived.lost.lock();
+        let left_out = lost.first().map(|first| format!("{} left out, the first {first}", lost.len()));
+        self.arrived.lacks().into_iter().chain(left_out).collect::<Vec<_>>().join("; ")
+    }
+
     fn publish(&mut self) -> Result<(), StorageError> {
         let Some(work) = self.work.take() else { return Ok(()) };
         let Published { path, lost, remains, lacks } = work.publish()?;

@@ -258,7 +258,7 @@ impl<D: Directory> Place<D> {
                 false => from.rename(&own, to, &own),
             };
             put.map_err(|error| match displaced {
-                Some(displaced) => displaced.bring_back(error),
+                Some(displaced) => displaced.bring_back(named(manifest, at, &error)),
                 None => named(manifest, at, &error),
             })?;
         }

@@ -1,6 +1,7 @@
 //! `ethbcast recv`: takes what is sent to a group and puts it at DEST.
 
 mod opening;
+mod partitions;
 mod reception;
 mod report;
 
@@ -17,6 +18,7 @@ use crate::udpcast::say_ignored;
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::Session;
 use ethbcast_content::dest::{Dest, Landed, Over};
+pub use partitions::read_again;
 pub use reception::{Received, Reception};
 pub use report::{line, to_json};
 use std::sync::Arc;
@@ -41,13 +43,13 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if args.port_fd.len() > 1 {
         return fail(Code::Usage, "one socket is enough for one group: give --port-fd once, or add --serve");
     }
-    let dest = Arc::new(dest(&args)?);
     let mut options = bar.attach(options(&args.wire));
+    options.max_wait = args.max_wait.map(Duration::from_secs_f64);
+    let dest = Arc::new(opening::dest(&args, &mut options, bar)?);
     options.driver = args.driver.driver;
     options.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     args.patience.apply(&mut options);
-    options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let interrupt = interrupt(&options, "interrupted by its user")?;
     let mut session = opening::open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
@@ -79,6 +81,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     }
     report::print(&received.report, received.landed.path(), args.form(), is_quiet)?;
     received.check(&args, interrupt.signal(), &left_by(&dest, &received.landed))?;
+    read_again(dest);
     match &args.exec {
         Some(command) => run_after(command, received.environment(&args.wire.group)),
         None => Ok(()),

@@ -60,7 +60,8 @@ impl Reception {
         let at_dest = target.dest.clone();
         let held = Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
         let looks = !args.basis.is_empty() || dest.may_have_some(args.force || args.in_place);
-        let (arrival, landed) = Arrival::new(dest, target, Handling { read_back, sparse: args.sparse });
+        let (arrival, landed) =
+            Arrival::new(dest, target, Handling { read_back, sparse: args.sparse, any_sectors: args.any_sectors });
         let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
         // Who has nothing is sent all, and nobody asks which chunks he lacks.
         let (writer, sink) = if looks { (writer.holding(held), sink.holding()) } else { (writer, sink) };

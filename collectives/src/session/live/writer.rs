@@ -193,11 +193,12 @@ impl<S: Storage> Writer<S> {
     pub fn run(mut self) {
         let last = self.work();
         let Writer { shared, storage, decoder, orders, waiting, _alive, .. } = self;
+        let note = storage.note();
         // What is half done is gone before anybody hears of it.
         drop(storage);
         match last {
             None => {}
-            Some(Ok(())) => shared.conclude(verdict(&decoder, Outcome::Delivered, String::new()), None),
+            Some(Ok(())) => shared.conclude(verdict(&decoder, Outcome::Delivered, note), None),
             Some(Err(error)) => {
                 let (outcome, text, cause) = error.into_parts();
                 shared.conclude(verdict(&decoder, outcome, text), cause);

@@ -2,6 +2,8 @@
 
 mod cut_off;
 mod devices;
+mod disks;
+mod in_place;
 mod memory;
 mod outage;
 mod part_files;
