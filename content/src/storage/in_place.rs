@@ -104,7 +104,9 @@ fn what_is_the_same_needs_no_room_and_stays_the_same_file() {
     let same = stream(&[]);
     let old = start(&same);
     let inodes = |world: &World| {
-        let at = |number: usize| if number % 2 == 0 { format!("dest/f{number}") } else { format!("dest/d/f{number}") };
+        let at = |number: usize| {
+            if number.is_multiple_of(2) { format!("dest/f{number}") } else { format!("dest/d/f{number}") }
+        };
         (0..FILES).map(|number| world.find(ROOT, Path::new(&at(number))).expect("there")).collect::<Vec<_>>()
     };
     // What is said of it in the journal needs some.

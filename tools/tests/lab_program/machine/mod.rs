@@ -3,6 +3,7 @@
 mod cut_off;
 mod devices;
 mod disks;
+mod full;
 mod in_place;
 mod memory;
 mod outage;
