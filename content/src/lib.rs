@@ -25,7 +25,7 @@
 //! println!("{:?}", landed.path());
 //! let dest = Dest::resolve("/dev/sdb".as_ref(), true)?;
 //! let options = Options { free_bytes: dest.free_bytes(), ..Options::new() };
-//! let (arrival, _) = Arrival::new(dest, Target::default(), Handling { read_back: true, sparse: true });
+//! let (arrival, _) = Arrival::new(dest, Target::default(), Handling { read_back: true, ..Handling::default() });
 //! Session::receive_into("image", arrival, &options)?;
 //! # Ok(()) }
 //! ```
@@ -42,13 +42,13 @@ pub mod manifest;
 mod mounts;
 pub mod name;
 pub mod page_cache;
-pub mod partial;
 pub mod replay;
 pub mod runs;
 pub mod source;
 pub mod sparse;
 pub mod storage;
 pub mod syncer;
+mod trial;
 mod trouble;
 pub mod unchanged;
 pub mod unfinished;

@@ -1,12 +1,21 @@
 //! Syncing what has been written so far, while more is being written: the last sync has little left to do then.
+//!
+//! A write-back error is reported once to each open file description (fsync(2)): after a failed sync the kernel calls
+//! the lost pages clean, and the next sync of the same file succeeds. So the first failed sync decides, whoever made
+//! it: nothing that a later call says is believed.
 
 use std::io::{Error, Result};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Syncs what has been written so far whenever it is told to, on a thread of its own; it ends with the first error.
+/// Syncs what has been written whenever so much has been, on a thread of its own; it ends with the first error.
 #[derive(Debug)]
-pub struct Syncer(Way);
+pub struct Syncer {
+    /// None once a sync, or a write, has failed.
+    way: Option<Way>,
+    every_bytes: u64,
+    unsynced_bytes: u64,
+}
 
 enum Way {
     Thread {
@@ -26,27 +35,86 @@ impl std::fmt::Debug for Way {
     }
 }
 
+/// When a syncer syncs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pace {
+    /// On a thread of its own, whenever so many bytes have been written.
+    Every(u64),
+    /// The same, while whoever writes waits.
+    #[cfg(test)]
+    AtOnce(u64),
+}
+
 impl Syncer {
     /// Starts it; `sync` waits until all that was written is on the disk.
     ///
     /// # Errors
     /// If there can be no thread.
-    pub fn start(mut sync: impl FnMut() -> Result<()> + Send + 'static) -> Result<Syncer> {
-        let (told, rounds) = sync_channel::<()>(1);
-        let work = move || rounds.iter().try_for_each(|()| sync());
-        let thread = std::thread::Builder::new().name("sync".to_owned()).spawn(work)?;
-        Ok(Syncer(Way::Thread { told: Some(told), thread: Some(thread) }))
+    pub(crate) fn start(pace: Pace, mut sync: impl FnMut() -> Result<()> + Send + 'static) -> Result<Syncer> {
+        let (way, every_bytes) = match pace {
+            Pace::Every(bytes) => {
+                let (told, rounds) = sync_channel::<()>(1);
+                let work = move || rounds.iter().try_for_each(|()| sync());
+                let thread = std::thread::Builder::new().name("sync".to_owned()).spawn(work)?;
+                (Way::Thread { told: Some(told), thread: Some(thread) }, bytes)
+            }
+            #[cfg(test)]
+            Pace::AtOnce(bytes) => (Way::AtOnce { sync: Box::new(sync), ended: None }, bytes),
+        };
+        Ok(Syncer { way: Some(way), every_bytes, unsynced_bytes: 0 })
     }
 
-    /// One without a thread: who tells it waits.
-    #[cfg(test)]
-    pub(crate) fn at_once(sync: impl FnMut() -> Result<()> + Send + 'static) -> Syncer {
-        Syncer(Way::AtOnce { sync: Box::new(sync), ended: None })
+    /// So much more has been written, unless that failed.
+    ///
+    /// # Errors
+    /// If it did, or an earlier write or sync: all is lost then, whatever comes after.
+    pub fn heed(&mut self, written: Result<()>, bytes: u64) -> Result<()> {
+        self.check()?;
+        if let Err(error) = written {
+            self.way = None;
+            return Err(error);
+        }
+        self.unsynced_bytes += bytes;
+        if self.unsynced_bytes >= self.every_bytes && self.tell() {
+            self.unsynced_bytes = 0;
+        }
+        self.check()
     }
 
     /// Tells it to sync; whether it was not busy with two rounds already.
     pub fn tell(&mut self) -> bool {
-        match &mut self.0 {
+        self.way.as_mut().is_some_and(Way::tell)
+    }
+
+    /// Fails if a write or a sync has failed before.
+    ///
+    /// # Errors
+    /// What the sync failed with, once.
+    pub fn check(&mut self) -> Result<()> {
+        match self.way.take_if(|way| way.has_ended()) {
+            Some(ended) => Err(ended.finish().err().unwrap_or_else(lost)),
+            None if self.way.is_none() => Err(lost()),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for the sync that is under way: one that runs may take the error away from the last.
+    ///
+    /// # Errors
+    /// The first error of all syncs.
+    pub fn finish(&mut self) -> Result<()> {
+        self.way.take().map_or_else(|| Err(lost()), Way::finish)
+    }
+}
+
+/// The answer to everything after the first failed write or sync.
+fn lost() -> Error {
+    Error::other("an earlier write or sync failed")
+}
+
+impl Way {
+    fn tell(&mut self) -> bool {
+        match self {
             Way::Thread { told, .. } => told.as_ref().is_some_and(|told| told.try_send(()).is_ok()),
             #[cfg(test)]
             Way::AtOnce { sync, ended } => {
@@ -57,24 +125,20 @@ impl Syncer {
     }
 
     /// Whether it has ended, which it does only with an error.
-    pub fn has_ended(&self) -> bool {
-        match &self.0 {
+    fn has_ended(&self) -> bool {
+        match self {
             Way::Thread { thread, .. } => thread.as_ref().is_none_or(JoinHandle::is_finished),
             #[cfg(test)]
             Way::AtOnce { ended, .. } => ended.is_some(),
         }
     }
 
-    /// Waits for the sync that is under way; what the syncs came to.
-    ///
-    /// # Errors
-    /// The first error of all syncs.
-    pub fn finish(mut self) -> Result<()> {
+    fn finish(mut self) -> Result<()> {
         self.end()
     }
 
     fn end(&mut self) -> Result<()> {
-        match &mut self.0 {
+        match self {
             Way::Thread { told, thread } => {
                 drop(told.take());
                 let panicked = |_| Err(Error::other("the syncing thread panicked"));
@@ -86,7 +150,7 @@ impl Syncer {
     }
 }
 
-impl Drop for Syncer {
+impl Drop for Way {
     /// What it syncs is closed, and unlocked, before anybody goes on.
     fn drop(&mut self) {
         drop(self.end());

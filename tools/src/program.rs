@@ -2,9 +2,9 @@
 
 use crate::exit::{Code, Failure};
 use ethbcast_content::command::shell;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Runs a command in a shell when a transfer is over, with what it should know in its environment. Its stdout is
 /// stderr: what is on stdout is the report.
@@ -17,6 +17,19 @@ pub fn run_after(command: &str, environment: impl IntoIterator<Item = (&'static 
     shell.envs(environment).stdin(Stdio::null()).stdout(io::stderr());
     let status = shell.status().map_err(|error| failed(error.to_string()))?;
     if status.success() { Ok(()) } else { Err(failed(status.to_string()).into()) }
+}
+
+/// Runs a program that has nothing to say; what it says if it fails.
+///
+/// # Errors
+/// If it cannot be started or fails.
+pub fn quiet(program: &str, arguments: &[&OsStr]) -> Result<(), String> {
+    let ended = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let ended = ended.map_err(|error| format!("`{program}`: {error}"))?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&ended.stderr).trim().replace('\n', "; "))
 }
 
 #[cfg(test)]

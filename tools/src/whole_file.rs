@@ -27,6 +27,18 @@ pub fn renew(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     })
 }
 
+/// Whether a file could be written there: found out before anything else is done.
+///
+/// # Errors
+/// If it could not.
+pub fn try_place(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let beside = beside(path);
+    File::create(&beside).and_then(|_| fs::remove_file(&beside))
+}
+
 /// `run.json.new` for `run.json`: nobody who looks for files by their ending takes it for one.
 fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
@@ -55,6 +67,7 @@ mod tests {
         for text in ["first\n", "second\n"] {
             renew(&path, text, 0o640).expect("written");
             assert_eq!(fs::read_to_string(&path).expect("read"), text);
+            try_place(&path).expect("it could");
             assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o640);
         }
         save(&path, "third\n").expect("written");

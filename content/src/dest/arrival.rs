@@ -1,6 +1,6 @@
 //! What comes, at DEST: bytes as a file, on a device, on stdout or in a command, a directory as a directory.
 
-use super::disk::{Disk, too_small};
+use super::bytes::{Bytes, Said, too_small};
 use super::unpacking::{Unpacked, Unpacking};
 use super::{Dest, Handling};
 use crate::command::CommandState;
@@ -9,13 +9,13 @@ use crate::storage::{Arrived, Target, TreeStorage};
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packing, Trailer};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// DEST, whatever comes.
 pub struct Arrival {
     dest: Arc<Dest>,
-    /// With the thread that unpacks into it, if there is one.
-    disk: Option<Disk>,
+    /// With the thread that unpacks into them, if there is one.
+    bytes: Option<Bytes>,
     unpacking: Option<Unpacking>,
     tree: TreeStorage,
     is_tree: bool,
@@ -24,15 +24,14 @@ pub struct Arrival {
 
 /// What a user learns of DEST.
 pub struct Landed {
-    file: Arc<OnceLock<PathBuf>>,
+    bytes: Arc<Said>,
     tree: Arc<Arrived>,
-    command: Arc<CommandState>,
 }
 
 impl Landed {
     /// Where it is, when it is in place.
     pub fn path(&self) -> Option<&PathBuf> {
-        self.file.get().or_else(|| self.tree.path())
+        self.bytes.path.get().or_else(|| self.tree.path())
     }
 
     /// Whether a directory is there that takes time to remove.
@@ -42,12 +41,33 @@ impl Landed {
 
     /// The command that takes what comes, if there is one.
     pub fn command(&self) -> &CommandState {
-        &self.command
+        &self.bytes.command
+    }
+
+    /// What is true of DEST, and what to do, if what was there is no longer what it was, nor what comes.
+    pub fn broken(&self) -> Option<String> {
+        if let Some(path) = self.bytes.broken.get().filter(|_| self.path().is_none()) {
+            return Some(format!(
+                "what was at DEST is neither old nor new, as it was written over: it is in {}, and the next recv to \
+                 DEST completes it",
+                path.display()
+            ));
+        }
+        let path = self.tree.broken()?;
+        Some(format!(
+            "{} has old and new files, each of them whole: the next recv --in-place to DEST completes it",
+            path.display()
+        ))
     }
 
     /// The files of a directory that were left out, and why.
     pub fn left_out(&self) -> Vec<String> {
         self.tree.left_out()
+    }
+
+    /// What of a directory DEST could not keep, such as owners.
+    pub fn lacks(&self) -> Vec<String> {
+        self.tree.lacks()
     }
 
     /// The directory that was replaced and cannot be removed: its place, the reason, and what to do.
@@ -59,17 +79,17 @@ impl Landed {
 impl Arrival {
     /// A storage for DEST; a directory is put there as `target` says.
     pub fn new(dest: impl Into<Arc<Dest>>, target: Target, handling: Handling) -> (Arrival, Landed) {
-        let (dest, command) = (dest.into(), Arc::<CommandState>::default());
-        let (disk, file) = Disk::new(Arc::clone(&dest), handling, Arc::clone(&command));
+        let (dest, said) = (dest.into(), Arc::<Said>::default());
+        let bytes = Some(Bytes::new(Arc::clone(&dest), handling, Arc::clone(&said)));
         let (tree, arrived) = TreeStorage::new(target, handling.read_back);
-        let arrival = Arrival { dest, disk: Some(disk), unpacking: None, tree, is_tree: false, held: None };
-        (arrival, Landed { file, tree: arrived, command })
+        let arrival = Arrival { dest, bytes, unpacking: None, tree, is_tree: false, held: None };
+        (arrival, Landed { bytes: said, tree: arrived })
     }
 
     /// From now on what this host has of the content is found by `held`. If it `resumes`, that is also what an earlier
     /// run left, and what comes of this one is left for the next.
     pub fn holding(mut self, held: &Arc<Held>, resumes: bool) -> Arrival {
-        self.disk.iter_mut().for_each(|disk| disk.holding(resumes));
+        self.bytes.iter_mut().for_each(|bytes| bytes.holding(resumes));
         if resumes {
             self.tree.resuming();
         }
@@ -94,14 +114,14 @@ impl Arrival {
     }
 
     fn storage(&mut self) -> &mut dyn Storage {
-        if self.is_tree { &mut self.tree } else { self.disk.as_mut().expect("nothing unpacks into it") }
+        if self.is_tree { &mut self.tree } else { self.bytes.as_mut().expect("nothing unpacks into it") }
     }
 
     /// What comes is unpacked on its way.
     fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
-        let mut disk = self.disk.take().expect("nothing unpacks into it");
-        disk.begin(&Offered { size: None, content: ContentKind::File(attributes), ..offered.clone() })?;
-        let unpacking = Unpacking::start(packing, disk).map_err(|error| crate::trouble("unpack it", error))?;
+        let mut bytes = self.bytes.take().expect("nothing unpacks into it");
+        bytes.begin(&Offered { size: None, content: ContentKind::File(attributes), ..offered.clone() })?;
+        let unpacking = Unpacking::start(packing, bytes).map_err(|error| crate::trouble("unpack it", error))?;
         self.unpacking = Some(unpacking);
         Ok(())
     }
@@ -132,7 +152,7 @@ impl Storage for Arrival {
         }
         self.storage().begin(offered)?;
         if let Some(held) = &self.held {
-            held.opened(if self.is_tree { self.tree.left() } else { self.disk.as_mut().and_then(Disk::left) });
+            held.opened(if self.is_tree { self.tree.left() } else { self.bytes.as_mut().and_then(Bytes::left) });
         }
         Ok(())
     }
@@ -157,13 +177,17 @@ impl Storage for Arrival {
 
     fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {
         let Some(mut unpacking) = self.unpacking.take() else { return self.storage().settle(trailer) };
-        let Unpacked { disk, content } = unpacking.finish()?;
-        self.disk.insert(disk).settle(content)
+        let Unpacked { bytes, content } = unpacking.finish()?;
+        self.bytes.insert(bytes).settle(content)
     }
 
     fn syncs(&self) -> bool {
         // What unpacks has a disk behind it.
-        if self.is_tree { self.tree.syncs() } else { self.disk.as_ref().is_none_or(Storage::syncs) }
+        if self.is_tree { self.tree.syncs() } else { self.bytes.as_ref().is_none_or(Storage::syncs) }
+    }
+
+    fn note(&self) -> String {
+        self.tree.note()
     }
 
     fn publish(&mut self) -> Result<(), StorageError> {

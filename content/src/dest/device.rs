@@ -1,18 +1,21 @@
 //! A block device as DEST: what comes is written over what it has, which cannot be taken back.
 
 use super::DestError;
-use super::in_use::users;
+use super::in_use::{is_read_only, takes_partitions, users};
+use super::kind::{Kind, Open, SYNC_BYTES, at};
+use super::overwriting::{PIECE_BYTES, Present, ZEROS};
+use crate::disk::{DiskFile, read_back};
+use crate::page_cache::LARGE_BYTES;
+use crate::syncer::{Pace, Syncer};
+use ethbcast_collectives::session::FileAttributes;
+use ethbcast_collectives::session::live::{ReadAt, StorageError};
 use nix::libc;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::ioctl_blksszget;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
-/// What is compared with what the device has, and left out if it is the same, in bytes.
-const PIECE_BYTES: usize = 64 << 10;
-/// Zeros that are written where nothing else is made of them, in bytes.
-static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 /// A hole of a device begins and ends between its blocks, whatever their size is, in bytes.
 const HOLE_BORDER: u64 = PIECE_BYTES as u64;
 
@@ -21,10 +24,7 @@ const HOLE_BORDER: u64 = PIECE_BYTES as u64;
 pub struct Device {
     file: File,
     bytes: u64,
-    /// Where the next bytes go.
-    at: u64,
-    present: Present,
-    unchanged_bytes: u64,
+    sector_bytes: u64,
 }
 
 impl Device {
@@ -35,10 +35,7 @@ impl Device {
     pub(super) fn open(path: &Path) -> std::result::Result<Device, DestError> {
         let name = path.display();
         let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(path);
-        let users = users(path);
-        if !users.is_empty() {
-            return Err(DestError(format!("DEST {name} is {}", users.join("; it is "))));
-        }
+        free(path)?;
         let cannot = |error: Error| {
             let help = match error.kind() {
                 ErrorKind::ResourceBusy => "somebody uses it: end that",
@@ -50,11 +47,26 @@ impl Device {
         let mut file = opened.map_err(cannot)?;
         let bytes = file.seek(SeekFrom::End(0)).map_err(cannot)?;
         file.rewind().map_err(cannot)?;
-        Ok(Device::new(file, bytes))
+        let sector_bytes = ioctl_blksszget(&file).map_err(|error| cannot(error.into()))?.into();
+        Ok(Device { file, bytes, sector_bytes })
     }
 
-    fn new(file: File, bytes: u64) -> Device {
-        Device { file, bytes, at: 0, present: Present::default(), unchanged_bytes: 0 }
+    /// Looks at a device as one that is to be DEST, and says how many bytes it holds.
+    ///
+    /// # Errors
+    /// If it is used already, and by what, or cannot be written.
+    pub fn look(path: &Path) -> std::result::Result<u64, DestError> {
+        free(path)?;
+        let cannot = |error: Error| DestError(format!("cannot read the device {}: {error}", path.display()));
+        File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).map_err(cannot)
+    }
+
+    /// Whether it is a whole disk with a partition table that the kernel may not have read yet.
+    pub fn has_new_partitions(&self) -> bool {
+        let mut head = [0; 520];
+        let read = crate::journal::read_all(&self.file, &mut head, 0).unwrap_or(0);
+        let has_table = read == head.len() && (head[510..512] == [0x55, 0xaa] || &head[512..] == b"EFI PART");
+        has_table && self.file.metadata().is_ok_and(|there| takes_partitions(there.rdev()))
     }
 
     /// How many bytes it holds.
@@ -63,69 +75,68 @@ impl Device {
     }
 
     /// The same device, to be written from its beginning.
-    pub(super) fn again(&self) -> Result<Device> {
-        Ok(Device::new(self.file.try_clone()?, self.bytes))
+    pub(super) fn writing(&self, path: &Path) -> Result<DeviceDest<File>> {
+        DeviceDest::new(self.file.try_clone()?, self.bytes, self.sector_bytes, path.to_owned())
+    }
+}
+
+/// Fails if a device is used, with what ends that, or cannot be written.
+fn free(path: &Path) -> std::result::Result<(), DestError> {
+    let (name, users) = (path.display(), users(path));
+    if !users.is_empty() {
+        return Err(DestError(format!("DEST {name} is {}", users.join("; it is "))));
+    }
+    if path.metadata().is_ok_and(|there| is_read_only(there.rdev())) {
+        return Err(DestError(format!(
+            "the device {name} is read-only: `blockdev --setrw {name}`, if it can be written, or choose another DEST"
+        )));
+    }
+    Ok(())
+}
+
+/// A device that is written.
+#[derive(Debug)]
+pub(super) struct DeviceDest<F: DiskFile> {
+    file: F,
+    bytes: u64,
+    sector_bytes: u64,
+    path: PathBuf,
+    /// Where the next bytes go.
+    at: u64,
+    present: Present,
+    syncer: Syncer,
+}
+
+impl<F: DiskFile> DeviceDest<F> {
+    /// One of so many bytes.
+    fn new(file: F, bytes: u64, sector_bytes: u64, path: PathBuf) -> Result<DeviceDest<F>> {
+        let (syncing, mut synced) = (file.try_clone()?, 0);
+        let syncer = Syncer::start(Pace::Every(SYNC_BYTES), move || {
+            syncing.sync_data()?;
+            synced += SYNC_BYTES;
+            if synced > LARGE_BYTES { syncing.forget() } else { Ok(()) }
+        })?;
+        Ok(DeviceDest { file, bytes, sector_bytes, path, at: 0, present: Present::default(), syncer })
     }
 
-    pub(super) fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// How much has been written, or was there before.
-    pub(super) fn written_bytes(&self) -> u64 {
-        self.at
-    }
-
-    /// How much of that was there before.
-    pub(super) fn unchanged_bytes(&self) -> u64 {
-        self.unchanged_bytes
-    }
-
-    /// Puts all of `bytes` behind what is there; what the device has already is not written again.
-    pub(super) fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Puts bytes behind what is there; what the device has already is not written again.
+    fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         self.check_room(bytes.len() as u64)?;
-        let mut unwritten = 0;
-        let mut at = 0;
-        while at < bytes.len() {
-            let offset = self.at + at as u64;
-            let to_border = PIECE_BYTES - (offset % PIECE_BYTES as u64) as usize;
-            let end = bytes.len().min(at + to_border);
-            if self.present.is(&self.file, offset, &bytes[at..end]) {
-                self.file.write_all_at(&bytes[unwritten..at], self.at + unwritten as u64)?;
-                self.unchanged_bytes += (end - at) as u64;
-                unwritten = end;
-            }
-            at = end;
-        }
-        self.file.write_all_at(&bytes[unwritten..], self.at + unwritten as u64)?;
+        self.present.write(&self.file, self.at, bytes, || Ok(()))?;
         self.at += bytes.len() as u64;
         Ok(())
     }
 
-    /// The next bytes are there already.
-    pub(super) fn keep(&mut self, bytes: u64) -> Result<()> {
-        self.check_room(bytes)?;
-        self.unchanged_bytes += bytes;
-        self.at += bytes;
-        Ok(())
-    }
-
     /// Makes so many bytes read as zeros: the device forgets what it has there, or is told to write them itself.
-    pub(super) fn skip(&mut self, bytes: u64) -> Result<()> {
+    fn skip_all(&mut self, bytes: u64) -> Result<()> {
         self.check_room(bytes)?;
         let end = self.at + bytes;
         let (from, to) = (self.at.next_multiple_of(HOLE_BORDER), end / HOLE_BORDER * HOLE_BORDER);
-        if from < to && self.forget(from, to - from).is_ok() {
+        if from < to && self.file.punch(from..to).is_ok() {
             self.write_zeros(from)?;
             self.at = to;
         }
         self.write_zeros(end)
-    }
-
-    fn forget(&self, offset: u64, bytes: u64) -> Result<()> {
-        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-        Ok(fallocate(&self.file, punch, offset, bytes).or_else(|_| fallocate(&self.file, zero, offset, bytes))?)
     }
 
     fn write_zeros(&mut self, until: u64) -> Result<()> {
@@ -143,30 +154,65 @@ impl Device {
         let text = format!("the device holds {} bytes, and more come", self.bytes);
         Err(Error::new(ErrorKind::StorageFull, text))
     }
+
+    fn heed(&mut self, doing: &str, done: Result<()>, bytes: u64) -> std::result::Result<(), StorageError> {
+        Ok(self.syncer.heed(done, bytes).map_err(at(doing))?)
+    }
 }
 
-/// Whether a device has something already. Where nothing was the same for long, only one piece in so many is looked at:
-/// reading costs, too.
-#[derive(Debug, Default)]
-struct Present {
-    buffer: Vec<u8>,
-    /// Pieces in a row that were not the same.
-    different: u32,
-}
+impl<F: DiskFile> Kind for DeviceDest<F> {
+    fn limit(&self) -> Option<u64> {
+        Some(self.bytes)
+    }
 
-impl Present {
-    const LOOKS: u32 = 64;
-    const THEN_ONE_IN: u64 = 16;
+    fn sector_bytes(&self) -> Option<u64> {
+        Some(self.sector_bytes)
+    }
 
-    fn is(&mut self, file: &File, offset: u64, bytes: &[u8]) -> bool {
-        let number = offset / PIECE_BYTES as u64;
-        if self.different >= Present::LOOKS && !number.is_multiple_of(Present::THEN_ONE_IN) {
-            return false;
-        }
-        self.buffer.resize(bytes.len(), 0);
-        let is_same = file.read_exact_at(&mut self.buffer, offset).is_ok() && self.buffer == bytes;
-        self.different = if is_same { 0 } else { self.different.saturating_add(1) };
-        is_same
+    fn handle(&self) -> Option<Box<dyn ReadAt>> {
+        Some(Box::new(Open(self.file.try_clone().ok()?)))
+    }
+
+    fn has_some(&mut self) -> Result<bool> {
+        self.file.sync_data().and_then(|()| self.file.forget())?;
+        Ok(true)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::result::Result<(), StorageError> {
+        let written = self.write_all(bytes);
+        self.heed("write", written, bytes.len() as u64)
+    }
+
+    fn keep(&mut self, bytes: u64) -> std::result::Result<(), StorageError> {
+        let kept = self.check_room(bytes);
+        self.present.found_bytes += bytes;
+        self.at += bytes;
+        self.heed("write", kept, bytes)
+    }
+
+    fn skip(&mut self, bytes: u64) -> std::result::Result<(), StorageError> {
+        let skipped = self.skip_all(bytes);
+        self.heed("leave a hole", skipped, 0)
+    }
+
+    fn settle(&mut self, _attributes: Option<FileAttributes>) -> std::result::Result<(), StorageError> {
+        // Who may read a device is for its host to say.
+        log::info!("{} of {} bytes were there before", self.present.found_bytes, self.at);
+        let synced = self.syncer.finish().and_then(|()| self.file.sync());
+        Ok(synced.map_err(at("sync"))?)
+    }
+
+    fn read_back(&mut self, take: &mut dyn FnMut(&[u8])) -> std::result::Result<bool, StorageError> {
+        let read = read_back(&self.file, self.at, take).map(|()| true);
+        Ok(read.map_err(at("read back what was written"))?)
+    }
+
+    fn forget(&self) {
+        drop(self.file.forget());
+    }
+
+    fn put(&mut self) -> (Option<PathBuf>, std::result::Result<(), StorageError>) {
+        (Some(self.path.clone()), Ok(()))
     }
 }
 
@@ -174,58 +220,22 @@ impl Present {
 mod tests {
     use super::*;
 
-    /// A file in place of a device: it is written, read and made to forget alike.
-    fn device(bytes: &[u8]) -> Device {
-        let file = tempfile::tempfile().expect("a file");
-        file.write_all_at(bytes, 0).expect("room");
-        Device::new(file, bytes.len() as u64)
-    }
-
-    fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
-        (0..bytes).map(|at| (at / 100) as u8 ^ seed).collect()
-    }
-
-    #[test]
-    fn what_is_there_already_is_not_written_and_the_rest_is() {
-        let old = pattern(40 * PIECE_BYTES, 1);
-        let mut new = old.clone();
-        new[3 * PIECE_BYTES + 5] ^= 1;
-        new[20 * PIECE_BYTES..22 * PIECE_BYTES].fill(9);
-        let mut device = device(&old);
-        // In pieces that do not end where the device's do.
-        new.chunks(1_000_003).for_each(|bytes| device.write_all(bytes).expect("room"));
-        let mut found = vec![0; new.len()];
-        device.file.read_exact_at(&mut found, 0).expect("so many");
-        assert!(found == new);
-        assert_eq!(device.unchanged_bytes(), 37 * PIECE_BYTES as u64);
-    }
-
-    #[test]
-    fn an_image_that_is_all_new_is_soon_not_compared_any_more_and_one_that_is_old_again_is() {
-        let mut present = Present::default();
-        let old = device(&pattern(200 * PIECE_BYTES, 1));
-        let other = pattern(PIECE_BYTES, 77);
-        let mut same = |number: u64, bytes: &[u8]| present.is(&old.file, number * PIECE_BYTES as u64, bytes);
-        assert!((0..64).all(|number| !same(number, &other)));
-        let mut own = vec![0; PIECE_BYTES];
-        old.file.read_exact_at(&mut own, 65 * PIECE_BYTES as u64).expect("so many");
-        assert!(!same(65, &own), "it is not looked at");
-        old.file.read_exact_at(&mut own, 80 * PIECE_BYTES as u64).expect("so many");
-        assert!(same(80, &own) && !same(81, &other), "one in sixteen is, and then all are");
-    }
-
     #[test]
     fn holes_read_as_zeros_and_more_than_it_holds_is_an_error_before_anything_is_written() {
-        let mut device = device(&pattern(8 * PIECE_BYTES, 3));
+        // A file in place of a device: it is written, read and made to forget alike.
+        let file = tempfile::tempfile().expect("a file");
+        file.write_all_at(&[3; 8 * PIECE_BYTES], 0).expect("room");
+        let again = file.try_clone().expect("open");
+        let mut device = DeviceDest::new(file, 8 * PIECE_BYTES as u64, 512, PathBuf::from("device")).expect("a thread");
         device.write_all(&[7; 100]).expect("room");
-        device.skip(5 * PIECE_BYTES as u64).expect("room");
+        device.skip_all(5 * PIECE_BYTES as u64).expect("room");
         device.write_all(&[7; 100]).expect("room");
         let mut found = vec![1; 8 * PIECE_BYTES];
-        device.file.read_exact_at(&mut found, 0).expect("so many");
+        crate::journal::read_all(&again, &mut found, 0).expect("so many");
         let hole = 100..5 * PIECE_BYTES + 100;
         assert!(found[..100] == [7; 100] && found[hole.clone()].iter().all(|&byte| byte == 0));
         assert!(found[hole.end..hole.end + 100] == [7; 100]);
-        let error = device.write_all(&pattern(4 * PIECE_BYTES, 5)).expect_err("too many");
+        let error = device.write_all(&[5; 4 * PIECE_BYTES]).expect_err("too many");
         assert!(error.kind() == ErrorKind::StorageFull && error.to_string().contains("holds 524288 bytes"), "{error}");
     }
 }

@@ -24,6 +24,19 @@ pub(super) fn users(device: &Path) -> Vec<String> {
     users
 }
 
+/// Whether the kernel lets nobody write to a device.
+pub(super) fn is_read_only(number: u64) -> bool {
+    fs::read_to_string(sys(number).join("ro")).is_ok_and(|text| text.trim() == "1")
+}
+
+/// Whether the kernel makes devices of the partitions of a device: of a whole disk, and of a loop device that was told
+/// to have some.
+pub(super) fn takes_partitions(number: u64) -> bool {
+    let at = sys(number);
+    let is_plain_loop = fs::read_to_string(at.join("loop/partscan")).is_ok_and(|text| text.trim() == "0");
+    at.exists() && !at.join("partition").exists() && !at.join("dm").exists() && !is_plain_loop
+}
+
 /// A device or a partition of it.
 struct Part {
     number: u64,

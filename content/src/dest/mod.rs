@@ -1,30 +1,30 @@
 //! DEST: where the bytes go, checked before anything else happens.
 
 mod arrival;
+mod bytes;
 mod device;
-mod disk;
+mod file;
 mod in_use;
+mod kind;
 mod lacking;
-mod medium;
-mod part_file;
-mod target;
+mod overwriting;
+mod pipe;
+mod sectors;
 mod unpacking;
 
 pub use arrival::{Arrival, Landed};
 pub use device::Device;
 pub use lacking::lacking_device;
-pub use part_file::{DiskError, PartFile, SettledFile, WrittenFile};
 
 use crate::disk::Beneath;
 use crate::hidden_names::{bring_back, has_left, left_bytes, remove_stale};
 use crate::mounts;
-use crate::partial::PartialFile;
+use crate::trial::{Refused, try_place, try_replacing};
 use nix::sys::statvfs::statvfs;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Why nothing can be put at DEST, with what to do.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,27 @@ pub struct Handling {
     pub read_back: bool,
     /// Make holes of zeros.
     pub sparse: bool,
+    /// Write an image to a device whose sectors are not those for which its partition table is made.
+    pub any_sectors: bool,
+}
+
+/// What may become of a file that is at DEST already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Over {
+    /// Nothing: it stays.
+    #[default]
+    Nothing,
+    /// Another takes its place, whole.
+    Whole,
+    /// It is written over: for that there need be no room. Of a device, too, if it may be replaced.
+    InPlace,
+}
+
+impl From<bool> for Over {
+    /// Whether it may be replaced.
+    fn from(replace: bool) -> Over {
+        if replace { Over::Whole } else { Over::Nothing }
+    }
 }
 
 fn fail<T>(text: impl Into<String>) -> Result<T, DestError> {
@@ -55,8 +76,8 @@ pub enum Dest {
     File {
         /// Where it will be.
         path: PathBuf,
-        /// Whether it may take the place of another.
-        replace: bool,
+        /// What may become of one that is there.
+        over: Over,
     },
     /// A block device, which is overwritten.
     Device {
@@ -69,8 +90,8 @@ pub enum Dest {
     Directory {
         /// Where it is.
         path: PathBuf,
-        /// Whether a file in it may be replaced.
-        replace: bool,
+        /// What may become of a file in it.
+        over: Over,
     },
 }
 
@@ -80,6 +101,14 @@ impl Dest {
     /// # Errors
     /// If it exists, its directory does not, or nothing can be written there.
     pub fn resolve(dest: &OsStr, replace: bool) -> Result<Dest, DestError> {
+        Dest::resolve_over(dest, replace, replace.into())
+    }
+
+    /// The same; a device may be `overwrite`n, and this may become of a file.
+    ///
+    /// # Errors
+    /// As [`resolve`](Dest::resolve).
+    pub fn resolve_over(dest: &OsStr, overwrite: bool, over: Over) -> Result<Dest, DestError> {
         if dest == "-" {
             return Ok(Dest::Stdout);
         }
@@ -96,11 +125,11 @@ impl Dest {
             return fail(text);
         }
         if path.metadata().is_ok_and(|there| there.file_type().is_block_device()) {
-            return Dest::device(path, replace);
+            return Dest::device(path, overwrite);
         }
-        let resolved = if path.is_dir() { Dest::Directory { path, replace } } else { Dest::File { path, replace } };
-        if let Dest::File { path, replace } = &resolved {
-            check_replaceable(path, *replace)?;
+        let resolved = if path.is_dir() { Dest::Directory { path, over } } else { Dest::File { path, over } };
+        if let Dest::File { path, over } = &resolved {
+            check_replaceable(path, *over)?;
         }
         let directory = resolved.directory().unwrap_or(Path::new("."));
         if !directory.is_dir() {
@@ -112,10 +141,11 @@ impl Dest {
             0 => {}
             count => log::warn!("removed {count} unfinished files that dead receivers left where DEST is"),
         }
-        // The only honest test of being able to write there.
-        let made = Beneath::open(directory).and_then(|holder| PartialFile::fleeting(Arc::new(holder), directory));
-        made.map_err(|error| {
-            DestError(format!("cannot write to {}: {error}; choose another DEST", directory.display()))
+        // The only honest test of what the end needs.
+        let opened = Beneath::open(directory).map_err(|error| Refused { doing: "open it".to_owned(), error });
+        opened.and_then(|holder| try_place(&holder)).map_err(|Refused { doing, error }| {
+            let shown = directory.display();
+            DestError(format!("cannot write to {shown} ({doing}): {error}; choose another DEST"))
         })?;
         Ok(resolved)
     }
@@ -150,18 +180,18 @@ impl Dest {
     ///
     /// # Errors
     /// A sentence, if the name is none or the file exists.
-    pub fn path(&self, source: &str) -> Result<Option<(PathBuf, bool)>, String> {
+    pub fn path(&self, source: &str) -> Result<Option<(PathBuf, Over)>, String> {
         match self {
             Dest::Stdout | Dest::Command(_) => Ok(None),
-            Dest::Device { path, .. } => Ok(Some((path.clone(), true))),
-            Dest::File { path, replace } => Ok(Some((path.clone(), *replace))),
-            Dest::Directory { path, replace } => {
+            Dest::Device { path, .. } => Ok(Some((path.clone(), Over::InPlace))),
+            Dest::File { path, over } => Ok(Some((path.clone(), *over))),
+            Dest::Directory { path, over } => {
                 let name = Path::new(source).file_name().ok_or_else(|| {
                     format!("the sender's name for the file, {source:?}, is none: give DEST a file name")
                 })?;
                 let path = path.join(name);
-                check_replaceable(&path, *replace).map_err(|error| error.to_string())?;
-                Ok(Some((path, *replace)))
+                check_replaceable(&path, *over).map_err(|error| error.to_string())?;
+                Ok(Some((path, *over)))
             }
         }
     }
@@ -195,9 +225,16 @@ impl Dest {
         }
         let Some(directory) = self.directory() else { return u64::MAX };
         let Ok(stat) = statvfs(directory) else { return u64::MAX };
+        let (blocks, block_bytes) = (stat.blocks_available(), stat.fragment_size());
+        let over = match self {
+            // What is written over needs none.
+            Dest::File { path, over: Over::InPlace } => path.metadata().map_or(0, |there| there.blocks() * 512),
+            Dest::Directory { over: Over::InPlace, .. } => return stat.blocks().saturating_mul(block_bytes),
+            _ => 0,
+        };
         // What an earlier run left needs no room again.
         let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
-        stat.blocks_available().saturating_mul(stat.fragment_size()).saturating_add(left)
+        blocks.saturating_mul(block_bytes).saturating_add(left).saturating_add(over)
     }
 }
 
@@ -207,7 +244,7 @@ fn path_beside(dest: &Dest) -> Option<PathBuf> {
     path.canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
-fn check_replaceable(path: &Path, replace: bool) -> Result<(), DestError> {
+fn check_replaceable(path: &Path, over: Over) -> Result<(), DestError> {
     let text = match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => format!("DEST {} cannot be a file: {error}; choose another", path.display()),
@@ -216,14 +253,25 @@ fn check_replaceable(path: &Path, replace: bool) -> Result<(), DestError> {
              write into it from stdout, `recv - > {0}`",
             path.display()
         ),
-        Ok(_) if !replace => format!("DEST {} exists: remove it, or replace it with --force", path.display()),
+        Ok(_) if over == Over::Nothing => {
+            format!("DEST {} exists: remove it, or replace it with --force", path.display())
+        }
         // Replacing /dev/null by a file would be no favour.
         Ok(there) if !there.is_file() && !there.is_symlink() => {
             format!("DEST {} is no ordinary file: choose another, or write to stdout with -", path.display())
         }
-        Ok(_) => return Ok(()),
+        Ok(_) => return check_movable(path),
     };
     fail(text)
+}
+
+/// Whether what has a name can give it to something else: tried where that will be.
+fn check_movable(path: &Path) -> Result<(), DestError> {
+    let (Some(name), shown) = (path.file_name(), path.display()) else { return Ok(()) };
+    let holder = path.parent().map_or_else(|| Beneath::open(Path::new("")), Beneath::open);
+    holder.and_then(|holder| try_replacing(&holder, Path::new(name))).map_err(|error| {
+        DestError(format!("DEST {shown} cannot be replaced: {error}; it is as it was: choose another DEST"))
+    })
 }
 
 #[cfg(test)]
@@ -238,7 +286,7 @@ mod tests {
         assert!(Dest::resolve(file.as_os_str(), false).is_err());
         assert!(Dest::resolve(file.as_os_str(), true).is_ok());
         let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
-        assert_eq!(dest.path("../../etc/passwd"), Ok(Some((directory.path().join("passwd"), false))));
+        assert_eq!(dest.path("../../etc/passwd"), Ok(Some((directory.path().join("passwd"), Over::Nothing))));
         assert!(dest.path("there").is_err() && dest.path("..").is_err());
         assert!(Dest::resolve(directory.path().join("no/such").as_os_str(), false).is_err());
         assert_eq!(

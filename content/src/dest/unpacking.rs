@@ -1,6 +1,6 @@
 //! What comes packed, unpacked on its way to DEST, on a thread of its own.
 
-use super::disk::Disk;
+use super::bytes::Bytes;
 use crate::image::unpack;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Storage, StorageError};
@@ -22,16 +22,16 @@ pub(super) struct Unpacking {
 
 /// DEST with all that was packed, and what that adds up to.
 pub(super) struct Unpacked {
-    pub disk: Disk,
+    pub bytes: Bytes,
     pub content: Trailer,
 }
 
 impl Unpacking {
-    /// Unpacks into `disk`, which has begun.
-    pub(super) fn start(packing: Packing, disk: Disk) -> io::Result<Unpacking> {
+    /// Unpacks into `bytes`, which has begun.
+    pub(super) fn start(packing: Packing, bytes: Bytes) -> io::Result<Unpacking> {
         let (pieces, packed) = sync_channel(PIECES_WAITING);
         let packed = Packed { pieces: packed, piece: Vec::new(), taken: 0, has_ended: false };
-        let work = move || work(packing, packed, disk);
+        let work = move || work(packing, packed, bytes);
         let thread = thread::Builder::new().name("unpack".to_owned()).spawn(work)?;
         Ok(Unpacking { pieces: Some(pieces), thread: Some(thread) })
     }
@@ -66,7 +66,7 @@ impl Drop for Unpacking {
     }
 }
 
-fn work(packing: Packing, packed: Packed, mut disk: Disk) -> Result<Unpacked, StorageError> {
+fn work(packing: Packing, packed: Packed, mut bytes: Bytes) -> Result<Unpacked, StorageError> {
     let mut unpacked = unpack(packing, packed);
     let (mut tally, mut buffer) = (Tally::default(), vec![0; WRITE_BYTES]);
     loop {
@@ -85,10 +85,10 @@ fn work(packing: Packing, packed: Packed, mut disk: Disk) -> Result<Unpacked, St
         }
         if count == 0 {
             let content = tally.trailer();
-            return Ok(Unpacked { disk, content });
+            return Ok(Unpacked { bytes, content });
         }
         tally.add(&buffer[..count]);
-        disk.write(&buffer[..count])?;
+        bytes.write(&buffer[..count])?;
     }
 }
 

@@ -6,24 +6,37 @@ use ethbcast_collectives::session::FileAttributes;
 use nix::unistd::{Group, User};
 use parking_lot::Mutex;
 use rustix::fs::{self as linux, AtFlags, Mode, Timespec, Timestamps, XattrFlags};
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What stays of a mode without its owner: a program that runs as its owner must not run as another.
 const MODE_WITHOUT_OWNER: u16 = 0o1777;
 
-/// Sets attributes; says once what this user may not set.
+/// Something that not every place can keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lack {
+    /// Whose files are.
+    Owners,
+    /// Who may do what with them.
+    Modes,
+    /// Extended attributes.
+    Xattrs,
+    /// Several names of one file.
+    HardLinks,
+}
+
+/// Sets attributes, and counts what cannot be set here.
 #[derive(Debug, Default)]
 pub struct Setter {
     /// Users and groups of this host, by their place in the list of owners.
     owners: Mutex<HashMap<u16, (u32, u32)>>,
-    may_not_own: AtomicBool,
-    may_not_xattr: AtomicBool,
+    /// How many lack it, and what was said of the first.
+    lacks: Mutex<BTreeMap<Lack, (u64, String)>>,
 }
 
 /// What something is given: these attributes, of this manifest.
@@ -41,6 +54,14 @@ impl Given<'_> {
         self.attributes
     }
 
+    /// The same, on a disk where nothing can be given away.
+    #[cfg(test)]
+    pub(super) fn lacks_owner(&self) {
+        if self.setter.owner(self.attributes, self.manifest).is_some() {
+            self.setter.count(Lack::Owners, "");
+        }
+    }
+
     /// To an open file or directory.
     pub(super) fn set(&self, file: impl AsFd) -> io::Result<()> {
         let Given { setter, attributes, manifest } = self;
@@ -55,7 +76,7 @@ impl Given<'_> {
             let set = linux::fsetxattr(&file, &*xattr.name, &xattr.value, XattrFlags::empty());
             setter.heed_xattr(set, &xattr.name)?;
         }
-        linux::fchmod(&file, mode(attributes, owned))?;
+        setter.heed_mode(linux::fchmod(&file, mode(attributes, owned)))?;
         Ok(linux::futimens(&file, &times(attributes))?)
     }
 
@@ -72,7 +93,7 @@ impl Given<'_> {
             None => false,
         };
         if !is_link {
-            linux::chmodat(&directory, name, mode(attributes, owned), AtFlags::empty())?;
+            setter.heed_mode(linux::chmodat(&directory, name, mode(attributes, owned), AtFlags::empty()))?;
         }
         Ok(linux::utimensat(&directory, name, &times(attributes), flags)?)
     }
@@ -91,33 +112,55 @@ impl Setter {
         Some(*self.owners.lock().entry(place).or_insert_with(|| known_here(owner)))
     }
 
-    /// Whether the owner was set; that this user may not is said once.
+    /// One more that lacks this.
+    pub fn count(&self, lack: Lack, why: &str) {
+        let mut lacks = self.lacks.lock();
+        lacks.entry(lack).or_insert_with(|| (0, why.to_owned())).0 += 1;
+    }
+
+    /// What could not be kept here, a sentence for each kind.
+    pub fn lacks(&self) -> Vec<String> {
+        let sentence = |(lack, (count, why)): (&Lack, &(u64, String))| match lack {
+            Lack::Owners => format!(
+                "the owners of {count} files and directories are not kept ({why}): only root may give files away, and \
+                 not on every file system"
+            ),
+            Lack::Modes => format!("the modes of {count} files and directories are not kept ({why})"),
+            Lack::Xattrs => format!("{count} extended attributes are not kept, the first of them {why}"),
+            Lack::HardLinks => format!("{count} hard links are copies, as the file system has no more links ({why})"),
+        };
+        self.lacks.lock().iter().map(sentence).collect()
+    }
+
+    /// Whether the owner was set; where that cannot be it is counted.
     fn heed_owner(&self, result: rustix::io::Result<()>) -> io::Result<bool> {
-        match result {
-            Ok(()) => Ok(true),
-            Err(rustix::io::Errno::PERM) => {
-                if !self.may_not_own.swap(true, Ordering::Relaxed) {
-                    log::warn!(
-                        "files belong to this user and not to the sender's owners: only root may give them away"
-                    );
-                }
-                Ok(false)
-            }
-            Err(error) => Err(error.into()),
-        }
+        self.heed(Lack::Owners, result, |error| error.to_string())
+    }
+
+    fn heed_mode(&self, result: rustix::io::Result<()>) -> io::Result<()> {
+        self.heed(Lack::Modes, result, |error| error.to_string()).map(drop)
     }
 
     fn heed_xattr(&self, result: rustix::io::Result<()>, name: &[u8]) -> io::Result<()> {
+        self.heed(Lack::Xattrs, result, |error| format!("{} ({error})", name::shown(name))).map(drop)
+    }
+
+    fn heed(&self, lack: Lack, result: rustix::io::Result<()>, why: impl Fn(Errno) -> String) -> io::Result<bool> {
         match result {
-            Err(error @ (rustix::io::Errno::PERM | rustix::io::Errno::NOTSUP | rustix::io::Errno::ACCESS)) => {
-                if !self.may_not_xattr.swap(true, Ordering::Relaxed) {
-                    log::warn!("extended attributes such as {} cannot be set here: {error}", name::shown(name));
-                }
-                Ok(())
+            Err(error) if is_impossible(error) => {
+                self.count(lack, &why(error));
+                Ok(false)
             }
-            result => Ok(result?),
+            result => Ok(result.map(|()| true)?),
         }
     }
+}
+
+/// Whether a file system, or this user's rights, have no place for what was asked for.
+fn is_impossible(error: Errno) -> bool {
+    // EINVAL is that of an owner whom a user namespace does not have, E2BIG and ERANGE are those of long attributes.
+    let errors = [Errno::PERM, Errno::NOTSUP, Errno::NOSYS, Errno::ACCESS, Errno::INVAL, Errno::TOOBIG, Errno::RANGE];
+    errors.contains(&error)
 }
 
 /// Gives a file the mode, without set-user-id and set-group-id, and the time that it has at the sender.
@@ -128,7 +171,10 @@ pub(super) fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Re
     let FileAttributes { mode: bits, modified_seconds, modified_nanoseconds } = attributes;
     let modified = Time { seconds: modified_seconds, nanoseconds: modified_nanoseconds };
     let attributes = Attributes { mode: bits, modified, ..Attributes::default() };
-    linux::fchmod(file, mode(&attributes, false))?;
+    match linux::fchmod(file, mode(&attributes, false)) {
+        Err(error) if is_impossible(error) => log::warn!("the mode is not kept: {error}"),
+        set => set?,
+    }
     Ok(linux::futimens(file, &times(&attributes))?)
 }
 

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A mount below belongs to somebody else, also a bind mount of the same file system.
@@ -21,6 +21,8 @@ const STAY: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
+/// What statfs(2) calls a file system in memory, which would touch all that it is asked to reserve.
+const TMPFS: u64 = 0x0102_1994;
 /// Nobody else looks into what is being built.
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const OWN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -171,8 +173,8 @@ impl Directory for Beneath {
         Ok(linux::renameat(&self.0, name, &other.0, to)?)
     }
 
-    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
-        Ok(linux::renameat_with(&self.0, one, &self.0, other, RenameFlags::EXCHANGE)?)
+    fn exchange(&self, name: &Path, other: &Beneath, to: &Path) -> io::Result<()> {
+        Ok(linux::renameat_with(&self.0, name, &other.0, to, RenameFlags::EXCHANGE)?)
     }
 
     fn rename_to_free(&self, one: &Path, other: &Path) -> io::Result<()> {
@@ -247,8 +249,25 @@ impl DiskFile for File {
     }
 
     fn punch(&self, part: Range<u64>) -> io::Result<()> {
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        Ok(linux::fallocate(self, flags, part.start, part.end - part.start)?)
+        let make = |how| linux::fallocate(self, how | FallocateFlags::KEEP_SIZE, part.start, part.end - part.start);
+        // A device that cannot forget may be told to write zeros itself.
+        Ok(make(FallocateFlags::PUNCH_HOLE).or_else(|_| make(FallocateFlags::ZERO_RANGE))?)
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        if bytes == 0 || linux::fstatfs(self).is_ok_and(|system| system.f_type as u64 == TMPFS) {
+            return Ok(());
+        }
+        match linux::fallocate(self, FallocateFlags::KEEP_SIZE, 0, bytes).map_err(io::Error::from) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn links(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.nlink())
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -9,7 +9,7 @@ mod beneath;
 pub(crate) mod model;
 mod removal;
 
-pub use attributes::{Given, Setter};
+pub use attributes::{Given, Lack, Setter};
 pub use beneath::Beneath;
 
 use crate::manifest::Special;
@@ -50,11 +50,27 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// The system's.
     fn set_bytes(&self, bytes: u64) -> io::Result<()>;
 
-    /// Makes a part of it, which may go beyond its end, read as zeros that take no room; its length stays.
+    /// Makes a part of it, which may go beyond its end, read as zeros, which take no room if they need none; its length
+    /// stays.
     ///
     /// # Errors
     /// The system's; `Unsupported` from a file system that has no holes.
     fn punch(&self, part: Range<u64>) -> io::Result<()>;
+
+    /// Takes the room for so many bytes at once: they lie together, and that there is none is known at once. Where that
+    /// cannot be done it is left.
+    ///
+    /// # Errors
+    /// If there is too little.
+    fn reserve(&self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// How many names it has.
+    ///
+    /// # Errors
+    /// The system's.
+    fn links(&self) -> io::Result<u64>;
 
     /// Waits until all bytes that were written are on the disk, and can be read from there. The first error counts: the
     /// next sync may succeed without the bytes.
@@ -209,11 +225,11 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// The system's.
     fn rename(&self, name: &Path, other: &Self, to: &Path) -> io::Result<()>;
 
-    /// Moves one directory to the name of the other, which gets its name.
+    /// Gives what is right in this one the name of what is right in `other`, which gets its name.
     ///
     /// # Errors
     /// The system's; `InvalidInput` from a file system that cannot.
-    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()>;
+    fn exchange(&self, name: &Path, other: &Self, to: &Path) -> io::Result<()>;
 
     /// Gives what is right in this one another name, which must be free or that of an empty directory.
     ///
@@ -291,6 +307,27 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     fn has_directory(&self, name: &Path) -> io::Result<bool> {
         Ok(self.kind(name)? == Some(Kind::Directory))
     }
+}
+
+/// Bytes read back at once: enough for BLAKE3 to use wide vectors.
+const READ_BYTES: usize = 1 << 20;
+
+/// The first `bytes` bytes of what was synced, or all if there are fewer, as the disk has them.
+pub(crate) fn read_back<F: DiskFile>(file: &F, bytes: u64, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    file.forget()?;
+    let mut buffer = vec![0; READ_BYTES];
+    let mut offset = 0;
+    while offset < bytes {
+        let most = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(READ_BYTES);
+        match file.read_at(&mut buffer[..most], offset)? {
+            0 => break,
+            count => {
+                take(&buffer[..count]);
+                offset += count as u64;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The error of a name that is taken, where two names of the sender are one here.

@@ -112,7 +112,7 @@ fn make<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<(HiddenName
 pub(super) fn cannot_exchange<D: Directory>(holder: &D) -> bool {
     let (one, other) = (HiddenNames::fleeting().old(), HiddenNames::fleeting().old());
     let made = holder.make_directory(&one).and_then(|()| holder.make_directory(&other));
-    let exchanged = made.and_then(|()| holder.exchange(&one, &other));
+    let exchanged = made.and_then(|()| holder.exchange(&one, holder, &other));
     for name in [one, other] {
         drop(holder.remove_directory(&name));
     }

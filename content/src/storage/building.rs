@@ -1,7 +1,9 @@
 //! Builds a directory from its stream.
 
+use super::filling::Current;
 use super::makers::{Failed, Makers, Orders, SMALL_BYTES};
-use crate::disk::{Directory, DiskFile, Kind, PRIVATE_FILE, Setter, is_taken, one};
+use super::putting::Putting;
+use crate::disk::{Directory, Kind, PRIVATE_FILE, Setter, is_taken, one};
 use crate::hidden_names::is_hidden;
 use crate::layout::{Layout, Piece, Verdict};
 use crate::manifest::{Entry, Manifest, Node};
@@ -11,6 +13,7 @@ use crate::runs::Runs;
 use crate::trouble::trouble;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
+use nix::libc;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::io;
@@ -29,10 +32,10 @@ struct SmallFile {
 #[derive(Debug)]
 pub(super) struct Building<D: Directory> {
     root: Arc<D>,
-    layout: Arc<Layout>,
+    pub(super) layout: Arc<Layout>,
     /// The files that did not come whole, and the names of them: they are removed before anybody sees them.
-    troubles: Troubles,
-    setter: Arc<Setter>,
+    pub(super) troubles: Troubles,
+    pub(super) setter: Arc<Setter>,
     /// What of the stream is written, or was here.
     written: Arc<Mutex<Runs>>,
     /// Who makes small files, if others than this thread do.
@@ -44,9 +47,11 @@ pub(super) struct Building<D: Directory> {
     /// The directory in which something was made last.
     directory: Option<(u32, Arc<D>)>,
     /// The file that is being written.
-    file: Option<D::File>,
+    pub(super) file: Option<Current<D::File>>,
+    /// Who puts files one by one, if they are not shown together.
+    pub(super) putting: Option<Putting<D>>,
     /// An earlier run has built a part of it.
-    is_taken_up: bool,
+    pub(super) is_taken_up: bool,
 }
 
 impl<D: Directory> Building<D> {
@@ -71,13 +76,24 @@ impl<D: Directory> Building<D> {
             next: 1,
             directory: None,
             file: None,
+            putting: None,
             is_taken_up,
         }
     }
 
+    /// From now on files are put into a directory that is there as they become whole; what is the same is left alone.
+    pub(super) fn put_into(&mut self, dest: D) {
+        self.putting = Some(Putting::new(dest, Arc::clone(&self.root), Arc::clone(&self.layout)));
+    }
+
+    /// Who puts files one by one.
+    pub(super) fn putting(&self) -> Option<&Putting<D>> {
+        self.putting.as_ref()
+    }
+
     /// From now on small files are made by several threads; what an earlier run built is looked at one by one.
     pub(super) fn start_makers(&mut self) {
-        if !self.is_taken_up {
+        if !self.is_taken_up && self.putting.is_none() {
             self.makers = Makers::start(&self.layout, &self.setter, &self.written);
         }
     }
@@ -85,6 +101,11 @@ impl<D: Directory> Building<D> {
     /// What is asked whether a file is made.
     pub(super) fn orders(&self) -> Option<Arc<Orders<D>>> {
         self.makers.as_ref().map(|makers| Arc::clone(makers.orders()))
+    }
+
+    /// What could not be kept here, a sentence for each kind.
+    pub(super) fn lacks(&self) -> Vec<String> {
+        self.setter.lacks()
     }
 
     /// Takes the next bytes of the stream.
@@ -117,8 +138,7 @@ impl<D: Directory> Building<D> {
                 Some(Piece::Data { entry, offset, bytes: most }) => {
                     let count = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
                     self.make_until(entry)?;
-                    let file = self.file.as_ref().expect("it was just made");
-                    let done = if is_new { file.write_all_at(&bytes[..count], offset) } else { Ok(()) };
+                    let done = self.with_room(|building| building.put_data(entry, &bytes[..count], offset, is_new));
                     done.map_err(|error| self.failed("write", entry, error))?;
                     count
                 }
@@ -199,7 +219,10 @@ impl<D: Directory> Building<D> {
         for entry in lost {
             let removed =
                 self.enter(entries[entry].parent).and_then(|directory| directory.remove(&path_of(&entries[entry])));
-            removed.map_err(|error| self.failed("remove", entry, error))?;
+            match removed {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|error| self.failed("remove", entry, error))?,
+            }
         }
         for (at, entry) in entries.iter().enumerate().rev().filter(|(_, entry)| entry.is_directory()) {
             let opened = self.root.directory(&layout.manifest().path(at));
@@ -235,17 +258,21 @@ impl<D: Directory> Building<D> {
         match &entry.node {
             Node::Directory => self.enter(entry.parent)?.make_directory(&own),
             Node::File(_) => {
-                self.file = Some(self.enter(entry.parent)?.create(&own, PRIVATE_FILE)?);
+                let there = self.putting.as_ref().and_then(|putting| putting.there(self.next - 1));
+                self.file = Some(match there {
+                    Some(there) => Current::Same(there),
+                    None => Current::New(self.enter(entry.parent)?.create(&own, PRIVATE_FILE)?),
+                });
                 Ok(())
             }
-            Node::Symlink(target) => {
-                self.enter(entry.parent)?.make_symlink(&own, target)?;
-                self.set_at(entry, &own, true)
-            }
-            Node::Special(special) => {
-                self.enter(entry.parent)?.make_special(&own, *special)?;
-                self.set_at(entry, &own, false)
-            }
+            Node::Symlink(target) => match self.enter(entry.parent)?.make_symlink(&own, target) {
+                Err(error) if has_none(&error) => self.leave_out("symbolic links", &error),
+                made => made.and_then(|()| self.set_at(entry, &own, true)),
+            },
+            Node::Special(special) => match self.enter(entry.parent)?.make_special(&own, *special) {
+                Err(error) if has_none(&error) => self.leave_out("device nodes, fifos and sockets", &error),
+                made => made.and_then(|()| self.set_at(entry, &own, false)),
+            },
             Node::HardLink(of) => {
                 let first = *of as usize;
                 if let Some(makers) = &mut self.makers {
@@ -262,9 +289,20 @@ impl<D: Directory> Building<D> {
                 }
                 let first = &manifest.entries()[first];
                 let other = self.root.directory(&manifest.path(first.parent.unwrap_or(0) as usize))?;
-                self.enter(entry.parent)?.make_link(&own, &other, &path_of(first))
+                match self.enter(entry.parent)?.make_link(&own, &other, &path_of(first)) {
+                    Err(error) if has_none(&error) => self.copy_other(&other, first, entry.parent, &own, &error),
+                    made => made,
+                }
             }
         }
+    }
+
+    /// What was made last cannot be here: it is left out, and named.
+    fn leave_out(&self, kind: &str, error: &io::Error) -> io::Result<()> {
+        let why = format!("this file system, or user, can make no {kind} ({error})");
+        let trouble = Trouble { zeros_from: u64::MAX, verdict: Verdict::Whole, why };
+        self.troubles.lock().insert(self.next - 1, trouble);
+        Ok(())
     }
 
     /// Takes up what an earlier run made of an entry, and whether it did; what cannot be taken up is removed.
@@ -277,7 +315,7 @@ impl<D: Directory> Building<D> {
                 return Ok(true);
             }
             (Node::File(_), Some(Kind::File)) => {
-                self.file = Some(directory.take_up(own)?);
+                self.file = Some(Current::New(directory.take_up(own)?));
                 return Ok(true);
             }
             _ => {}
@@ -292,25 +330,8 @@ impl<D: Directory> Building<D> {
         directory.set_attributes_at(own, self.setter.gives(&entry.attributes, layout.manifest()), is_link)
     }
 
-    /// All data of a file has come.
-    fn finish_file(&mut self, entry: usize, verdict: Verdict) -> Result<(), StorageError> {
-        let layout = Arc::clone(&self.layout);
-        let file = self.file.take().expect("its entry was made");
-        let own = &layout.manifest().entries()[entry];
-        if verdict != Verdict::Whole {
-            let trouble = Trouble { zeros_from: u64::MAX, verdict, why: verdict.words().to_owned() };
-            self.troubles.lock().insert(entry, trouble);
-            return Ok(());
-        }
-        let Node::File(data) = &own.node else { return Ok(()) };
-        // A hole at the end is written by nobody.
-        let sized = if data.extents().is_some() || self.is_taken_up { file.set_bytes(data.bytes()) } else { Ok(()) };
-        let set = sized.and_then(|()| file.set_attributes(self.setter.gives(&own.attributes, layout.manifest())));
-        set.map_err(|error| self.failed("set the attributes of", entry, error))
-    }
-
     /// The directory of that entry, open.
-    fn enter(&mut self, parent: Option<u32>) -> io::Result<&D> {
+    pub(super) fn enter(&mut self, parent: Option<u32>) -> io::Result<&D> {
         let parent = parent.unwrap_or(0);
         if self.directory.as_ref().is_none_or(|(open, _)| *open != parent) {
             let path = self.layout.manifest().path(parent as usize);
@@ -319,7 +340,7 @@ impl<D: Directory> Building<D> {
         Ok(&self.directory.as_ref().expect("it was just opened").1)
     }
 
-    fn failed(&self, doing: &str, entry: usize, error: io::Error) -> StorageError {
+    pub(super) fn failed(&self, doing: &str, entry: usize, error: io::Error) -> StorageError {
         trouble(&format!("{doing} {}", self.layout.manifest().shown(entry)), error)
     }
 
@@ -331,6 +352,12 @@ impl<D: Directory> Building<D> {
         );
         StorageError::new(Outcome::WriteFailed, text)
     }
+}
+
+/// Whether a file system has nothing of the kind that was to be made, or no more of it.
+fn has_none(error: &io::Error) -> bool {
+    let errors = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOSYS, libc::EMLINK];
+    error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
 /// An entry's own name as a path.

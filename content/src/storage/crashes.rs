@@ -9,6 +9,7 @@ use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::remove_stale;
 use crate::journal::Identity;
 use crate::manifest::{Attributes, Builder, Entry, FileData, HEAD_BYTES, Head, Manifest, Node};
+use crate::syncer::Pace;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
 use nix::libc;
 use std::collections::HashSet;
@@ -103,7 +104,7 @@ pub(super) fn build_in(
     let manifest = Manifest::decode(&head, &stream[HEAD_BYTES..manifest_end]).expect("a manifest");
     let place = Place::named(root.try_clone().map_err(failed)?, PathBuf::from("/"), name, target);
     let encoded = &stream[..manifest_end];
-    let work = Work::begin_at_once(place, manifest, encoded, Some(&identity), leftover, SYNC_BYTES);
+    let work = Work::begin_at(Pace::AtOnce(SYNC_BYTES), place, manifest, encoded, Some(&identity), leftover);
     let mut work = work.map_err(failed)?;
     let (mut at, mut sent) = (0, 0);
     for (chunk, here) in stream.chunks(CHUNK_BYTES).zip(here) {

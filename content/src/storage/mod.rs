@@ -4,12 +4,16 @@ mod aside;
 mod building;
 #[cfg(test)]
 mod crashes;
+mod filling;
 mod hidden;
+#[cfg(test)]
+mod in_place;
 mod incoming;
 mod leftover;
 mod makers;
 mod mounted;
 mod place;
+mod putting;
 #[cfg(test)]
 mod replacing;
 mod work;
@@ -44,6 +48,8 @@ pub struct Arrived {
     path: OnceLock<PathBuf>,
     lost: Mutex<Vec<String>>,
     remains: Mutex<Vec<String>>,
+    lacks: Mutex<Vec<String>>,
+    broken: OnceLock<PathBuf>,
 }
 
 impl Arrived {
@@ -60,6 +66,16 @@ impl Arrived {
     /// The files that did not come whole, and why: the sender named them, and they were left out.
     pub fn left_out(&self) -> Vec<String> {
         self.lost.lock().clone()
+    }
+
+    /// Where files are old and new, until all that comes is there.
+    pub fn broken(&self) -> Option<&PathBuf> {
+        self.broken.get().filter(|_| self.path().is_none())
+    }
+
+    /// What of it the place could not keep, such as owners.
+    pub fn lacks(&self) -> Vec<String> {
+        self.lacks.lock().clone()
     }
 
     /// What it took the place of and cannot be removed: where it is, why, and what to do.
@@ -135,6 +151,7 @@ impl TreeStorage {
     fn begin_building(&mut self) -> Result<(), StorageError> {
         let manifest = self.incoming.take_manifest().expect("it is whole");
         let place = Place::find(&self.target, &manifest)?;
+        place.check_names(&manifest)?;
         let cannot = |error| trouble("make a directory for what comes", error);
         let encoded = std::mem::take(&mut *self.encoded.write());
         let work = Work::begin(place, manifest, &encoded, self.identity.as_ref(), self.leftover.take());
@@ -154,7 +171,12 @@ impl TreeStorage {
             }
             self.begin_building()?;
         }
-        self.work.as_mut().expect("it has begun").take(rest, are_here)
+        let work = self.work.as_mut().expect("it has begun");
+        let taken = work.take(rest, are_here);
+        if work.is_mixed() {
+            self.arrived.broken.get_or_init(|| work.path());
+        }
+        taken
     }
 
     /// Compares what the disk has with what was sent.
@@ -200,9 +222,17 @@ impl Storage for TreeStorage {
         if self.read_back && work.is_whole() { self.compare(trailer) } else { Ok(()) }
     }
 
+    /// What this host could not keep, or make.
+    fn note(&self) -> String {
+        let lost = self.arrived.lost.lock();
+        let left_out = lost.first().map(|first| format!("{} left out, the first {first}", lost.len()));
+        self.arrived.lacks().into_iter().chain(left_out).collect::<Vec<_>>().join("; ")
+    }
+
     fn publish(&mut self) -> Result<(), StorageError> {
         let Some(work) = self.work.take() else { return Ok(()) };
-        let Published { path, lost, remains } = work.publish()?;
+        let Published { path, lost, remains, lacks } = work.publish()?;
+        *self.arrived.lacks.lock() = lacks;
         *self.arrived.lost.lock() = lost;
         *self.arrived.remains.lock() = remains;
         self.arrived.path.get_or_init(|| path);

@@ -4,9 +4,10 @@ use super::aside::{self, Aside, Displaced};
 use super::building::{path_of, remove_others};
 use super::hidden::Hidden;
 use super::mounted;
-use crate::disk::{Beneath, Directory, Setter};
+use crate::disk::{Beneath, Directory, Setter, is_taken};
 use crate::manifest::Manifest;
 use crate::name;
+use crate::trial;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
 use std::collections::HashSet;
@@ -95,17 +96,47 @@ impl Place<Beneath> {
         mounted::check_replaced(path).map_err(refused)?;
         let is_empty = std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none());
         if self.target.replace || is_empty {
-            return Ok(());
+            return self.check_replaceable(path);
         }
         Err(refused(format!("DEST {shown} exists: replace it with --force, or put into it with --in-place")))
     }
 }
 
 impl<D: Directory> Place<D> {
+    /// Fails if nothing can take the place of what is at `path`; that is as it was.
+    fn check_replaceable(&self, path: &Path) -> Result<(), StorageError> {
+        let Some(name) = &self.name else { return Ok(()) };
+        let shown = path.display();
+        trial::try_replacing(&self.holder, name).map_err(|error| match error.kind() {
+            ErrorKind::CrossesDevices => refused(format!(
+                "DEST {shown} is in a lower layer of a container's file system, and nothing can take its place \
+                 ({error}); nothing was changed: put into it with --in-place"
+            )),
+            _ => crate::trouble(&format!("replace DEST {shown}, which is as it was"), error),
+        })
+    }
+
+    /// Fails if this file system refuses a name of what comes.
+    pub(super) fn check_names(&self, manifest: &Manifest) -> Result<(), StorageError> {
+        let found = trial::refused_name(&self.holder, manifest);
+        let found = found.map_err(|error| crate::trouble("try the names of what comes", error))?;
+        let Some((path, error)) = found else { return Ok(()) };
+        Err(refused(format!(
+            "{} cannot be a name on the file system of DEST ({error}); nothing was written: rename it, leave it out \
+             with `send --exclude`, or choose another DEST",
+            name::shown(path.as_os_str().as_encoded_bytes())
+        )))
+    }
+
     /// Of this name in a directory, or that directory itself, whatever is there.
     #[cfg(test)]
     pub(super) fn named(holder: D, holder_path: PathBuf, name: Option<PathBuf>, target: Target) -> Place<D> {
         Place { holder, holder_path, name, target }
+    }
+
+    /// Whether its files go right into a directory that is there.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.name.is_none()
     }
 
     /// The directory in which it is built.
@@ -118,13 +149,13 @@ impl<D: Directory> Place<D> {
         self.name.as_ref().map_or_else(|| self.holder_path.clone(), |name| self.holder_path.join(name))
     }
 
-    /// Shows what was built. Files may have moved to the directory that holds it. What it took the place of is returned
+    /// Shows what was built, but for the entries that are `done`, as they are there or left out. What it took the place of is returned
     /// if it does not have the hidden name now: it is to be removed last.
     pub(super) fn publish(
         &self,
         hidden: &Hidden<D>,
         manifest: &Manifest,
-        lost: &HashSet<usize>,
+        done: &HashSet<usize>,
     ) -> Result<Option<Aside<D>>, StorageError> {
         if !self.holder.is_at(&self.holder_path) {
             let text = format!(
@@ -135,7 +166,7 @@ impl<D: Directory> Place<D> {
         }
         let shown = match &self.name {
             Some(name) => self.show_whole(hidden, name),
-            None => self.merge(hidden, manifest, lost).map(|()| None),
+            None => self.merge(hidden, manifest, done).map(|()| None),
         };
         let aside = shown.map_err(|error| crate::trouble(&format!("put it at {}", self.path().display()), error))?;
         self.holder.sync_names().map_err(|error| {
@@ -160,11 +191,16 @@ impl<D: Directory> Place<D> {
     /// All at once.
     fn show_whole(&self, hidden: &Hidden<D>, name: &Path) -> io::Result<Option<Aside<D>>> {
         if !self.target.replace || self.holder.kind(name)?.is_none() {
+            match self.holder.rename_to_free(hidden.name(), name) {
+                // Some file systems rename nothing over a directory, also if that is empty.
+                Err(error) if is_taken(&error) && self.is_empty(name) => self.holder.remove_directory(name)?,
+                renamed => return renamed.map(|()| None),
+            }
             return self.holder.rename_to_free(hidden.name(), name).map(|()| None);
         }
         if !aside::cannot_exchange(&self.holder) {
             // What was there has the hidden name then, and must be taken up by nobody.
-            match hidden.without_journal(|| self.holder.exchange(hidden.name(), name)) {
+            match hidden.without_journal(|| self.holder.exchange(hidden.name(), &self.holder, name)) {
                 Err(error) if aside::is_refused(&error) => {}
                 exchanged => return exchanged.map(|()| None),
             }
@@ -177,12 +213,16 @@ impl<D: Directory> Place<D> {
         }
     }
 
+    fn is_empty(&self, name: &Path) -> bool {
+        self.holder.directory(name).and_then(|there| there.names()).is_ok_and(|names| names.is_empty())
+    }
+
     /// One file after the other.
-    fn merge(&self, hidden: &Hidden<D>, manifest: &Manifest, lost: &HashSet<usize>) -> io::Result<()> {
+    fn merge(&self, hidden: &Hidden<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<()> {
         let setter = Setter::default();
         let entries = manifest.entries();
         let mut open: Option<(u32, D, D)> = None;
-        for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !lost.contains(at)) {
+        for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !done.contains(at)) {
             let (parent, own) = (entry.parent.unwrap_or(0), path_of(entry));
             if open.as_ref().is_none_or(|(of, ..)| *of != parent) {
                 let path = manifest.path(parent as usize);
@@ -199,7 +239,18 @@ impl<D: Directory> Place<D> {
                         format!("{} is a directory here: remove it, or receive with --delete", manifest.shown(at));
                     return Err(io::Error::other(text));
                 }
-                displaced = Some(Displaced::put(&**hidden.root(), to, &own)?);
+                if was_directory {
+                    match from.exchange(&own, to, &own) {
+                        Err(error) if aside::is_refused(&error) => {}
+                        // What was there goes with what is left of the files that were built.
+                        exchanged => {
+                            exchanged.map_err(|error| named(manifest, at, &error))?;
+                            continue;
+                        }
+                    }
+                }
+                displaced =
+                    Some(Displaced::put(&**hidden.root(), to, &own).map_err(|error| named(manifest, at, &error))?);
             }
             let put = match is_directory {
                 true if !was_directory => to.make_directory(&own),
@@ -207,8 +258,8 @@ impl<D: Directory> Place<D> {
                 false => from.rename(&own, to, &own),
             };
             put.map_err(|error| match displaced {
-                Some(displaced) => displaced.bring_back(error),
-                None => io::Error::new(error.kind(), format!("{}: {error}", manifest.shown(at))),
+                Some(displaced) => displaced.bring_back(named(manifest, at, &error)),
+                None => named(manifest, at, &error),
             })?;
         }
         if self.target.delete {
@@ -226,6 +277,11 @@ impl<D: Directory> Place<D> {
         }
         self.holder.sync_file_system()
     }
+}
+
+/// An error at an entry, which is named.
+fn named(manifest: &Manifest, entry: usize, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", manifest.shown(entry)))
 }
 
 fn refused(text: String) -> StorageError {

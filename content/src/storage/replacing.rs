@@ -6,6 +6,7 @@ use super::place::Target;
 use crate::disk::model::{Abilities, Inode, Model, ROOT, World};
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::{is_hidden, remove_stale};
+use crate::manifest::{Attributes, Builder, Entry, FileData, Node};
 use ethbcast_collectives::session::live::StorageError;
 use nix::libc;
 use std::collections::{BTreeSet, HashSet};
@@ -29,13 +30,33 @@ fn inode(world: &World, path: &str) -> u64 {
 /// Disks that can more or less: none of them has a file system mounted below DEST.
 fn disks() -> Vec<(&'static str, Abilities)> {
     let held: BTreeSet<u64> = [inode(&old(), "dest/a"), inode(&old(), "dest/mnt/precious")].into();
-    let with = |no_exchange, held| Abilities { no_exchange, held, ..Abilities::default() };
+    let all = Abilities::default;
+    let (no_exchange, no_nameless) = (true, true);
     vec![
-        ("all it should", with(false, BTreeSet::new())),
-        ("no exchange", with(true, BTreeSet::new())),
-        ("files that somebody has open", with(false, held.clone())),
-        ("no exchange, and files that somebody has open", with(true, held)),
+        ("all it should", all()),
+        ("no exchange", Abilities { no_exchange, ..all() }),
+        ("files that somebody has open", Abilities { held: held.clone(), ..all() }),
+        ("NFS", Abilities { no_exchange, no_nameless, held: held.clone(), ..all() }),
+        ("SFTP", Abilities { no_exchange, no_nameless, no_links: true, no_rename_over: true, held, ..all() }),
+        (
+            "vfat",
+            Abilities {
+                no_nameless,
+                no_links: true,
+                no_symlinks: true,
+                no_owners: true,
+                folds_case: true,
+                refused: Some(b':'),
+                ..all()
+            },
+        ),
+        ("exFAT", Abilities { no_exchange, no_nameless, no_links: true, no_symlinks: true, folds_case: true, ..all() }),
     ]
+}
+
+/// How many entries of what comes such a disk has: it may lack a link.
+fn entries(abilities: &Abilities) -> usize {
+    7 - usize::from(abilities.no_symlinks)
 }
 
 /// What DEST may be before, and the disk that it is on.
@@ -72,7 +93,7 @@ fn whenever_the_machine_stops_the_old_or_the_new_one_is_there() {
         let disk = disk.remembering();
         work.publish().unwrap_or_else(|error| panic!("{kind}: {error}"));
         let (old, new) = (dest(&start), dest(&disk.durable()));
-        assert_eq!(new.len(), 7, "{kind}: delivered, and not on the disk");
+        assert_eq!(new.len(), entries(&abilities), "{kind}: delivered, and not on the disk");
         let mut seen = HashSet::new();
         for moment in disk.moments() {
             for crashed in moment.crashes().into_iter().chain([moment.kill()]) {
@@ -99,7 +120,7 @@ fn whichever_step_fails_the_old_one_is_there_and_what_came_is_kept() {
         let first = undisturbed.calls() + 1;
         work.publish().expect("it does not fail");
         let (old, new) = (dest(&start), dest(&undisturbed.durable()));
-        for errno in [libc::EIO, libc::EBUSY, libc::EACCES, libc::ENOSPC] {
+        for errno in [libc::EIO, libc::EBUSY, libc::EACCES, libc::ENOSPC, libc::EDQUOT] {
             for call in first..=undisturbed.calls() {
                 let when = format!("{kind}, call {call} fails with {errno}");
                 let disk = Model::of(start.clone()).with(&abilities).failing_at(call, errno);
@@ -117,6 +138,76 @@ fn whichever_step_fails_the_old_one_is_there_and_what_came_is_kept() {
             }
         }
     }
+}
+
+#[test]
+fn wherever_room_or_quota_ends_the_old_one_is_there_and_with_more_the_next_run_goes_on() {
+    let stream = stream(31);
+    for (kind, abilities) in disks() {
+        let undisturbed = Model::of(old()).with(&abilities);
+        let (work, _) = build(&undisturbed, &stream).expect("it does not fail");
+        let calls = undisturbed.calls();
+        work.publish().expect("it does not fail");
+        let (old_dest, new) = (dest(&old()), dest(&undisturbed.durable()));
+        for (errno, call) in
+            [libc::ENOSPC, libc::EDQUOT].into_iter().flat_map(|errno| (1..calls).map(move |call| (errno, call)))
+        {
+            let when = format!("{kind}, call {call} fails with {errno}");
+            let disk = Model::of(old()).with(&abilities).failing_at(call, errno);
+            if receive(&disk, &stream).is_err() {
+                assert!(found(&disk.current(), &abilities) == old_dest, "{when}");
+                receive(&disk, &stream).unwrap_or_else(|error| panic!("{when}, then: {error}"));
+            }
+            assert!(dest(&disk.durable()) == new, "{when}: {:?}", dest(&disk.durable()));
+        }
+        let most = old().file_bytes(0) + 4000;
+        let mut had_room = 0;
+        for room in (0..most).step_by(97) {
+            let little = Abilities { room_bytes: Some(room), ..abilities.clone() };
+            let disk = Model::of(old()).with(&little);
+            let expected = if receive(&disk, &stream).is_ok() { &new } else { &old_dest };
+            had_room += usize::from(expected == &new);
+            assert!(dest(&disk.durable()) == *expected, "{kind}, {room} bytes of room");
+            let again = disk.with(&abilities);
+            receive(&again, &stream).unwrap_or_else(|error| panic!("{kind}, {room} bytes, then: {error}"));
+            assert!(dest(&again.durable()) == new, "{kind}, {room} bytes of room");
+        }
+        assert!(had_room > 0, "{kind}");
+    }
+}
+
+#[test]
+fn what_cannot_be_moved_stays_and_what_came_is_kept() {
+    let stream = stream(37);
+    let at = || [inode(&old(), DEST)].into();
+    for no_exchange in [false, true] {
+        for abilities in [
+            Abilities { no_exchange, mounts: at(), ..Abilities::default() },
+            Abilities { no_exchange, lower: at(), ..Abilities::default() },
+        ] {
+            let disk = Model::of(old()).with(&abilities);
+            receive(&disk, &stream).expect_err("it cannot be renamed");
+            assert!(dest(&disk.current()) == dest(&old()));
+            assert_eq!(receive(&disk.with(&Abilities::default()), &stream).expect("it can be renamed by now"), 0);
+        }
+    }
+}
+
+#[test]
+fn two_names_that_are_one_here_are_refused_and_the_old_one_is_there() {
+    let mut builder = Builder::default();
+    let mut add = |parent: Option<u32>, name: &[u8], node| {
+        let attributes = Attributes { mode: 0o755, ..Attributes::default() };
+        builder.add(Entry { parent, name: name.into(), attributes, node }).expect("it can be");
+    };
+    add(None, b"", Node::Directory);
+    add(Some(0), b"README", Node::File(FileData::dense(1)));
+    add(Some(0), b"Readme", Node::File(FileData::dense(1)));
+    let stream = [builder.finish().expect("a directory").encode(), b"a\0b\0".to_vec()].concat();
+    let disk = Model::of(old()).with(&Abilities { folds_case: true, ..Abilities::default() });
+    let refused = receive(&disk, &stream).expect_err("they are one").to_string();
+    assert!(refused.contains("Readme") && refused.contains("another spelling"), "{refused}");
+    assert!(found(&disk.current(), &Abilities::default()) == dest(&old()));
 }
 
 #[test]
@@ -147,13 +238,6 @@ fn what_is_mounted_below_is_neither_removed_nor_entered() {
             remove_stale(&disk.root());
         }
     }
-}
-
-#[test]
-fn a_mount_point_stays_where_it_is() {
-    let disk = Model::of(old()).with(&Abilities { mounts: [inode(&old(), DEST)].into(), ..Abilities::default() });
-    receive(&disk, &stream(23)).expect_err("it cannot be renamed");
-    assert!(dest(&disk.current()) == dest(&old()));
 }
 
 /// An old directory in which a directory is where a file comes, and a file where a directory does.
@@ -221,6 +305,20 @@ fn in_place_what_is_of_another_kind_is_there_until_its_successor_is_and_others_u
                 mirror(&disk, &stream).unwrap_or_else(|error| panic!("{when}, then: {error}"));
             }
             assert!(shown(&disk.durable()) == shown(&new), "{when}: {:?}", shown(&disk.durable()));
+        }
+    }
+}
+
+#[test]
+fn in_place_a_directory_in_the_way_of_a_file_is_there_until_that_is_whenever_the_machine_stops() {
+    let stream = stream(41);
+    let disk = Model::of(otherwise()).remembering();
+    mirror(&disk, &stream).expect("it does not fail");
+    let (old, new) = (otherwise(), disk.durable());
+    for moment in disk.moments() {
+        for crashed in moment.crashes().into_iter().chain([moment.kill()]) {
+            let a = below(&crashed, "a");
+            assert!(a == below(&old, "a") || a == below(&new, "a"), "after {}: {a:?}", moment.after);
         }
     }
 }

@@ -6,13 +6,14 @@ use super::hidden::Hidden;
 use super::leftover::{self, Leftover};
 use super::makers::Orders;
 use super::place::Place;
+use super::putting::Putting;
 use crate::disk::{Directory, DiskFile, PRIVATE_FILE};
 use crate::journal::{Identity, Journal};
-use crate::layout::Layout;
+use crate::layout::{Layout, Verdict};
 use crate::manifest::Manifest;
 use crate::replay::{OpenEntry, Replay, Troubles};
 use crate::runs::Runs;
-use crate::syncer::Syncer;
+use crate::syncer::{Pace, Syncer};
 use crate::trouble::trouble;
 use ethbcast_collectives::session::live::StorageError;
 use parking_lot::Mutex;
@@ -28,11 +29,7 @@ const SYNC_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Work<D: Directory> {
     building: Building<D>,
-    syncer: Option<Syncer>,
-    unsynced_bytes: u64,
-    sync_bytes: u64,
-    /// What of the stream has been written or was there, and no journal speaks of.
-    written: Arc<Mutex<Runs>>,
+    syncer: Syncer,
     layout: Arc<Layout>,
     troubles: Troubles,
     hidden: Hidden<D>,
@@ -50,6 +47,8 @@ pub(super) struct Published {
     pub lost: Vec<String>,
     /// What it took the place of and cannot be removed.
     pub remains: Vec<String>,
+    /// What of it could not be kept here.
+    pub lacks: Vec<String>,
 }
 
 /// The files of a directory that is being built, or was.
@@ -146,77 +145,32 @@ impl<D: Directory> Work<D> {
         identity: Option<&Identity>,
         leftover: Option<Leftover<D>>,
     ) -> io::Result<Work<D>> {
-        let mut work = Work::without_syncer(place, manifest, encoded, identity, leftover)?;
-        let syncing = work.0.syncing(work.1)?;
-        work.0.syncer = Some(Syncer::start(syncing)?);
-        work.0.building.start_makers();
-        Ok(work.0)
+        let mut work = Work::begin_at(Pace::Every(SYNC_BYTES), place, manifest, encoded, identity, leftover)?;
+        work.building.start_makers();
+        Ok(work)
     }
 
-    /// The same without a thread: it is synced each time so many bytes have been written.
-    #[cfg(test)]
-    pub(super) fn begin_at_once(
+    /// The same on one thread, which syncs at this pace.
+    pub(super) fn begin_at(
+        pace: Pace,
         place: Place<D>,
         manifest: Manifest,
         encoded: &[u8],
         identity: Option<&Identity>,
         leftover: Option<Leftover<D>>,
-        sync_bytes: u64,
     ) -> io::Result<Work<D>> {
-        let mut work = Work::without_syncer(place, manifest, encoded, identity, leftover)?;
-        let syncing = work.0.syncing(work.1)?;
-        (work.0.syncer, work.0.sync_bytes) = (Some(Syncer::at_once(syncing)), sync_bytes);
-        Ok(work.0)
-    }
-
-    #[expect(clippy::type_complexity, reason = "the journal is on its way to the thread that writes it")]
-    fn without_syncer(
-        place: Place<D>,
-        manifest: Manifest,
-        encoded: &[u8],
-        identity: Option<&Identity>,
-        leftover: Option<Leftover<D>>,
-    ) -> io::Result<(Work<D>, Option<Journal<D::File>>)> {
         let Site { hidden, journal, leftover: _leftover, is_taken_up } =
             Site::find(&place, encoded, identity, leftover)?;
         let layout = Arc::new(Layout::new(manifest, encoded.len() as u64));
         let troubles = Troubles::default();
         let root = Arc::clone(hidden.root());
         let (written, begin) = (Arc::<Mutex<Runs>>::default(), encoded.len() as u64);
-        let building =
-            Building::new(root, Arc::clone(&layout), begin, Arc::clone(&troubles), Arc::clone(&written), is_taken_up);
-        let work = Work {
-            building,
-            syncer: None,
-            unsynced_bytes: 0,
-            sync_bytes: SYNC_BYTES,
-            written,
-            layout,
-            troubles,
-            hidden,
-            _leftover,
-            place,
-        };
-        Ok((work, journal))
-    }
-
-    /// Puts on the disk what has been written, and says so in the journal.
-    fn syncing(
-        &self,
-        mut journal: Option<Journal<D::File>>,
-    ) -> io::Result<impl FnMut() -> io::Result<()> + Send + use<D>> {
-        let (root, written) = (self.hidden.root().try_clone()?, Arc::clone(&self.written));
-        Ok(move || {
-            // What is written from now on may be synced, too: no journal speaks of it yet.
-            let runs = std::mem::take(&mut *written.lock());
-            root.sync_file_system()?;
-            let noted = journal.as_mut().map(|journal| runs.iter().try_for_each(|run| journal.claim(run)));
-            if let Some(Err(error)) = noted {
-                log::warn!("the journal cannot be written ({error}): less of this run can be resumed");
-                journal = None;
-            }
-            Ok(())
-        })
+        let syncer = Syncer::start(pace, syncing(&*root, &written, journal)?)?;
+        let mut building = Building::new(root, Arc::clone(&layout), begin, Arc::clone(&troubles), written, is_taken_up);
+        if place.is_in_place() {
+            building.put_into(place.holder().try_clone()?);
+        }
+        Ok(Work { building, syncer, layout, troubles, hidden, _leftover, place })
     }
 
     /// The stream as far as it is built, for those who lack a part of it.
@@ -233,35 +187,37 @@ impl<D: Directory> Work<D> {
         } else {
             self.building.write(bytes)?
         }
-        self.unsynced_bytes += bytes.len() as u64;
-        if self.unsynced_bytes >= self.sync_bytes && self.syncer.as_mut().is_some_and(Syncer::tell) {
-            self.unsynced_bytes = 0;
-        }
-        // The first failed sync decides: the kernel reports it once.
-        match self.syncer.take_if(|syncer| syncer.has_ended()) {
-            Some(ended) => ended.finish().map_err(|error| trouble("sync", error)),
-            None => Ok(()),
-        }
+        self.syncer.heed(Ok(()), bytes.len() as u64).map_err(|error| trouble("sync", error))
     }
 
     /// All has come: makes it last.
     pub(super) fn settle(&mut self) -> Result<(), StorageError> {
         self.building.finish()?;
-        let synced = self.syncer.take().map_or_else(|| Err(io::Error::other("an earlier sync failed")), Syncer::finish);
-        let synced = synced.and_then(|()| self.hidden.root().sync_file_system());
+        let synced = self.syncer.finish().and_then(|()| self.hidden.root().sync_file_system());
         synced.map_err(|error| trouble("sync", error))
     }
 
-    /// Whether all files came whole.
+    /// Whether all data came whole.
     pub(super) fn is_whole(&self) -> bool {
-        self.troubles.lock().is_empty()
+        self.troubles.lock().values().all(|trouble| trouble.verdict == Verdict::Whole)
+    }
+
+    /// Where it will be.
+    pub(super) fn path(&self) -> PathBuf {
+        self.place.path()
+    }
+
+    /// Whether DEST has files of what comes, and may lack the others.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.building.putting().is_some_and(Putting::has_changed)
     }
 
     /// Shows it, and then removes what it took the place of.
     pub(super) fn publish(self) -> Result<Published, StorageError> {
         let manifest = self.layout.manifest();
         let lost: HashSet<usize> = self.troubles.lock().keys().copied().collect();
-        let aside = self.place.publish(&self.hidden, manifest, &lost)?;
+        let done = self.building.putting().map(|putting| putting.done() | &lost);
+        let aside = self.place.publish(&self.hidden, manifest, done.as_ref().unwrap_or(&lost))?;
         // It has its name: of the hidden one nothing more is said.
         drop(self.hidden.forget_journal());
         let removed = self.hidden.remove().map_err(|error| (self.hidden.name().to_owned(), error));
@@ -272,6 +228,26 @@ impl<D: Directory> Work<D> {
         let mut entries: Vec<usize> = lost.into_iter().collect();
         entries.sort_unstable();
         let lost = entries.into_iter().map(line).collect();
-        Ok(Published { path: self.place.path(), lost, remains: remains.collect() })
+        Ok(Published { path: self.place.path(), lost, remains: remains.collect(), lacks: self.building.lacks() })
     }
+}
+
+/// What puts on the disk all that has been written, and says so in the journal.
+fn syncing<D: Directory>(
+    root: &D,
+    written: &Arc<Mutex<Runs>>,
+    mut journal: Option<Journal<D::File>>,
+) -> io::Result<impl FnMut() -> io::Result<()> + Send + use<D>> {
+    let (root, written) = (root.try_clone()?, Arc::clone(written));
+    Ok(move || {
+        // What is written from now on may be synced, too: no journal speaks of it yet.
+        let runs = std::mem::take(&mut *written.lock());
+        root.sync_file_system()?;
+        let noted = journal.as_mut().map(|journal| runs.iter().try_for_each(|run| journal.claim(run)));
+        if let Some(Err(error)) = noted {
+            log::warn!("the journal cannot be written ({error}): less of this run can be resumed");
+            journal = None;
+        }
+        Ok(())
+    })
 }

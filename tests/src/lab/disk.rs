@@ -94,7 +94,15 @@ impl LoopDevice {
     /// # Errors
     /// What `losetup` says.
     pub fn attach(image: &Path) -> anyhow::Result<Self> {
-        Ok(Self { path: run("losetup", &["--find", "--show", text(image)?])? })
+        LoopDevice::with(image, &[])
+    }
+
+    /// The same, with options of `losetup`.
+    ///
+    /// # Errors
+    /// What `losetup` says.
+    pub fn with(image: &Path, options: &[&str]) -> anyhow::Result<Self> {
+        Ok(Self { path: run("losetup", &[&["--find", "--show"], options, &[text(image)?]].concat())? })
     }
 
     /// `/dev/loop…`.

@@ -13,7 +13,7 @@ use std::thread;
 
 /// Sends from n0 to n1, which puts what comes at DEST.
 fn transfer(site: &Site, opened: Opened, dest: Dest, target: Target) -> Landed {
-    let (arrival, landed) = Arrival::new(dest, target, Handling { read_back: true, sparse: false });
+    let (arrival, landed) = Arrival::new(dest, target, Handling { read_back: true, ..Handling::default() });
     thread::scope(|scope| {
         let receive = || Session::receive_into("test", arrival, &named("n1", options()));
         let receiver = scope.spawn(|| site.lab().run_on("n1", receive).expect("a host of this lab"));

@@ -179,7 +179,8 @@ pub struct WireArgs {
     /// Print one JSON object on stdout at the end: the outcome, or the failure.
     #[arg(long)]
     pub json: bool,
-    /// No progress, no lines but errors and the report; --no-progress is the same.
+    /// No progress, and no lines but errors: of the report nothing but what --json prints or --report keeps;
+    /// --no-progress is the same.
     #[arg(short, long, alias = "no-progress")]
     pub quiet: bool,
 }

@@ -2,10 +2,11 @@
 
 use super::outside::{PATIENCE, within};
 use super::{Fault, Findings, Fix, disk, quoted};
-use ethbcast_content::dest::lacking_device;
+use ethbcast_content::dest::{Device, lacking_device};
 use nix::errno::Errno;
 use nix::sys::statvfs::{Statvfs, statvfs};
 use nix::unistd::{AccessFlags, Uid, access};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Less than this is little for anything that is worth sending to all.
@@ -29,6 +30,9 @@ pub fn check(dest: &Path, bytes: Option<u64>, findings: &mut Findings) {
 /// What the system says of the directory that DEST is in, or is.
 struct Place {
     lacking: Option<String>,
+    /// What a device holds, or why it cannot be DEST.
+    device: Option<Result<u64, String>>,
+    dest: PathBuf,
     directory: PathBuf,
     access: nix::Result<()>,
     disk: nix::Result<Statvfs>,
@@ -39,13 +43,32 @@ impl Place {
         let beside = || dest.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let directory = if dest.is_dir() { dest } else { beside() }.to_owned();
         let access = access(&directory, AccessFlags::W_OK | AccessFlags::X_OK);
-        Place { lacking: lacking_device(dest), access, disk: statvfs(&directory), directory }
+        let is_device = dest.metadata().is_ok_and(|there| there.file_type().is_block_device());
+        let device = is_device.then(|| Device::look(dest).map_err(|error| error.to_string()));
+        let (lacking, disk) = (lacking_device(dest), statvfs(&directory));
+        Place { lacking, device, dest: dest.to_owned(), access, disk, directory }
+    }
+
+    /// A device is overwritten: it has a size, and neither files nor a directory to write in.
+    fn judge_device(&self, device: &Result<u64, String>, bytes: Option<u64>, findings: &mut Findings) {
+        let at = self.dest.display();
+        match device {
+            Err(what) => findings.add(Fault::Dest, what.clone(), Fix::Words("or choose another DEST".to_owned())),
+            Ok(holds) if bytes.is_some_and(|bytes| bytes > *holds) => {
+                let what = format!("{at} holds {holds} bytes, and {} are wanted", bytes.unwrap_or_default());
+                findings.add(Fault::Space, what, Fix::Words("choose a larger device as DEST".to_owned()));
+            }
+            Ok(_) => findings.skip(format!("how fast {at} takes what is written: what is on it would be lost")),
+        }
     }
 
     fn judge(&self, bytes: Option<u64>, findings: &mut Findings) {
         if let Some(what) = &self.lacking {
             let words = "name a disk that is here, or a place that is not below /dev";
             return findings.add(Fault::Dest, what.clone(), Fix::Words(words.to_owned()));
+        }
+        if let Some(device) = &self.device {
+            return self.judge_device(device, bytes, findings);
         }
         let (at, word) = (self.directory.display(), quoted(&self.directory.to_string_lossy()));
         if let Err(errno) = self.access {

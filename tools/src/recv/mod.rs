@@ -1,6 +1,7 @@
 //! `ethbcast recv`: takes what is sent to a group and puts it at DEST.
 
 mod opening;
+mod partitions;
 mod reception;
 mod report;
 
@@ -15,7 +16,8 @@ use crate::session::{interrupt, options, watch};
 use crate::udpcast::say_ignored;
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::Session;
-use ethbcast_content::dest::Dest;
+use ethbcast_content::dest::{Dest, Landed, Over};
+pub use partitions::read_again;
 pub use reception::{Received, Reception};
 pub use report::{line, to_json};
 use std::sync::Arc;
@@ -37,12 +39,12 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if args.port_fd.len() > 1 {
         return fail(Code::Usage, "one socket is enough for one group: give --port-fd once, or add --serve");
     }
-    let dest = Arc::new(dest(&args)?);
     let mut options = bar.attach(options(&args.wire));
+    options.max_wait = args.max_wait.map(Duration::from_secs_f64);
+    let dest = Arc::new(opening::dest(&args, &mut options, bar)?);
     options.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     args.patience.apply(&mut options);
-    options.max_wait = args.max_wait.map(Duration::from_secs_f64);
     let interrupt = interrupt(&options, "interrupted by its user")?;
     let mut session = opening::open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
@@ -73,7 +75,8 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         bar.settle(received.report.bytes());
     }
     report::print(&received.report, received.landed.path(), args.form(), is_quiet)?;
-    received.check(&args, interrupt.signal(), left_by(&dest))?;
+    received.check(&args, interrupt.signal(), &left_by(&dest, &received.landed))?;
+    read_again(dest);
     match &args.exec {
         Some(command) => run_after(command, received.environment(&args.wire.group)),
         None => Ok(()),
@@ -101,19 +104,28 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     }
     match (&args.pipe, &args.dest) {
         (Some(command), _) => Ok(Dest::Command(command.clone())),
-        (None, dest) => Dest::resolve(dest.as_deref().unwrap_or_default(), args.force)
+        (None, dest) => Dest::resolve_over(dest.as_deref().unwrap_or_default(), args.force, over(args))
             .map_err(|error| Failure::new(Code::System, error).found(Fault::Dest).into()),
     }
 }
 
+/// What may become of a file that is at DEST.
+fn over(args: &RecvArgs) -> Over {
+    if args.in_place { Over::InPlace } else { args.force.into() }
+}
+
 /// What a receiver that fails leaves behind.
-pub fn left_by(dest: &Dest) -> &'static str {
-    match dest {
+pub fn left_by(dest: &Dest, landed: &Landed) -> String {
+    if let Some(broken) = landed.broken() {
+        return broken;
+    }
+    let left = match dest {
         Dest::Device { .. } => "DEST is overwritten in part",
         Dest::Command(_) => "the command was ended",
         _ if dest.has_left() => "DEST is as it was; what came is kept beside it, and the next recv goes on with it",
         _ => "nothing was left at DEST",
-    }
+    };
+    left.to_owned()
 }
 
 /// Whose bytes are waited for.

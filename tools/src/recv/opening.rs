@@ -1,15 +1,50 @@
-//! Opening the port: an interface that is down, or not there yet, is waited for as long as a sender would be.
+//! Opening DEST and the port: a device or an interface that is not there yet is waited for as long as a sender would be.
 
-use crate::args::WireArgs;
+use crate::args::{RecvArgs, WireArgs};
 use crate::interface::chosen;
 use crate::progress::Bar;
 use crate::session::{failure, may_pass};
 use ethbcast_collectives::session::{Options, Session};
+use ethbcast_content::dest::{Dest, lacking_device};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often an interface is looked for.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Finds DEST. With --max-wait a device that is not there yet, as its driver may be late, is waited for within that.
+///
+/// # Errors
+/// A [`Failure`](crate::exit::Failure) with code 2 or 4.
+pub fn dest(args: &RecvArgs, options: &mut Options, bar: &Bar) -> anyhow::Result<Dest> {
+    let (began, mut told) = (Instant::now(), false);
+    let limit = limit(options).unwrap_or_default();
+    let path = args.dest.as_deref().map(Path::new).filter(|path| path.is_absolute());
+    loop {
+        let error = match super::dest(args) {
+            Ok(dest) => {
+                take_off(options, began.elapsed());
+                return Ok(dest);
+            }
+            Err(error) => error,
+        };
+        let left = limit.saturating_sub(began.elapsed());
+        let is_late = path.is_some_and(|path| !path.exists() && lacking_device(path).is_some());
+        if left.is_zero() || !is_late {
+            return Err(error);
+        }
+        if !std::mem::replace(&mut told, true) {
+            bar.line(format!("{error}; it is waited for"));
+        }
+        thread::sleep(left.min(LOOK));
+    }
+}
+
+/// How long something that is not there is waited for.
+fn limit(options: &Options) -> Option<Duration> {
+    options.max_wait.map(|limit| options.time_limit.map_or(limit, |other| limit.min(other)))
+}
 
 /// Opens the port. With --max-wait its interface is waited for within that, or within --timeout, and what has passed is
 /// taken off both.
@@ -18,7 +53,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A [`Failure`](crate::exit::Failure) with code 2 (group name) or 4 (interface, permission).
 pub fn open(args: &WireArgs, options: &mut Options, bar: &Bar) -> anyhow::Result<Session> {
     let (began, mut told) = (Instant::now(), false);
-    let limit = options.max_wait.map(|limit| options.time_limit.map_or(limit, |other| limit.min(other)));
+    let limit = limit(options);
     loop {
         let error = match Session::open(&args.group, options) {
             Ok(session) => {

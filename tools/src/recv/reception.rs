@@ -60,7 +60,8 @@ impl Reception {
         let at_dest = target.dest.clone();
         let held = Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
         let looks = !args.basis.is_empty() || dest.may_have_some(args.force || args.in_place);
-        let (arrival, landed) = Arrival::new(dest, target, Handling { read_back, sparse: args.sparse });
+        let (arrival, landed) =
+            Arrival::new(dest, target, Handling { read_back, sparse: args.sparse, any_sectors: args.any_sectors });
         let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
         // Who has nothing is sent all, and nobody asks which chunks he lacks.
         let (writer, sink) = if looks { (writer.holding(held), sink.told_to_hold()) } else { (writer, sink) };
@@ -152,9 +153,9 @@ fn whole(landed: &Landed) -> anyhow::Result<()> {
     fail(Code::SomeFailed, format!("{} {noun} left out, all else is at DEST: {}", lines.len(), lines.join("; ")))
 }
 
-/// Says what is still there of that which a directory took the place of.
+/// Says what DEST could not keep, and what is still there of that which a directory took the place of.
 fn say_what_remains(landed: &Landed) {
-    for line in landed.remains() {
+    for line in landed.lacks().into_iter().chain(landed.remains()) {
         crate::exit::say(format_args!("ethbcast: {line}"));
     }
 }

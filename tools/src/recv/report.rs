@@ -3,6 +3,7 @@
 use crate::exit::{Form, report, report_object};
 use crate::units;
 use ethbcast_collectives::session::ReceiveReport;
+use ethbcast_content::name::shown;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -25,7 +26,9 @@ pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, form: Form, quiet
 pub fn line(received: &ReceiveReport, path: Option<String>) -> String {
     let seconds = received.took.as_secs_f64();
     let rate = units::rate(received.bytes() as f64 * 8.0 / seconds.max(1e-9));
-    let (path, bytes) = (path.unwrap_or_default(), units::bytes(received.bytes()));
+    // What a command took has no path, and a path may have what no line can show.
+    let path = path.unwrap_or_else(|| received.source.clone());
+    let (path, bytes) = (shown(path.as_bytes()), units::bytes(received.bytes()));
     let again = match received.pieces_again {
         0 => String::new(),
         1 => "; 1 piece came damaged and was sent again".to_owned(),
@@ -48,6 +51,7 @@ pub fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
         "blake3": verdict.as_ref().map(|verdict| units::hex(&verdict.digest)),
         "reason": received.check().err().map(|error| error.to_string()),
         "path": path,
+        "note": verdict.as_ref().filter(|own| received.is_delivered() && !own.text.is_empty()).map(|own| &own.text),
         "pieces_again": received.pieces_again,
         "seconds": received.took.as_secs_f64(),
         "frames": {

@@ -5,8 +5,8 @@ use crate::exit::{Code, Failure, fail};
 use crate::report;
 use crate::whole_file;
 use serde_json::Value;
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 /// What a receiver's status is that has everything.
 const VERIFIED: &str = "verified";
@@ -85,9 +85,20 @@ impl LastRun {
 /// # Errors
 /// A [`Failure`] with code 4.
 pub fn save(path: &Path, report: &str) -> anyhow::Result<()> {
-    whole_file::save(path, &format!("{report}\n")).map_err(|error| {
-        Failure::new(Code::System, format!("cannot write the report to {}: {error}", path.display())).into()
-    })
+    whole_file::save(path, &format!("{report}\n")).map_err(|error| unwritable(path, &error))
+}
+
+/// Fails before anything is sent if the report could not be written in the end.
+///
+/// # Errors
+/// A [`Failure`] with code 4.
+pub fn try_place(path: Option<&Path>) -> anyhow::Result<()> {
+    path.map_or(Ok(()), |path| whole_file::try_place(path).map_err(|error| unwritable(path, &error)))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
+    let text = format!("cannot write the report to {}: {error}; give --report another FILE", path.display());
+    Failure::new(Code::System, text).into()
 }
 
 #[cfg(test)]

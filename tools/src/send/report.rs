@@ -300,6 +300,7 @@ fn receiver_json(report: &MemberReport) -> Value {
         "blake3": (report.digest != [0; 32]).then(|| units::hex(&report.digest)),
         "seconds": report.took.as_secs_f64(),
         "reason": (report.outcome != Outcome::Delivered).then_some(report.text.as_str()),
+        "note": (report.outcome == Outcome::Delivered && !report.text.is_empty()).then_some(report.text.as_str()),
         "frames": report.taken.map(Taken::frames),
         "repaired_frames": report.taken.map(Taken::repaired),
     })

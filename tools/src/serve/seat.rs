@@ -176,7 +176,10 @@ impl Seat {
                 if received.was_only_asked {
                     self.say(Say::Info, "a sender has asked what is lacking here (--dry-run)");
                 } else {
-                    self.conclude(&received, &args, recv::left_by(&dest));
+                    let left = recv::left_by(&dest, &received.landed);
+                    *self.dest.lock() = None;
+                    recv::read_again(dest);
+                    self.conclude(&received, &args, &left);
                 }
             }
             if self.is_last.load(Ordering::SeqCst) {

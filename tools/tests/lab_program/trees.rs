@@ -2,6 +2,7 @@
 //! or at one receiver stays there.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, shown_in, within};
+use crate::refusals::nobody::Nobody;
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::SmallDisk;
 use std::fs::{self, Permissions};
@@ -168,4 +169,26 @@ fn what_cannot_be_sent_is_refused_before_anybody_is_waited_for() {
     send(&[source.to_str().expect("text")], &source).assert_refusal(2, &["two SOURCEs", "tree"]);
     send(&[source.to_str().expect("text")], &site.path("none")).assert_refusal(4, &["none", "No such file"]);
     send(&["--exclude-from", "/none"], &source).assert_refusal(4, &["/none", "No such file"]);
+}
+
+#[test]
+fn owners_that_a_receiver_cannot_keep_are_said_there_and_told_to_the_sender() {
+    let site = Site::beside("owners", one_switch(2));
+    let source = site.directory("source");
+    fs::write(source.join("file"), "text").expect("room");
+    std::os::unix::fs::chown(source.join("file"), Some(12), Some(12)).expect("root may");
+    let dest = site.directory("dest");
+    fs::set_permissions(&dest, Permissions::from_mode(0o777)).expect("ours");
+    let options = ["recv", "--once", "-i", "eth0", "--max-wait", "20", "--json"];
+    let nobody = Nobody::new();
+    let receiver = nobody.start(&site, "n1", "-all,+net_raw", &options, dest.join(""));
+    let root = site.run("n0", &["send", "-i", "eth0", "-n", "1", "--owner", "--json"], &source);
+    let receiver = receiver.end(LIMIT);
+    receiver.assert_code(0);
+    root.assert_code(0);
+    assert!(receiver.stderr.contains("owners of 2 files and directories are not kept"), "{}", receiver.stderr);
+    for note in [&receiver.json()["note"], &root.json()["receivers"][0]["note"]] {
+        assert!(note.as_str().is_some_and(|note| note.contains("owners of 2 files")), "{note}");
+    }
+    assert_eq!(fs::read(dest.join("source/file")).expect("there"), b"text");
 }

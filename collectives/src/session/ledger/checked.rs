@@ -83,7 +83,7 @@ impl<K: Sink> InTurns<K> {
         let Some(verdict) = self.content.verdict(now).filter(|_| !self.receiver.is_over()) else { return };
         match verdict.outcome {
             Outcome::Verified => self.receiver.settled(),
-            Outcome::Delivered => self.receiver.published(),
+            Outcome::Delivered => self.receiver.published(String::new()),
             outcome => self.receiver.fail(outcome, verdict.text, None),
         }
     }
@@ -107,7 +107,7 @@ impl<K: Sink> InTurns<K> {
                 self.end_is_damaged = end_differs;
                 self.content.finish(now, content);
             }
-            ReceiverOutput::Publish if self.content.publish(now) => self.receiver.published(),
+            ReceiverOutput::Publish if self.content.publish(now) => self.receiver.published(String::new()),
             ReceiverOutput::Publish => {}
             ReceiverOutput::Failed(text) => self.receiver.fail(Outcome::Damaged, text, None),
         }

@@ -395,9 +395,9 @@ impl VerifiedReceiver {
         self.conclude(Outcome::Verified, String::new(), None);
     }
 
-    /// All is visible.
-    pub fn published(&mut self) {
-        self.end(Outcome::Delivered, String::new(), None);
+    /// All is visible; `note` is what its sender should know of it, if anything.
+    pub fn published(&mut self, note: String) {
+        self.end(Outcome::Delivered, note, None);
     }
 
     /// The storage has failed, or no more can be had: what is half done is gone.

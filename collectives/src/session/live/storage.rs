@@ -50,6 +50,11 @@ pub trait Storage {
         true
     }
 
+    /// What is true of it once it is published, and its sender should know; nothing where all is as it was sent.
+    fn note(&self) -> String {
+        String::new()
+    }
+
     /// What was settled is accepted: shows it, under its name.
     ///
     /// # Errors

@@ -145,11 +145,12 @@ impl<S: Storage> Writer<S> {
     pub fn run(mut self) {
         let last = self.work();
         let Writer { mut receiver, storage, orders, waker, _alive, .. } = self;
+        let note = storage.note();
         // What is half done is gone before anybody hears of it.
         drop(storage);
         match last {
             None => {}
-            Some(Ok(())) => receiver.published(),
+            Some(Ok(())) => receiver.published(note),
             Some(Err(error)) => {
                 let (outcome, text, cause) = error.into_parts();
                 receiver.fail(outcome, text, cause);

@@ -4,7 +4,9 @@ use super::State;
 use super::world::{Change, Inode};
 use nix::libc;
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::io::{Error, Result};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What a disk can.
@@ -12,29 +14,99 @@ use std::path::{Path, PathBuf};
 pub struct Abilities {
     /// Two names cannot be exchanged (NFS, FUSE, exFAT).
     pub no_exchange: bool,
+    /// There are no files without a name (NFS, FUSE, vfat).
+    pub no_nameless: bool,
+    /// Nothing can be renamed over a directory, also if that is empty (SFTP).
+    pub no_rename_over: bool,
+    /// A file has one name (vfat, exFAT).
+    pub no_links: bool,
+    /// There are no symbolic links (vfat, exFAT).
+    pub no_symlinks: bool,
+    /// All files belong to one user (vfat), or this one may not give them away.
+    pub no_owners: bool,
+    /// No name may have this byte.
+    pub refused: Option<u8>,
+    /// `a` and `A` are one name.
+    pub folds_case: bool,
+    /// How many bytes the files may have in all.
+    pub room_bytes: Option<u64>,
     /// Files that somebody has open: removed, they get another name instead (`.nfs…`, `.fuse_hidden…`), which cannot
     /// be removed.
     pub held: BTreeSet<u64>,
     /// Directories on which another file system is mounted.
     pub mounts: BTreeSet<u64>,
+    /// Directories of a lower layer, which cannot be renamed (overlay).
+    pub lower: BTreeSet<u64>,
+}
+
+fn fail<T>(errno: i32) -> Result<T> {
+    Err(Error::from_raw_os_error(errno))
+}
+
+impl Abilities {
+    /// Fails for what this disk does not have.
+    pub(super) fn have(&self, is_there: bool) -> Result<()> {
+        if is_there { Ok(()) } else { fail(libc::EPERM) }
+    }
+
+    fn allow(&self, name: &Path) -> Result<()> {
+        match self.refused {
+            Some(byte) if name.as_os_str().as_bytes().contains(&byte) => fail(libc::EINVAL),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl State {
+    /// What has a path from a directory on, by names as this disk compares them.
+    pub(super) fn find(&self, directory: u64, path: &Path) -> Result<u64> {
+        path.iter().try_fold(directory, |at, name| self.current.find(at, Path::new(&self.spelt(at, name))))
+    }
+
+    /// A name as it is written in a directory, if it is there.
+    pub(super) fn spelt(&self, directory: u64, name: &OsStr) -> OsString {
+        let names = self.current.names(directory).ok().filter(|_| self.abilities.folds_case);
+        let same = names.and_then(|names| names.keys().find(|there| there.eq_ignore_ascii_case(name)));
+        same.cloned().unwrap_or_else(|| name.to_owned())
+    }
+
+    /// Fails for a name that this disk does not take.
+    pub(super) fn allow(&self, name: &Path) -> Result<()> {
+        self.abilities.allow(name)
+    }
+
     /// Fails for a name in a directory if a file system is mounted there.
     pub(super) fn is_no_mount(&self, directory: u64, name: &Path) -> Result<()> {
-        match self.current.find(directory, name) {
-            Ok(inode) if self.abilities.mounts.contains(&inode) => Err(Error::from_raw_os_error(libc::EBUSY)),
+        match self.find(directory, name) {
+            Ok(inode) if self.abilities.mounts.contains(&inode) => fail(libc::EBUSY),
             _ => Ok(()),
         }
+    }
+
+    /// Fails for a name in a directory that cannot be moved.
+    pub(super) fn can_move(&self, directory: u64, name: &Path) -> Result<()> {
+        self.is_no_mount(directory, name)?;
+        match self.find(directory, name) {
+            Ok(inode) if self.abilities.lower.contains(&inode) => fail(libc::EXDEV),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if a file would have more bytes than there is room for.
+    pub(super) fn has_room(&self, inode: u64, end: u64) -> Result<()> {
+        let Some(room) = self.abilities.room_bytes else { return Ok(()) };
+        let others = self.current.clone().swept().file_bytes(inode);
+        let own = self.current.bytes_of(inode).max(end);
+        if others + own > room { fail(libc::ENOSPC) } else { Ok(()) }
     }
 
     /// Opens a directory, if the way to it stays on the file system.
     pub(super) fn enter(&self, from: u64, path: &Path) -> Result<u64> {
         let mut at = from;
         for part in path.components() {
-            at = self.current.find(at, Path::new(&part))?;
+            at = self.find(at, Path::new(&part))?;
             if self.abilities.mounts.contains(&at) {
-                return Err(Error::from_raw_os_error(libc::EXDEV));
+                return fail(libc::EXDEV);
             }
         }
         self.current.names(at).map(|_| at)
@@ -42,17 +114,22 @@ impl State {
 
     /// Takes a file's name away, or gives it one that says that somebody has it open.
     pub(super) fn unname(&mut self, directory: u64, name: &Path) -> Result<()> {
-        let inode = self.current.find(directory, name)?;
-        let is_file = matches!(self.current.inode(inode), Inode::File { .. });
-        if !is_file || !self.abilities.held.contains(&inode) {
-            self.make(Change::Unname { directory, name: name.into() });
+        let inode = self.find(directory, name)?;
+        let name = self.spelt(directory, name.as_os_str());
+        if !self.is_held(inode) {
+            self.make(Change::Unname { directory, name });
             return Ok(());
         }
         let silly = PathBuf::from(format!(".nfs{inode}"));
-        if silly == name {
-            return Err(Error::from_raw_os_error(libc::EBUSY));
+        if silly == Path::new(&name) {
+            return fail(libc::EBUSY);
         }
-        self.make(Change::Move { from: (directory, name.into()), to: (directory, silly.into()) });
+        self.make(Change::Move { from: (directory, name), to: (directory, silly.into()) });
         Ok(())
+    }
+
+    /// Whether somebody has a file open.
+    pub(super) fn is_held(&self, inode: u64) -> bool {
+        matches!(self.current.inode(inode), Inode::File { .. }) && self.abilities.held.contains(&inode)
     }
 }

@@ -44,7 +44,8 @@ impl ModelDirectory {
     }
 
     fn give(&self, state: &mut State, name: &Path, inode: u64) -> Result<()> {
-        if state.current.find(self.inode, name).is_ok() {
+        state.allow(name)?;
+        if state.find(self.inode, name).is_ok() {
             return Err(ErrorKind::AlreadyExists.into());
         }
         state.make(Change::Name { directory: self.inode, name: name.into(), inode });
@@ -75,29 +76,36 @@ impl Directory for ModelDirectory {
 
     fn create_nameless(&self, _mode: u32) -> Result<ModelFile> {
         let file = Inode::File { bytes: Vec::new(), attributes: String::new() };
-        self.disk.change("create", |state| Ok(state.add(file))).map(|inode| self.open(inode))
+        let add = |state: &mut State| {
+            state.abilities.have(!state.abilities.no_nameless)?;
+            Ok(state.add(file))
+        };
+        self.disk.change("create", add).map(|inode| self.open(inode))
     }
 
     fn name(&self, file: &ModelFile, name: &Path) -> Result<()> {
-        self.disk.change(&format!("name {}", name.display()), |state| self.give(state, name, file.inode))
+        self.disk.change(&format!("name {}", name.display()), |state| {
+            state.abilities.have(!state.abilities.no_links)?;
+            self.give(state, name, file.inode)
+        })
     }
 
     fn file(&self, path: &Path) -> Result<ModelFile> {
-        self.disk.look(|state| state.current.find(self.inode, path)).map(|inode| self.open(inode))
+        self.disk.look(|state| state.find(self.inode, path)).map(|inode| self.open(inode))
     }
 
     fn take_up(&self, name: &Path) -> Result<ModelFile> {
-        let inode = self.disk.look(|state| state.current.find(self.inode, name))?;
+        let inode = self.disk.look(|state| state.find(self.inode, name))?;
         let is_file = matches!(self.disk.0.lock().current.inode(inode), Inode::File { .. });
         if is_file { Ok(self.open(inode)) } else { Err(Error::other("it is no regular file")) }
     }
 
     fn is_named(&self, file: &ModelFile, name: &Path) -> bool {
-        self.disk.0.lock().current.find(self.inode, name).is_ok_and(|inode| inode == file.inode)
+        self.disk.0.lock().find(self.inode, name).is_ok_and(|inode| inode == file.inode)
     }
 
     fn is_own(&self, directory: &ModelDirectory, name: &Path) -> bool {
-        self.disk.0.lock().current.find(self.inode, name).is_ok_and(|inode| inode == directory.inode)
+        self.disk.0.lock().find(self.inode, name).is_ok_and(|inode| inode == directory.inode)
     }
 
     fn make_directory(&self, name: &Path) -> Result<()> {
@@ -105,16 +113,18 @@ impl Directory for ModelDirectory {
     }
 
     fn open_up(&self, name: &Path) -> Result<()> {
-        self.disk.look(|state| state.current.find(self.inode, name).map(drop))
+        self.disk.look(|state| state.find(self.inode, name).map(drop))
     }
 
     fn make_symlink(&self, name: &Path, target: &[u8]) -> Result<()> {
+        self.disk.look(|state| state.abilities.have(!state.abilities.no_symlinks))?;
         self.add("make link", name, Inode::Symlink(target.to_vec())).map(drop)
     }
 
     fn make_link(&self, name: &Path, other: &ModelDirectory, of: &Path) -> Result<()> {
         self.disk.change(&format!("link {}", name.display()), |state| {
-            let inode = state.current.find(other.inode, of)?;
+            let inode = state.find(other.inode, of)?;
+            state.abilities.have(!state.abilities.no_links)?;
             self.give(state, name, inode)
         })
     }
@@ -124,7 +134,7 @@ impl Directory for ModelDirectory {
     }
 
     fn kind(&self, name: &Path) -> Result<Option<Kind>> {
-        self.disk.look(|state| match state.current.find(self.inode, name) {
+        self.disk.look(|state| match state.find(self.inode, name) {
             Ok(inode) => Ok(Some(match state.current.inode(inode) {
                 Inode::File { .. } => Kind::File,
                 Inode::Directory { .. } => Kind::Directory,
@@ -136,7 +146,7 @@ impl Directory for ModelDirectory {
     }
 
     fn age_seconds(&self, name: &Path) -> Result<u64> {
-        self.disk.look(|state| state.current.find(self.inode, name).map(|_| state.age_seconds))
+        self.disk.look(|state| state.find(self.inode, name).map(|_| state.age_seconds))
     }
 
     fn allocated_bytes(&self, name: &Path) -> Result<u64> {
@@ -145,31 +155,37 @@ impl Directory for ModelDirectory {
 
     fn rename(&self, name: &Path, other: &ModelDirectory, to: &Path) -> Result<()> {
         self.disk.change(&format!("rename {} to {}", name.display(), to.display()), |state| {
-            let moved = state.current.find(self.inode, name)?;
-            state.is_no_mount(self.inode, name).and(state.is_no_mount(other.inode, to))?;
-            if let Ok(there) = state.current.find(other.inode, to) {
-                match (is_directory(&state.current, moved), is_directory(&state.current, there)) {
+            let moved = state.find(self.inode, name)?;
+            state.allow(to)?;
+            state.can_move(self.inode, name).and(state.is_no_mount(other.inode, to))?;
+            if let Ok(there) = state.find(other.inode, to) {
+                let is_over = is_directory(&state.current, there);
+                match (is_directory(&state.current, moved), is_over) {
+                    _ if there == moved => return Ok(()),
                     (false, true) => return Err(ErrorKind::IsADirectory.into()),
                     (true, false) => return Err(ErrorKind::NotADirectory.into()),
+                    (true, true) if state.abilities.no_rename_over => return Err(ErrorKind::AlreadyExists.into()),
                     (true, true) if !state.current.names(there)?.is_empty() => {
                         return Err(ErrorKind::DirectoryNotEmpty.into());
                     }
+                    _ if state.is_held(there) => state.unname(other.inode, to)?,
                     _ => {}
                 }
             }
-            state.make(Change::Move { from: (self.inode, name.into()), to: (other.inode, to.into()) });
+            let (from, to) = (state.spelt(self.inode, name.as_os_str()), state.spelt(other.inode, to.as_os_str()));
+            state.make(Change::Move { from: (self.inode, from), to: (other.inode, to) });
             Ok(())
         })
     }
 
-    fn exchange(&self, one: &Path, other: &Path) -> Result<()> {
-        self.disk.change(&format!("exchange {} and {}", one.display(), other.display()), |state| {
+    fn exchange(&self, name: &Path, other: &ModelDirectory, to: &Path) -> Result<()> {
+        self.disk.change(&format!("exchange {} and {}", name.display(), to.display()), |state| {
             if state.abilities.no_exchange {
                 return Err(Error::from_raw_os_error(libc::EINVAL));
             }
-            state.is_no_mount(self.inode, one).and(state.is_no_mount(self.inode, other))?;
-            state.current.find(self.inode, one).and(state.current.find(self.inode, other))?;
-            state.make(Change::Exchange { directory: self.inode, one: one.into(), other: other.into() });
+            state.can_move(self.inode, name).and(state.can_move(other.inode, to))?;
+            state.find(self.inode, name).and(state.find(other.inode, to))?;
+            state.make(Change::Exchange { one: (self.inode, name.into()), other: (other.inode, to.into()) });
             Ok(())
         })
     }
@@ -179,7 +195,8 @@ impl Directory for ModelDirectory {
             return self.rename(one, self, other);
         }
         self.disk.change(&format!("rename {} to {}", one.display(), other.display()), |state| {
-            let moved = state.current.find(self.inode, one)?;
+            let moved = state.find(self.inode, one)?;
+            state.can_move(self.inode, one)?;
             self.give(state, other, moved)?;
             state.pending.pop();
             let back = Change::Unname { directory: self.inode, name: other.into() };
@@ -191,7 +208,7 @@ impl Directory for ModelDirectory {
 
     fn remove(&self, name: &Path) -> Result<()> {
         self.disk.change(&format!("remove {}", name.display()), |state| {
-            if is_directory(&state.current, state.current.find(self.inode, name)?) {
+            if is_directory(&state.current, state.find(self.inode, name)?) {
                 return Err(ErrorKind::IsADirectory.into());
             }
             state.unname(self.inode, name)
@@ -200,7 +217,7 @@ impl Directory for ModelDirectory {
 
     fn remove_directory(&self, name: &Path) -> Result<()> {
         self.disk.change(&format!("remove directory {}", name.display()), |state| {
-            let inode = state.current.find(self.inode, name)?;
+            let inode = state.find(self.inode, name)?;
             state.is_no_mount(self.inode, name)?;
             if !state.current.names(inode)?.is_empty() {
                 return Err(ErrorKind::DirectoryNotEmpty.into());
@@ -235,13 +252,20 @@ impl Directory for ModelDirectory {
     }
 
     fn set_attributes(&self, given: Given<'_>) -> Result<()> {
-        set(&self.disk, self.inode, text(given.attributes()))
+        give(&self.disk, self.inode, given)
     }
 
     fn set_attributes_at(&self, name: &Path, given: Given<'_>, _is_link: bool) -> Result<()> {
-        let inode = self.disk.look(|state| state.current.find(self.inode, name))?;
-        set(&self.disk, inode, text(given.attributes()))
+        let inode = self.disk.look(|state| state.find(self.inode, name))?;
+        give(&self.disk, inode, given)
     }
+}
+
+fn give(disk: &Model, inode: u64, given: Given<'_>) -> Result<()> {
+    if disk.0.lock().abilities.no_owners {
+        given.lacks_owner();
+    }
+    set(disk, inode, text(given.attributes()))
 }
 
 fn set(disk: &Model, inode: u64, attributes: String) -> Result<()> {
@@ -254,7 +278,9 @@ fn set(disk: &Model, inode: u64, attributes: String) -> Result<()> {
 impl DiskFile for ModelFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.disk.look(|state| {
-            let Inode::File { bytes, .. } = state.current.inode(self.inode) else { panic!("it is a file") };
+            let Inode::File { bytes, .. } = state.current.inode(self.inode) else {
+                return Err(ErrorKind::IsADirectory.into());
+            };
             let from = usize::try_from(offset).map_or(bytes.len(), |offset| offset.min(bytes.len()));
             let count = buffer.len().min(bytes.len() - from);
             buffer[..count].copy_from_slice(&bytes[from..from + count]);
@@ -264,7 +290,9 @@ impl DiskFile for ModelFile {
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.disk.change(&format!("write {} bytes at {offset}", bytes.len()), |state| {
+            state.has_room(self.inode, offset + bytes.len() as u64)?;
             state.make(Change::Write { inode: self.inode, at: offset, bytes: bytes.to_vec() });
+            state.write_back(bytes.len());
             Ok(())
         })
     }
@@ -291,6 +319,10 @@ impl DiskFile for ModelFile {
             state.make(Change::Write { inode: self.inode, at: part.start, bytes });
             Ok(())
         })
+    }
+
+    fn links(&self) -> Result<u64> {
+        self.disk.look(|state| Ok(state.current.links_of(self.inode)))
     }
 
     fn sync_data(&self) -> Result<()> {
@@ -322,7 +354,7 @@ impl DiskFile for ModelFile {
     }
 
     fn set_attributes(&self, given: Given<'_>) -> Result<()> {
-        set(&self.disk, self.inode, text(given.attributes()))
+        give(&self.disk, self.inode, given)
     }
 
     fn keep_attributes(&self, attributes: FileAttributes) -> Result<()> {

@@ -7,9 +7,10 @@ mod world;
 
 pub use abilities::Abilities;
 pub use crash::Moment;
-pub use files::{ModelDirectory, ModelFile};
+pub use files::ModelDirectory;
 pub use world::{Inode, ROOT, World};
 
+use nix::libc;
 use parking_lot::Mutex;
 use std::io::{Error, Result};
 use std::sync::Arc;
@@ -35,6 +36,10 @@ struct State {
     moved: bool,
     age_seconds: u64,
     abilities: Abilities,
+    /// When so many bytes more are written, the kernel writes them back by itself, and fails.
+    loses_after: Option<usize>,
+    /// That has not been told yet.
+    has_lost: bool,
 }
 
 impl Model {
@@ -52,6 +57,12 @@ impl Model {
     /// One of which that call fails so.
     pub fn failing_at(self, call: u32, errno: i32) -> Model {
         self.0.lock().fails_at = Some((call, errno));
+        self
+    }
+
+    /// One that loses what was written when so many bytes have been; the next sync is told, and none after it.
+    pub fn losing_after(self, bytes: usize) -> Model {
+        self.0.lock().loses_after = Some(bytes);
         self
     }
 
@@ -115,7 +126,8 @@ impl Model {
     /// Puts on the disk what was changed of these; if that fails it is lost, and nobody hears of it again.
     fn sync(&self, what: &str, mine: impl Fn(&Change) -> bool) -> Result<()> {
         let mut state = self.0.lock();
-        let failed = state.call();
+        let lost = std::mem::take(&mut state.has_lost);
+        let failed = state.call().and(if lost { Err(Error::from_raw_os_error(libc::EIO)) } else { Ok(()) });
         let (synced, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut state.pending).into_iter().partition(mine);
         state.pending = pending;
         if failed.is_ok() {
@@ -136,6 +148,15 @@ impl State {
         match self.fails_at {
             Some((call, errno)) if call == self.calls => Err(Error::from_raw_os_error(errno)),
             _ => Ok(()),
+        }
+    }
+
+    /// So many bytes more were written.
+    fn write_back(&mut self, bytes: usize) {
+        self.loses_after = self.loses_after.map(|left| left.saturating_sub(bytes));
+        if self.loses_after.take_if(|left| *left == 0).is_some() {
+            self.pending.retain(|change| change.of_content().is_none());
+            self.has_lost = true;
         }
     }
 

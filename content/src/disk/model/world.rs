@@ -1,7 +1,7 @@
 //! What is on a disk, and what changes it.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Component, Path};
 
@@ -26,7 +26,7 @@ pub enum Change {
     Name { directory: u64, name: OsString, inode: u64 },
     Unname { directory: u64, name: OsString },
     Move { from: (u64, OsString), to: (u64, OsString) },
-    Exchange { directory: u64, one: OsString, other: OsString },
+    Exchange { one: (u64, OsString), other: (u64, OsString) },
 }
 
 impl Change {
@@ -43,10 +43,8 @@ impl Change {
     /// Whether it changes a name in this directory.
     pub fn is_name_in(&self, of: u64) -> bool {
         match self {
-            Change::Name { directory, .. } | Change::Unname { directory, .. } | Change::Exchange { directory, .. } => {
-                *directory == of
-            }
-            Change::Move { from, to } => from.0 == of || to.0 == of,
+            Change::Name { directory, .. } | Change::Unname { directory, .. } => *directory == of,
+            Change::Move { from, to } | Change::Exchange { one: from, other: to } => from.0 == of || to.0 == of,
             _ => false,
         }
     }
@@ -109,6 +107,25 @@ impl World {
             Inode::File { bytes, .. } => Some(bytes),
             _ => None,
         }
+    }
+
+    /// How many bytes a file has.
+    pub fn bytes_of(&self, inode: u64) -> u64 {
+        match self.0.get(&inode) {
+            Some(Inode::File { bytes, .. }) => bytes.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// How many names something has.
+    pub fn links_of(&self, inode: u64) -> u64 {
+        let names = self.0.keys().filter_map(|directory| self.names(*directory).ok()).flat_map(BTreeMap::values);
+        names.filter(|named| **named == inode).count() as u64
+    }
+
+    /// How many bytes all files have but this one.
+    pub fn file_bytes(&self, but: u64) -> u64 {
+        self.0.keys().filter(|inode| **inode != but).map(|inode| self.bytes_of(*inode)).sum()
     }
 
     /// All names below a directory, with what they stand for.
@@ -176,7 +193,12 @@ impl World {
                     self.rename(to.0, |names| names.insert(to.1.clone(), inode));
                 }
             }
-            Change::Exchange { directory, one, other } => self.rename(*directory, |names| exchange(names, one, other)),
+            Change::Exchange { one, other } => {
+                let found = |at: &(u64, OsString)| self.names(at.0).ok().and_then(|names| names.get(&at.1)).copied();
+                let (Some(first), Some(second)) = (found(one), found(other)) else { return };
+                self.rename(one.0, |names| names.insert(one.1.clone(), second));
+                self.rename(other.0, |names| names.insert(other.1.clone(), first));
+            }
         }
     }
 
@@ -185,10 +207,4 @@ impl World {
             work(names);
         }
     }
-}
-
-fn exchange(names: &mut BTreeMap<OsString, u64>, one: &OsStr, other: &OsStr) -> Option<u64> {
-    let (first, second) = (*names.get(one)?, *names.get(other)?);
-    names.insert(one.to_owned(), second);
-    names.insert(other.to_owned(), first)
 }

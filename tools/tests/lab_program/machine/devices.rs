@@ -65,7 +65,7 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_it_is_large_enough() {
     let large = site.file("large.bin", content(4, 3 * MEBIBYTE));
     let receiver = site.start("n1", &[&RECV[..], &["--once"]].concat(), device.path());
     site.run("n0", &SEND, &large).assert_code(3);
-    receiver.end(LIMIT).assert_refusal(4, &["2097152 bytes free"]);
+    receiver.end(LIMIT).assert_refusal(4, &["room for 2097152 bytes"]);
     let receiver = site.start("n1", &RECV, device.path());
     let command = format!("cat {}", large.display());
     Run::start("n0", site.ethbcast("n0", [&SEND[..], &["--pipe", &command]].concat())).end(LIMIT).assert_code(1);

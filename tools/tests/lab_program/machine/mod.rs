@@ -2,6 +2,9 @@
 
 mod cut_off;
 mod devices;
+mod disks;
+mod full;
+mod in_place;
 mod memory;
 mod outage;
 mod part_files;

@@ -6,7 +6,7 @@ mod first_hop;
 mod gathering;
 mod interface;
 mod meeting;
-mod nobody;
+pub mod nobody;
 mod perf;
 mod pipes;
 mod probe;

@@ -4,6 +4,7 @@ use super::*;
 use crate::disk::Beneath;
 use crate::hidden_names::remove_stale;
 use std::fs;
+use std::path::Path;
 use tempfile::TempDir;
 
 fn holder(directory: &TempDir) -> Arc<Beneath> {
@@ -15,8 +16,18 @@ fn names(directory: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn begin(directory: &TempDir, resume: &Resume) -> io::Result<PartialFile<Beneath>> {
-    PartialFile::begin(holder(directory), directory.path(), "dest".as_ref(), resume)
+fn begin(directory: &TempDir, resume: &Resume) -> io::Result<FileDest<Beneath>> {
+    begin_over(directory, resume, false)
+}
+
+fn begin_over(directory: &TempDir, resume: &Resume, replace: bool) -> io::Result<FileDest<Beneath>> {
+    let (holder, holder_path) = (holder(directory), directory.path().to_owned());
+    let place = Place { holder, holder_path, name: PathBuf::from("dest"), replace };
+    FileDest::prepare(place, resume, Pace::Every(u64::MAX), Arc::default())
+}
+
+fn is_kept(file: &FileDest<Beneath>) -> bool {
+    matches!(file.hidden, Hidden::Kept(_))
 }
 
 fn kept(content: u8) -> Resume {
@@ -29,13 +40,13 @@ fn a_file_gets_its_name_whole_and_takes_that_of_another_only_if_it_may() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("dest");
         for (replace, expected) in [(false, "first"), (false, "first"), (true, "third")] {
-            let mut file = begin(&directory, &resume).expect("room");
+            let mut file = begin_over(&directory, &resume, replace).expect("room");
             file.write_all(if replace { b"third" } else { b"first" }).expect("room");
             file.end(None).expect("room");
             let before = path.exists();
-            let named = file.name(&path, replace).and_then(|()| file.sync_name(&path));
+            let named = file.publish();
             assert_eq!(named.is_ok(), replace || !before);
-            assert!(named.is_ok() || named.is_err_and(|error| error.kind() == ErrorKind::AlreadyExists));
+            assert!(named.is_ok() || named.is_err_and(|failed| failed.error.kind() == ErrorKind::AlreadyExists));
             drop(file);
             assert_eq!(fs::read_to_string(&path).expect("there"), expected);
             // What could not have the name is kept for whoever may replace it.
@@ -51,21 +62,21 @@ fn what_is_left_is_found_again_read_only_or_not_and_locked_while_somebody_writes
     let directory = tempfile::tempdir().expect("a directory");
     let mut first = begin(&directory, &kept(1)).expect("room");
     first.write_all(&[1; 100_000]).expect("room");
-    let mut sync = first.syncing_handle().expect("room");
+    let mut sync = syncing(&first.file, &first.place.holder, &first.kept).expect("room");
     sync().expect("room");
     first.write_all(&[2; 100_000]).expect("room");
     let mode = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o444);
     fs::set_permissions(directory.path().join(&HiddenNames::of(b"dest").part), mode).expect("ours");
     let second = begin(&directory, &kept(1)).expect("room");
-    assert!(!second.is_kept() && second.claimed().is_empty(), "the first has it");
+    assert!(!is_kept(&second) && second.claimed.is_empty(), "the first has it");
     assert_eq!(remove_stale(&*holder(&directory)), 0, "its process lives");
     drop((sync, second, first));
     assert_eq!(names(directory.path()).len(), 2);
     let third = begin(&directory, &kept(1)).expect("it is there");
-    assert_eq!((third.claimed().bytes(), DiskFile::bytes(third.file()).expect("open")), (100_000, 200_000));
+    assert_eq!((third.claimed.bytes(), DiskFile::bytes(&third.file).expect("open")), (100_000, 200_000));
     drop(third);
     let other = begin(&directory, &kept(2)).expect("it is there");
-    assert!(other.claimed().is_empty() && other.is_kept(), "another content is not claimed");
+    assert!(other.claimed.is_empty() && is_kept(&other), "another content is not claimed");
     drop(other);
     assert!(begin(&directory, &Resume::Not).is_ok());
     assert_eq!(names(directory.path()), [""; 0], "nothing is left of it or of that");
@@ -87,7 +98,7 @@ fn a_journal_of_a_newer_build_is_named_and_stays() {
     bytes.truncate(40);
     bytes[7] = 1;
     fs::write(&journal, &bytes).expect("ours");
-    assert!(begin(&directory, &kept(1)).expect("it begins anew").claimed().is_empty());
+    assert!(begin(&directory, &kept(1)).expect("it begins anew").claimed.is_empty());
 }
 
 #[test]
@@ -104,9 +115,8 @@ fn a_file_that_takes_the_place_of_another_is_not_removed_by_a_receiver_that_begi
             }
         });
         let replaced = (0..2000).try_for_each(|_| {
-            let mut file = begin(&directory, &Resume::Not)?;
-            file.write_all(b"whole")?;
-            file.name(&path, true)
+            let mut file = begin_over(from, &Resume::Not, true).expect("room");
+            file.write_all(b"whole").and_then(|()| file.publish())
         });
         drop(goes_on);
         replaced.expect("nobody takes it away");

@@ -21,21 +21,21 @@ fn stream(hole_bytes: u64, seed: u8) -> (Vec<u8>, Vec<u8>) {
     ([map.encoded(), &parts.concat()].concat(), file)
 }
 
-fn begin(directory: &TempDir, stream: &[u8]) -> Disk {
+fn begin(directory: &TempDir, stream: &[u8]) -> Bytes {
     let dest = Dest::resolve(directory.path().join("image").as_os_str(), false).expect("room");
-    let (mut disk, _) = Disk::new(Arc::new(dest), Handling::default(), Arc::default());
-    disk.holding(true);
+    let mut bytes = Bytes::new(Arc::new(dest), Handling::default(), Arc::default());
+    bytes.holding(true);
     let attributes = FileAttributes { mode: 0o600, modified_seconds: 1, modified_nanoseconds: 0 };
     let (size, content) = (Some(stream.len() as u64), ContentKind::Sparse(attributes));
-    disk.begin(&Offered { source: "image".to_owned(), size, content, ..Offered::default() }).expect("room");
-    disk
+    bytes.begin(&Offered { source: "image".to_owned(), size, content, ..Offered::default() }).expect("room");
+    bytes
 }
 
 /// Ends a run when so much has come, and its journal has the map.
 fn cut_off(directory: &TempDir, stream: &[u8], came: usize) {
-    let mut disk = begin(directory, stream);
-    assert!(disk.left().is_none(), "nothing is there yet");
-    stream[..came].chunks(65_536).for_each(|piece| disk.write(piece).expect("room"));
+    let mut bytes = begin(directory, stream);
+    assert!(bytes.left().is_none(), "nothing is there yet");
+    stream[..came].chunks(65_536).for_each(|piece| bytes.write(piece).expect("room"));
     let journal = || {
         fs::read_dir(directory.path())
             .expect("readable")
@@ -51,8 +51,8 @@ fn cut_off(directory: &TempDir, stream: &[u8], came: usize) {
 
 /// Goes on with what is left, of which nothing is sent; how many bytes were.
 fn go_on(directory: &TempDir, stream: &[u8]) -> usize {
-    let mut disk = begin(directory, stream);
-    let left = disk.left().expect("something is left");
+    let mut bytes = begin(directory, stream);
+    let left = bytes.left().expect("something is left");
     let (mut sent, mut tally) = (0, Tally::default());
     for piece in stream.chunks(65_536) {
         let (mut buffer, mut read) = (vec![0; piece.len()], 0);
@@ -61,11 +61,11 @@ fn go_on(directory: &TempDir, stream: &[u8]) -> usize {
         }
         let is_here = read == piece.len() && buffer == piece;
         sent += if is_here { 0 } else { piece.len() };
-        if is_here { disk.keep(piece) } else { disk.write(piece) }.expect("room");
+        if is_here { bytes.keep(piece) } else { bytes.write(piece) }.expect("room");
         tally.add(piece);
     }
-    disk.settle(tally.trailer()).expect("room");
-    disk.publish().expect("room");
+    bytes.settle(tally.trailer()).expect("room");
+    bytes.publish().expect("room");
     sent
 }
 

@@ -2,8 +2,8 @@
 //! it. What DEST has then is old or new and whole, and the next run ends right.
 
 use super::*;
-use crate::dest::{DiskError, PartFile};
-use crate::disk::model::{Model, ModelDirectory, ModelFile, World};
+use crate::disk::COMMON_FILE;
+use crate::disk::model::{Abilities, Model, ModelDirectory, World};
 use crate::hidden_names::remove_stale;
 use crate::journal::read_all;
 use crate::manifest::Extent;
@@ -12,14 +12,15 @@ use ethbcast_collectives::session::live::ReadAt;
 use nix::libc;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 
-const CHUNK_BYTES: usize = 512;
+pub(super) const CHUNK_BYTES: usize = 512;
 /// Five chunks are synced at a time.
 const SYNC_BYTES: u64 = 5 * CHUNK_BYTES as u64;
-const DEST: &str = "dest";
+pub(super) const DEST: &str = "dest";
 
 /// A content that has chunks in common with another of the same length.
-fn content(seed: u8, chunks: usize) -> Vec<u8> {
+pub(super) fn content(seed: u8, chunks: usize) -> Vec<u8> {
     let mut bytes = vec![0; chunks * CHUNK_BYTES - 100];
     for (at, chunk) in bytes.chunks_mut(CHUNK_BYTES).enumerate() {
         chunk.fill(if at % 3 == 0 { at as u8 + 1 } else { seed });
@@ -28,7 +29,7 @@ fn content(seed: u8, chunks: usize) -> Vec<u8> {
 }
 
 /// What is there before the first run.
-fn world(old: Option<&[u8]>) -> World {
+pub(super) fn world(old: Option<&[u8]>) -> World {
     let disk = Model::default();
     if let Some(old) = old {
         let file = disk.root().create(Path::new(DEST), COMMON_FILE).expect("a free name");
@@ -38,31 +39,39 @@ fn world(old: Option<&[u8]>) -> World {
 }
 
 /// A receiver, and a sender that sends what it lacks: how many chunks that was.
-fn receive(disk: &Model, content: &[u8]) -> Result<usize, DiskError> {
-    let failed = |error| DiskError { doing: "begin".to_owned(), error, in_place: false };
+pub(super) fn receive(disk: &Model, content: &[u8]) -> Result<usize, DiskError> {
+    receive_by(disk, content, Resume::From)
+}
+
+fn prepare(disk: &Model, resume: &Resume) -> io::Result<FileDest<ModelDirectory>> {
+    let (holder, holder_path) = (Arc::new(disk.root()), PathBuf::from("/"));
+    let place = Place { holder, holder_path, name: PathBuf::from(DEST), replace: true };
+    FileDest::prepare(place, resume, Pace::AtOnce(SYNC_BYTES), Arc::default())
+}
+
+/// The same, beside DEST or in its place.
+pub(super) fn receive_by(disk: &Model, content: &[u8], how: fn(Identity) -> Resume) -> Result<usize, DiskError> {
     let identity = Identity {
         bytes: content.len() as u64,
         chunk_bytes: CHUNK_BYTES as u32,
         content: *blake3::hash(content).as_bytes(),
     };
-    let holder = Arc::new(disk.root());
-    let partial = PartialFile::begin(holder, Path::new("/"), DEST.as_ref(), &Resume::From(identity)).map_err(failed)?;
-    let there = partial.file().try_clone().map_err(failed)?;
+    let mut file = prepare(disk, &how(identity)).map_err(at("begin"))?;
+    let there = file.file.try_clone().map_err(at("begin"))?;
     let is_here = |at: usize, chunk: &[u8]| {
         let mut buffer = vec![0; chunk.len()];
         let read = read_all(&there, &mut buffer, (at * CHUNK_BYTES) as u64).unwrap_or(0);
         buffer[..read] == *chunk
     };
     let here: Vec<bool> = content.chunks(CHUNK_BYTES).enumerate().map(|(at, chunk)| is_here(at, chunk)).collect();
-    let mut part = PartFile::syncing_at_once(partial, SYNC_BYTES)?;
     for (chunk, here) in content.chunks(CHUNK_BYTES).zip(&here) {
-        if *here { part.keep(chunk.len() as u64)? } else { part.write_all(chunk)? }
+        if *here { file.keep(chunk.len() as u64)? } else { file.write_all(chunk)? }
     }
-    let mut settled = part.settle(None)?;
+    file.settle(None)?;
     let mut read = Vec::new();
-    settled.read_back(|bytes| read.extend_from_slice(bytes))?;
+    read_back(&file.file, file.at, |bytes| read.extend_from_slice(bytes)).map_err(at("read back"))?;
     assert!(read == content, "what is on the disk is what was written");
-    settled.publish(Path::new("/dest"), true)?;
+    file.publish()?;
     Ok(here.iter().filter(|here| !**here).count())
 }
 
@@ -85,39 +94,28 @@ fn place_of(chunk: usize) -> u64 {
 
 /// The same as [`receive`] of a file with holes: where its data is comes first, and is kept in the journal.
 fn receive_holes(disk: &Model, map: &Map, content: &[u8]) -> Result<usize, DiskError> {
-    let failed = |error| DiskError { doing: "begin".to_owned(), error, in_place: false };
     let identity = Identity { bytes: map.stream_bytes(), chunk_bytes: 512, content: *blake3::hash(content).as_bytes() };
-    let holder = Arc::new(disk.root());
-    let partial = PartialFile::begin(holder, Path::new("/"), DEST.as_ref(), &Resume::From(identity)).map_err(failed)?;
-    let there = Map::read(partial.prologue()).map(Arc::new);
-    let there = there.map(|map| Ok(SparseStream::new(map, Read(partial.file().try_clone()?)))).transpose();
-    let there = there.map_err(failed)?;
+    let mut file = prepare(disk, &Resume::From(identity)).map_err(at("begin"))?;
+    let there = Map::read(&file.prologue).map(Arc::new);
+    let there = there.map(|map| Ok(SparseStream::new(map, Open(file.file.try_clone()?)))).transpose();
+    let there = there.map_err(at("begin"))?;
     let is_here = |at: usize, chunk: &[u8]| {
         let (mut buffer, offset) = (vec![0; chunk.len()], map.encoded().len() + at * CHUNK_BYTES);
         let read = there.as_ref().map(|there| there.read_at(&mut buffer, offset as u64));
         matches!(read, Some(Ok(count)) if count == chunk.len()) && buffer == chunk
     };
     let here: Vec<bool> = content.chunks(CHUNK_BYTES).enumerate().map(|(at, chunk)| is_here(at, chunk)).collect();
-    let mut part = PartFile::syncing_at_once(partial, SYNC_BYTES)?;
-    part.keep_prologue(map.encoded());
+    file.keep_prologue(map.encoded());
     for (chunk, here) in content.chunks(CHUNK_BYTES).zip(&here) {
-        part.skip(CHUNK_BYTES as u64)?;
-        if *here { part.keep(chunk.len() as u64)? } else { part.write_all(chunk)? }
+        file.skip(CHUNK_BYTES as u64)?;
+        if *here { file.keep(chunk.len() as u64)? } else { file.write_all(chunk)? }
     }
-    part.skip(
+    file.skip(
         map.bytes() - place_of(here.len() - 1) - content.chunks(CHUNK_BYTES).last().map_or(0, <[u8]>::len) as u64,
     )?;
-    part.settle(None)?.publish(Path::new("/dest"), true)?;
+    file.settle(None)?;
+    file.publish()?;
     Ok(here.iter().filter(|here| !**here).count())
-}
-
-/// A file of the model, as what is read of it.
-struct Read(ModelFile);
-
-impl ReadAt for Read {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        read_all(&self.0, buffer, offset)
-    }
 }
 
 /// Fails unless DEST has what it had, or all that comes.
@@ -129,7 +127,7 @@ fn assert_whole(world: &World, old: Option<&[u8]>, new: &[u8], when: &str) {
 
 /// Fails unless the content is at DEST for certain, and nothing beside it once names are written down.
 #[track_caller]
-fn assert_delivered(disk: &Model, content: &[u8], when: &str) {
+pub(super) fn assert_delivered(disk: &Model, content: &[u8], when: &str) {
     assert!(disk.durable().file(DEST) == Some(content), "{when}: delivered, and not on the disk");
     let names = disk.root().names().expect("it is not failing");
     assert_eq!(names, [DEST], "{when}");
@@ -183,6 +181,59 @@ fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     enumerate(&world(Some(&old)), Some(&old), &new, 1, &mut seen);
     println!("{} crashes, {} different worlds", seen.points, seen.worlds.len());
     assert!(seen.points >= 10_000, "{} different worlds after {} crashes", seen.worlds.len(), seen.points);
+}
+
+/// Disks that can less than all.
+pub(super) fn disks(old: u64) -> [(&'static str, Abilities); 3] {
+    let no_nameless = true;
+    [
+        ("NFS, where somebody has DEST open", Abilities { no_nameless, held: [old].into(), ..Abilities::default() }),
+        ("vfat", Abilities { no_nameless, no_links: true, folds_case: true, ..Abilities::default() }),
+        ("no links", Abilities { no_links: true, ..Abilities::default() }),
+    ]
+}
+
+#[test]
+fn on_disks_that_can_less_dest_is_old_or_new_whenever_the_machine_stops_and_wherever_room_ends() {
+    let (old, new) = (content(200, 4), content(100, 6));
+    let start = world(Some(&old));
+    let inode = start.find(0, Path::new(DEST)).expect("there");
+    // The kernel's NFS gives a file that somebody has open another name before it gives away the old one.
+    let aside = format!(".nfs{inode}");
+    for (kind, abilities) in disks(inode) {
+        let disk = Model::of(start.clone()).with(&abilities).remembering();
+        receive(&disk, &new).expect("it does not fail");
+        for moment in disk.moments() {
+            for crashed in moment.crashes() {
+                let when = format!("{kind}, after {}", moment.after);
+                let is_aside = crashed.file(DEST).is_none() && crashed.file(&aside) == Some(&old[..]);
+                assert!(is_aside || crashed.file(DEST).is_some(), "{when}");
+                assert_whole(&crashed, Some(&old[..]).filter(|_| !is_aside), &new, &when);
+                let again = Model::of(crashed).with(&abilities);
+                receive(&again, &new).unwrap_or_else(|error| panic!("{when}: {error:?}"));
+                assert!(again.durable().file(DEST) == Some(&new[..]), "{when}");
+            }
+        }
+        for room in (0..10_000).step_by(300) {
+            let little = Abilities { room_bytes: Some(room), ..abilities.clone() };
+            let disk = Model::of(start.clone()).with(&little);
+            let expected = if receive(&disk, &new).is_ok() { &new } else { &old };
+            assert!(disk.durable().file(DEST) == Some(expected), "{kind}, {room} bytes of room");
+            let again = disk.with(&abilities);
+            receive(&again, &new).unwrap_or_else(|error| panic!("{kind}, {room} bytes of room, then: {error:?}"));
+        }
+        // What is not resumed has a hidden name where it cannot have none.
+        let disk = Model::of(start.clone()).with(&abilities).remembering();
+        let mut file = prepare(&disk, &Resume::Not).expect("room");
+        file.write_all(&new).and_then(|()| file.settle(None)).and_then(|()| file.publish()).expect("it may");
+        disk.moments().iter().flat_map(|moment| moment.crashes()).for_each(|left| {
+            assert!(
+                left.file(&aside).is_some() || left.file(DEST) == Some(&old) || left.file(DEST) == Some(&new),
+                "{kind}"
+            );
+        });
+        assert!(disk.durable().file(DEST) == Some(&new[..]), "{kind}");
+    }
 }
 
 #[test]
@@ -271,6 +322,18 @@ fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_ru
         }
     }
     assert!(survived > 0, "a journal that cannot be written costs nothing at first");
+}
+
+#[test]
+fn a_file_whose_writing_back_failed_never_gets_its_name_whichever_sync_was_told() {
+    let (old, new) = (content(200, 4), content(100, 12));
+    for after in (1..new.len()).step_by(CHUNK_BYTES / 2) {
+        let disk = Model::of(world(Some(&old))).losing_after(after);
+        assert!(receive(&disk, &new).is_err(), "the kernel lost bytes before {after} and the file was shown");
+        assert!(disk.durable().file(DEST) == Some(&old[..]), "{after}");
+        receive(&disk, &new).expect("what memory has is not believed");
+        assert!(disk.durable().file(DEST) == Some(&new[..]), "{after}");
+    }
 }
 
 #[test]

@@ -1,23 +1,23 @@
-//! DEST as a storage of one file: a file that becomes visible only when all is verified and on disk, a device, a
-//! command, or stdout.
+//! Bytes on their way to DEST: those of a file, of one with holes, of a stream; what is to be a hole, and what must not be
+//! written at all.
 
-use super::medium::Medium;
-use super::part_file::PartFile;
-use super::target::{Target, disk_trouble};
-use super::{Dest, Handling};
+use super::file::{FileDest, Place, Resume};
+use super::kind::{Kind, SYNC_BYTES};
+use super::overwriting::ZEROS;
+use super::pipe::PipeDest;
+use super::sectors::check_sectors;
+use super::{Dest, Handling, Over};
 use crate::command::{CommandInput, CommandState};
 use crate::disk::Beneath;
 use crate::image::ImageFormat;
 use crate::journal::Identity;
 use crate::manifest::Extent;
-use crate::page_cache;
-use crate::partial::{PartialFile, Resume};
 use crate::sparse::{IncomingMap, Map, Part, SparseStream};
+use crate::syncer::Pace;
 use crate::trouble;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -26,14 +26,15 @@ use std::sync::{Arc, OnceLock};
 const LEAST_KEPT_BYTES: u64 = 1 << 20;
 /// Bytes read back at once.
 const READ_BYTES: usize = 1 << 20;
+/// What becomes one hole where zeros are to be holes, in bytes: smaller ones cost more than they save.
+const HOLE_BYTES: usize = ZEROS.len();
 
-/// DEST, being written.
-pub(super) struct Disk {
+/// Bytes on their way to DEST.
+pub(super) struct Bytes {
     dest: Arc<Dest>,
     handling: Handling,
-    target: Option<Target>,
-    /// A second handle at what is being written.
-    written: Option<File>,
+    /// DEST, from the beginning to the end.
+    kind: Option<Box<dyn Kind>>,
     attributes: Option<FileAttributes>,
     /// Take up what an earlier run left, and leave what comes of this one.
     resumes: bool,
@@ -41,14 +42,24 @@ pub(super) struct Disk {
     is_held: bool,
     /// What is at DEST already and belongs there, for whoever looks for what comes.
     left: Option<Box<dyn ReadAt>>,
+    /// How many bytes come, if that is known and nothing is unpacked.
+    size: Option<u64>,
     /// Where the next bytes go.
     at: u64,
-    /// How much DEST can ever hold.
-    limit: Option<u64>,
     /// Of a file with holes.
     sparse: Option<Sparse>,
-    path: Arc<OnceLock<PathBuf>>,
-    command: Arc<CommandState>,
+    said: Arc<Said>,
+}
+
+/// What a user learns of DEST meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// Where it is, when it is in place.
+    pub path: OnceLock<PathBuf>,
+    /// Where what was there is while it is written over.
+    pub broken: Arc<OnceLock<PathBuf>>,
+    /// The command that DEST is.
+    pub command: Arc<CommandState>,
 }
 
 /// A file with holes, as it comes.
@@ -61,11 +72,20 @@ struct Sparse {
     /// How much of the stream has come.
     came: u64,
     /// The stream again, for others that lack a part of it.
-    again: Arc<OnceLock<SparseStream<File>>>,
+    again: Arc<OnceLock<SparseStream<Handle>>>,
+}
+
+/// DEST, read while it is written.
+struct Handle(Box<dyn ReadAt>);
+
+impl ReadAt for Handle {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
 }
 
 /// What has come of a file with holes, at any position of its stream.
-struct Again(Arc<OnceLock<SparseStream<File>>>);
+struct Again(Arc<OnceLock<SparseStream<Handle>>>);
 
 impl ReadAt for Again {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -76,30 +96,22 @@ impl ReadAt for Again {
     }
 }
 
-impl Disk {
-    /// A storage for DEST, and where its file will be when it is visible; `command` learns of the command that DEST is.
-    pub(super) fn new(
-        dest: Arc<Dest>,
-        handling: Handling,
-        command: Arc<CommandState>,
-    ) -> (Disk, Arc<OnceLock<PathBuf>>) {
-        let path = Arc::<OnceLock<PathBuf>>::default();
-        let disk = Disk {
+impl Bytes {
+    /// A storage for DEST, which says what becomes of it.
+    pub(super) fn new(dest: Arc<Dest>, handling: Handling, said: Arc<Said>) -> Bytes {
+        Bytes {
             dest,
             handling,
-            target: None,
-            written: None,
+            kind: None,
             attributes: None,
             resumes: false,
             is_held: false,
             left: None,
+            size: None,
             at: 0,
-            limit: None,
             sparse: None,
-            path: Arc::clone(&path),
-            command,
-        };
-        (disk, path)
+            said,
+        }
     }
 
     /// From now on what is at DEST already is shown; if it `resumes`, what comes of this run is left for the next.
@@ -113,94 +125,132 @@ impl Disk {
     }
 
     /// Whether what an earlier run left is used, and this one leaves something: of a file whose size is known, and so
-    /// large that it matters.
-    fn resume(&self, offered: &Offered) -> Resume {
+    /// large that it matters, or that is written over.
+    fn resume(&self, offered: &Offered, over: Over) -> Resume {
         let is_file = matches!(offered.content, ContentKind::File(_) | ContentKind::Sparse(_));
-        match offered.size.filter(|&bytes| self.resumes && is_file && bytes >= LEAST_KEPT_BYTES) {
-            Some(bytes) => Resume::From(Identity::of(offered, bytes)),
-            None => Resume::Not,
+        let Some(bytes) = offered.size.filter(|_| is_file) else { return Resume::Not };
+        match over {
+            Over::InPlace => Resume::InPlace(Identity::of(offered, bytes)),
+            _ if self.resumes && bytes >= LEAST_KEPT_BYTES => Resume::From(Identity::of(offered, bytes)),
+            _ => Resume::Not,
         }
     }
 
-    fn medium(&mut self, path: &Path, offered: &Offered) -> Result<Medium, StorageError> {
-        if let Dest::Device { device, .. } = &*self.dest {
-            let again = device.again().map_err(|error| trouble("open the device twice", error))?;
-            return Ok(Medium::Device(again));
-        }
-        let directory = self.dest.directory().unwrap_or(Path::new("."));
-        let name = path.file_name().unwrap_or_default();
-        let holder = Beneath::open(directory).map_err(|error| trouble("open the directory of DEST", error))?;
-        let file = PartialFile::begin(Arc::new(holder), directory, name, &self.resume(offered));
-        let medium = Medium::File(file.map_err(|error| trouble("begin a hidden file beside DEST", error))?);
-        if let (Some(bytes), false, None) = (offered.size, self.handling.sparse, &self.sparse) {
-            medium.reserve(bytes).map_err(|error| trouble("take the room for it", error))?;
-        }
-        Ok(medium)
-    }
-
-    fn open(&mut self, offered: &Offered) -> Result<Target, StorageError> {
-        if let Dest::Command(command) = &*self.dest {
-            let started = CommandInput::start(command, &offered.source, Arc::clone(&self.command));
-            return started.map(Target::Command).map_err(|error| trouble(&format!("run `{command}`"), error));
+    /// Prepares DEST, whichever kind it is.
+    fn prepare(&mut self, offered: &Offered) -> Result<Box<dyn Kind>, StorageError> {
+        match &*self.dest {
+            Dest::Stdout => return Ok(Box::new(PipeDest::Stdout(io::stdout()))),
+            Dest::Command(command) => {
+                let started = CommandInput::start(command, &offered.source, Arc::clone(&self.said.command));
+                let started = started.map_err(|error| trouble(&format!("run `{command}`"), error))?;
+                return Ok(Box::new(PipeDest::Command(started)));
+            }
+            Dest::Device { device, path } => {
+                // A device has a mode of its own.
+                self.attributes = None;
+                let again = device.writing(path).map_err(|error| trouble("open the device twice", error))?;
+                return Ok(Box::new(again));
+            }
+            Dest::File { .. } | Dest::Directory { .. } => {}
         }
         let path = self.dest.path(&offered.source).map_err(|text| StorageError::new(Outcome::WriteFailed, text))?;
-        let Some((path, replace)) = path else { return Ok(Target::Stdout(io::stdout())) };
-        let medium = self.medium(&path, offered)?;
-        self.written = medium.second_handle().ok();
-        if self.is_held && medium.has_some_already().map_err(|error| trouble("read DEST", error))? {
-            let there = medium.second_handle().ok();
+        let (path, over) = path.expect("it is a file");
+        let directory = self.dest.directory().unwrap_or(Path::new("."));
+        let holder = Beneath::open(directory).map_err(|error| trouble("open the directory of DEST", error))?;
+        let place = Place {
+            holder: Arc::new(holder),
+            holder_path: directory.to_owned(),
+            name: path.file_name().unwrap_or_default().into(),
+            replace: over != Over::Nothing,
+        };
+        let is_dense = !self.handling.sparse && self.sparse.is_none();
+        let room = offered.size.filter(|_| is_dense && over != Over::InPlace);
+        let (resume, broken) = (self.resume(offered, over), Arc::clone(&self.said.broken));
+        let file = FileDest::prepare(place, &resume, Pace::Every(SYNC_BYTES), broken);
+        let file = file.map_err(|error| trouble("begin a hidden file beside DEST", error))?;
+        file.reserve(room.unwrap_or(0)).map_err(|error| trouble("take the room for it", error))?;
+        Ok(Box::new(file))
+    }
+
+    fn open(&mut self, offered: &Offered) -> Result<Box<dyn Kind>, StorageError> {
+        let mut kind = self.prepare(offered)?;
+        if self.is_held && kind.has_some().map_err(|error| trouble("read DEST", error))? {
+            let there = kind.handle();
             self.left = match &mut self.sparse {
-                None => there.map(|file| Box::new(file) as Box<dyn ReadAt>),
+                None => there,
                 // The data stands at its own places, which only its map tells.
                 Some(sparse) => {
-                    sparse.left = Map::read(medium.prologue()).map(Arc::new);
+                    sparse.left = Map::read(kind.prologue()).map(Arc::new);
                     let left = there.zip(sparse.left.clone());
-                    left.map(|(file, map)| Box::new(SparseStream::new(map, file)) as Box<dyn ReadAt>)
+                    left.map(|(file, map)| Box::new(SparseStream::new(map, Handle(file))) as Box<dyn ReadAt>)
                 }
             };
         }
-        self.limit = medium.limit();
-        // A device has a mode of its own.
-        if self.limit.is_some() {
-            self.attributes = None;
-        }
-        let part = PartFile::new(medium).map_err(disk_trouble)?;
-        Ok(Target::Writing { part, path, replace })
+        Ok(kind)
+    }
+
+    fn kind(&mut self) -> &mut dyn Kind {
+        &mut **self.kind.as_mut().expect("data comes when the session has begun")
+    }
+
+    /// How much DEST can ever hold.
+    fn limit(&self) -> Option<u64> {
+        self.kind.as_ref()?.limit()
     }
 
     /// Puts bytes of the file behind what is there, or takes them as they are if they `stand` there already.
     fn put(&mut self, bytes: &[u8], stand: bool) -> Result<(), StorageError> {
-        let target = self.target.as_mut().expect("data comes when the session has begun");
-        match (target, self.handling.sparse) {
-            (Target::Writing { part, .. }, _) if stand => part.keep(bytes.len() as u64).map_err(disk_trouble)?,
-            (target, true) => target.write_sparsely(self.at, bytes)?,
-            (target, false) => target.write(bytes)?,
+        self.check_sectors(bytes)?;
+        match self.handling.sparse {
+            _ if stand => self.kind().keep(bytes.len() as u64)?,
+            true => self.write_sparsely(bytes)?,
+            false => self.kind().write(bytes)?,
         }
         self.at += bytes.len() as u64;
         Ok(())
     }
 
+    /// Makes holes of zeros.
+    fn write_sparsely(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        let (at, kind) = (self.at, self.kind());
+        let mut put = |bytes: &[u8], is_hole: bool| match bytes.len() {
+            0 => Ok(()),
+            count if is_hole => kind.skip(count as u64),
+            _ => kind.write(bytes),
+        };
+        let (mut begin, mut end, mut was_hole) = (0, 0, false);
+        while end < bytes.len() {
+            let to_border = HOLE_BYTES - ((at + end as u64) % HOLE_BYTES as u64) as usize;
+            let next = bytes.len().min(end + to_border);
+            let is_hole = next - end == HOLE_BYTES && bytes[end..next] == ZEROS;
+            if is_hole != was_hole {
+                put(&bytes[begin..end], was_hole)?;
+                (begin, was_hole) = (end, is_hole);
+            }
+            end = next;
+        }
+        put(&bytes[begin..], was_hole)
+    }
+
     fn skip_to(&mut self, offset: u64) -> Result<(), StorageError> {
-        let target = self.target.as_mut().expect("data comes when the session has begun");
-        target.skip(offset - self.at)?;
+        let bytes = offset - self.at;
+        self.kind().skip(bytes)?;
         self.at = offset;
         Ok(())
     }
 
     /// The map is there: whether a file with these holes fits.
     fn take_map(&mut self, map: Map) -> Result<Arc<Map>, StorageError> {
-        if let Some(limit) = self.limit.filter(|&limit| limit < map.bytes()) {
+        if let Some(limit) = self.limit().filter(|&limit| limit < map.bytes()) {
             return Err(too_small(limit, map.bytes()));
         }
-        let map = Arc::new(map);
+        let (map, handle) = (Arc::new(map), self.kind().handle());
+        self.kind().keep_prologue(map.encoded());
         let sparse = self.sparse.as_mut().expect("its map has come");
-        if let Some(file) = self.written.as_ref().and_then(|file| file.try_clone().ok()) {
-            sparse.again.get_or_init(|| SparseStream::new(Arc::clone(&map), file));
+        if let Some(file) = handle {
+            sparse.again.get_or_init(|| SparseStream::new(Arc::clone(&map), Handle(file)));
         }
         sparse.map = Some(Arc::clone(&map));
-        if let Some(Target::Writing { part, .. }) = &mut self.target {
-            part.keep_prologue(map.encoded());
-        }
         Ok(map)
     }
 
@@ -237,7 +287,7 @@ impl Disk {
 
     /// Nobody means to write over a device with a file that stands for an image.
     fn check_image(&self, bytes: &[u8]) -> Result<(), StorageError> {
-        let packed = ImageFormat::of(bytes).filter(|_| self.at == 0 && self.limit.is_some() && self.sparse.is_none());
+        let packed = ImageFormat::of(bytes).filter(|_| self.at == 0 && self.limit().is_some() && self.sparse.is_none());
         let Some(format) = packed else { return Ok(()) };
         let text = format!(
             "what comes is a {} file and not the image that is in it: send it with --decompress root, or write it as \
@@ -247,24 +297,28 @@ impl Disk {
         Err(StorageError::new(Outcome::WriteFailed, text))
     }
 
+    /// Fails if the image that begins so has a partition table for other sectors than those of the device.
+    fn check_sectors(&self, bytes: &[u8]) -> Result<(), StorageError> {
+        let sectors = self.kind.as_ref().and_then(|kind| kind.sector_bytes()).filter(|_| self.at == 0);
+        let (Some(own), Some(limit), false) = (sectors, self.limit(), self.handling.any_sectors) else { return Ok(()) };
+        let image_bytes = self.sparse.as_ref().and_then(|sparse| Some(sparse.map.as_ref()?.bytes()));
+        check_sectors(own, bytes, image_bytes.or(self.size).unwrap_or(limit))
+    }
+
     /// Fails unless what is read back from the disk is what the sender has.
     fn compare(&mut self, trailer: Trailer) -> Result<(), StorageError> {
         let mut tally = Tally::default();
-        match (&mut self.target, &self.sparse) {
-            (Some(Target::Settled { .. }), Some(sparse)) => {
-                let again = sparse.again.get().ok_or_else(|| damaged("it cannot be read back".to_owned()))?;
-                self.written.iter().for_each(page_cache::forget);
-                let mut buffer = vec![0; READ_BYTES];
-                while let count @ 1.. =
-                    again.read_at(&mut buffer, tally.bytes()).map_err(|error| trouble("read back", error))?
-                {
-                    tally.add(&buffer[..count]);
-                }
+        if let Some(sparse) = &self.sparse {
+            let Some(again) = sparse.again.get() else { return Ok(()) };
+            self.kind.iter().for_each(|kind| kind.forget());
+            let mut buffer = vec![0; READ_BYTES];
+            while let count @ 1.. =
+                again.read_at(&mut buffer, tally.bytes()).map_err(|error| trouble("read back", error))?
+            {
+                tally.add(&buffer[..count]);
             }
-            (Some(Target::Settled { file, .. }), None) => {
-                file.read_back(|bytes| tally.add(bytes)).map_err(disk_trouble)?;
-            }
-            _ => return Ok(()),
+        } else if !self.kind().read_back(&mut |bytes| tally.add(bytes))? {
+            return Ok(());
         }
         tally.verify(trailer).map_err(|_| {
             let text = "what is read back from the disk is not what was written to it: the disk, its cable or the \
@@ -274,25 +328,26 @@ impl Disk {
     }
 }
 
-impl Storage for Disk {
+impl Storage for Bytes {
     fn begin(&mut self, offered: &Offered) -> Result<(), StorageError> {
         (self.attributes, self.sparse) = match offered.content {
             ContentKind::File(attributes) => (Some(attributes), None),
             ContentKind::Sparse(attributes) => (Some(attributes), Some(Sparse::default())),
             _ => (None, None),
         };
-        self.target = Some(self.open(offered)?);
+        self.size = offered.size;
+        self.kind = Some(self.open(offered)?);
         Ok(())
     }
 
     fn syncs(&self) -> bool {
-        !matches!(self.target, Some(Target::Stdout(_)))
+        self.kind.as_ref().is_none_or(|kind| kind.syncs())
     }
 
     fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
         match &self.sparse {
             Some(sparse) => Some(Box::new(Again(Arc::clone(&sparse.again)))),
-            None => Some(Box::new(self.written.as_ref()?.try_clone().ok()?)),
+            None => self.kind.as_ref()?.handle(),
         }
     }
 
@@ -311,18 +366,18 @@ impl Storage for Disk {
             let map = map.ok_or_else(|| damaged("less came than its map says: send again".to_owned()))?;
             self.skip_to(map.bytes())?;
         }
-        let target = self.target.take().expect("the end comes when the session has begun");
-        self.target = Some(target.settle(self.attributes)?);
+        let attributes = self.attributes;
+        self.kind().settle(attributes)?;
         if self.handling.read_back { self.compare(trailer) } else { Ok(()) }
     }
 
     fn publish(&mut self) -> Result<(), StorageError> {
-        let Some(target) = self.target.take() else { return Ok(()) };
-        let (path, published) = target.publish();
+        let Some(mut kind) = self.kind.take() else { return Ok(()) };
+        let (path, put) = kind.put();
         if let Some(path) = path {
-            self.path.get_or_init(|| path);
+            self.said.path.get_or_init(|| path);
         }
-        published
+        put
     }
 }
 

@@ -1,0 +1,60 @@
+//! A pipe as DEST: stdout, or a command. It takes bytes, and gives none back.
+
+use super::kind::Kind;
+use super::overwriting::ZEROS;
+use crate::command::CommandInput;
+use crate::trouble;
+use ethbcast_collectives::session::live::StorageError;
+use ethbcast_collectives::session::{FileAttributes, Outcome};
+use std::io::{self, Write};
+
+/// What takes the bytes.
+pub(super) enum PipeDest {
+    Stdout(io::Stdout),
+    Command(CommandInput),
+}
+
+impl PipeDest {
+    fn flush(&mut self) -> Result<(), StorageError> {
+        match self {
+            PipeDest::Stdout(out) => out.flush().map_err(|error| trouble("write to stdout", error)),
+            PipeDest::Command(command) => command.finish().map_err(command_trouble),
+        }
+    }
+}
+
+impl Kind for PipeDest {
+    fn syncs(&self) -> bool {
+        matches!(self, PipeDest::Command(_))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        match self {
+            PipeDest::Stdout(out) => out.write_all(bytes).map_err(|error| trouble("write to stdout", error)),
+            PipeDest::Command(command) => command.write_all(bytes).map_err(command_trouble),
+        }
+    }
+
+    fn keep(&mut self, _bytes: u64) -> Result<(), StorageError> {
+        Err(StorageError::new(Outcome::WriteFailed, "a pipe has nothing already"))
+    }
+
+    fn skip(&mut self, bytes: u64) -> Result<(), StorageError> {
+        let mut left = bytes;
+        while left > 0 {
+            let count = left.min(ZEROS.len() as u64);
+            self.write(&ZEROS[..count as usize])?;
+            left -= count;
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, _attributes: Option<FileAttributes>) -> Result<(), StorageError> {
+        self.flush()
+    }
+}
+
+/// What a command came to, in words that need no others.
+fn command_trouble(error: io::Error) -> StorageError {
+    StorageError::new(Outcome::WriteFailed, error.to_string())
+}

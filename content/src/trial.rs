@@ -1,0 +1,202 @@
+//! What the end of a transfer needs, tried at its beginning, in an empty hidden entry at the place where it will be.
+
+use crate::disk::{COMMON_FILE, Directory, DiskFile};
+use crate::hidden_names::HiddenNames;
+use crate::manifest::Manifest;
+use crate::name;
+use nix::libc;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The most names of what comes that are tried.
+const MOST_NAMES: usize = 4096;
+/// A name that is longer is tried: file systems that encrypt names take no longer ones.
+const LONG_NAME_BYTES: usize = 140;
+/// What vfat, exFAT, NTFS and SMB refuse in names.
+const ODD_BYTES: &[u8] = b"\"*:<>?\\|";
+
+/// A step that cannot be made.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// What was tried, to be read after "cannot".
+    pub doing: String,
+    /// The system's reason.
+    pub error: io::Error,
+}
+
+fn at<T>(doing: &str, done: io::Result<T>) -> Result<T, Refused> {
+    done.map_err(|error| Refused { doing: doing.to_owned(), error })
+}
+
+/// Hidden names, of which nothing is left.
+struct Scratch<'a, D: Directory> {
+    holder: &'a D,
+    names: [HiddenNames; 2],
+}
+
+impl<'a, D: Directory> Scratch<'a, D> {
+    fn new(holder: &'a D) -> Scratch<'a, D> {
+        Scratch { holder, names: [HiddenNames::fleeting(), HiddenNames::fleeting()] }
+    }
+}
+
+impl<D: Directory> Drop for Scratch<'_, D> {
+    fn drop(&mut self) {
+        for names in &self.names {
+            drop(self.holder.remove(&names.part));
+            drop(self.holder.remove_all(&names.old()));
+        }
+    }
+}
+
+/// Makes a file and a directory, syncs them, and gives the file the name of another, as what comes will get its own.
+///
+/// # Errors
+/// The first step that fails.
+pub(crate) fn try_place<D: Directory>(holder: &D) -> Result<(), Refused> {
+    let scratch = Scratch::new(holder);
+    let [one, other] = &scratch.names;
+    let file = at("make a file", holder.create(&one.part, COMMON_FILE))?;
+    at("sync a file", file.sync())?;
+    at("make a second file", holder.create(&other.part, COMMON_FILE))?;
+    at("give a file the name of another", holder.rename(&one.part, holder, &other.part))?;
+    at("make a directory", holder.make_directory(&one.old()))?;
+    at("open a directory", holder.directory(&one.old()))?;
+    at("sync the directory", holder.sync_names())
+}
+
+/// Tries whether something else can take the name of what has it: moves that over a directory that is not empty, which
+/// no file system does. One that could says so, and one that cannot says why.
+///
+/// # Errors
+/// The system's reason why the name cannot be given away.
+pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
+    let scratch = Scratch::new(holder);
+    let full = scratch.names[0].old();
+    holder.make_directory(&full)?;
+    holder.directory(&full)?.create(Path::new("full"), COMMON_FILE)?;
+    let refused = [libc::EXDEV, libc::EBUSY, libc::EACCES, libc::EROFS];
+    match holder.rename(name, holder, &full) {
+        Err(error) if error.raw_os_error().is_some_and(|errno| refused.contains(&errno)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Tries those names of what comes that a file system may refuse; the first that it does, with the reason.
+///
+/// # Errors
+/// If nothing can be tried.
+pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
+    let mut tried = BTreeSet::new();
+    let odd = manifest.entries().iter().enumerate().skip(1).filter(|(_, entry)| is_odd(&entry.name));
+    let odd: Vec<_> = odd.filter(|(_, entry)| tried.insert(&entry.name)).take(MOST_NAMES).collect();
+    if odd.is_empty() {
+        return Ok(None);
+    }
+    let scratch = Scratch::new(holder);
+    let full = scratch.names[0].old();
+    holder.make_directory(&full)?;
+    let within = holder.directory(&full)?;
+    for (at, entry) in odd {
+        let own = name::path(&entry.name);
+        match within.create(&own, COMMON_FILE) {
+            // The disk is full, or failing: it is not the name.
+            Err(error) if is_of_name(&error) => return Ok(Some((manifest.path(at), error))),
+            Err(error) => return Err(error),
+            Ok(_) => within.remove(&own)?,
+        }
+    }
+    Ok(None)
+}
+
+fn is_odd(name: &[u8]) -> bool {
+    name.len() > LONG_NAME_BYTES
+        || name.iter().any(|byte| *byte < b' ' || ODD_BYTES.contains(byte))
+        || matches!(name.last(), Some(b' ' | b'.'))
+        || std::str::from_utf8(name).is_err()
+}
+
+fn is_of_name(error: &io::Error) -> bool {
+    let errors = [libc::EINVAL, libc::EILSEQ, libc::ENAMETOOLONG, libc::ENOENT, libc::EPERM, libc::EEXIST, libc::EIO];
+    error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::model::{Abilities, Model, World};
+    use crate::manifest::{Attributes, Builder, Entry, FileData, Node};
+
+    /// A disk with a file and a directory that has one.
+    fn world() -> World {
+        let disk = Model::default();
+        let root = disk.root();
+        root.create(Path::new("file"), COMMON_FILE).expect("room");
+        root.make_directory(Path::new("dest")).expect("room");
+        let dest = root.directory(Path::new("dest")).expect("there");
+        dest.create(Path::new("old"), COMMON_FILE).and_then(|_| root.sync_file_system()).expect("room");
+        disk.current()
+    }
+
+    #[test]
+    fn whichever_step_fails_is_named_and_nothing_of_it_is_left() {
+        let undisturbed = Model::of(world());
+        try_place(&undisturbed.root()).expect("it does not fail");
+        assert_eq!(undisturbed.current(), world());
+        let mut named = BTreeSet::new();
+        for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS, libc::EACCES] {
+            for call in 1..=7 {
+                let disk = Model::of(world()).failing_at(call, errno);
+                let refused = try_place(&disk.root()).expect_err("a step failed");
+                assert_eq!(refused.error.raw_os_error(), Some(errno), "call {call}");
+                named.insert(refused.doing);
+                assert_eq!(disk.current(), world(), "call {call}");
+            }
+        }
+        assert_eq!(named.len(), 7, "{named:?}");
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_given_away_is_known_before_anything_is_and_stays_what_it_is() {
+        let dest = world().find(0, Path::new("dest")).expect("there");
+        let with = |abilities: Abilities| Model::of(world()).with(&abilities);
+        let can = [
+            with(Abilities::default()),
+            with(Abilities { no_exchange: true, no_rename_over: true, ..Abilities::default() }),
+        ];
+        let cannot = [
+            with(Abilities { mounts: [dest].into(), ..Abilities::default() }),
+            with(Abilities { lower: [dest].into(), ..Abilities::default() }),
+        ];
+        for name in ["dest", "file"] {
+            can.iter().for_each(|disk| try_replacing(&disk.root(), Path::new(name)).expect("it can"));
+        }
+        let errors = cannot.iter().map(|disk| {
+            let refused = try_replacing(&disk.root(), Path::new("dest")).expect_err("it cannot").raw_os_error();
+            assert_eq!(disk.current(), world());
+            refused
+        });
+        assert_eq!(errors.collect::<Vec<_>>(), [Some(libc::EBUSY), Some(libc::EXDEV)]);
+        assert!(can.iter().all(|disk| disk.current() == world()));
+    }
+
+    #[test]
+    fn a_name_that_a_file_system_refuses_is_found_before_anything_is_written() {
+        let mut builder = Builder::default();
+        let mut add = |parent: Option<u32>, name: &[u8], node| {
+            let attributes = Attributes { mode: 0o755, ..Attributes::default() };
+            builder.add(Entry { parent, name: name.into(), attributes, node }).expect("it can be");
+        };
+        add(None, b"", Node::Directory);
+        add(Some(0), b"d", Node::Directory);
+        add(Some(1), b"a:b", Node::File(FileData::dense(1)));
+        let manifest = builder.finish().expect("a directory");
+        let disk = Model::of(world());
+        assert!(refused_name(&disk.root(), &manifest).is_ok_and(|refused| refused.is_none()));
+        let disk = disk.with(&Abilities { refused: Some(b':'), ..Abilities::default() });
+        let (path, error) = refused_name(&disk.root(), &manifest).expect("room").expect("it is refused");
+        assert_eq!((path.as_path(), error.raw_os_error()), (Path::new("d/a:b"), Some(libc::EINVAL)));
+        assert_eq!(disk.current(), world());
+    }
+}
