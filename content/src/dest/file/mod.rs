@@ -8,8 +8,8 @@
 //! process writes to a hidden file.
 //!
 //! In place, what has the name already is written over, and needs no room but for what is longer. Before its first
-//! byte changes it gets the hidden name and a journal, as if an earlier run had left it: under its own name it is old or
-//! new.
+//! byte changes it gets the hidden name and a journal, as if an earlier run had left it: under its own name it is old
+//! or new.
 
 #[cfg(test)]
 mod crashes;
