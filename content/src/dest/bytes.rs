@@ -1,5 +1,5 @@
-//! Bytes on their way to DEST: those of a file, of one with holes, of a stream; what is to be a hole, and what must not be
-//! written at all.
+//! Bytes on their way to DEST: those of a file, of one with holes, of a stream; what is to be a hole, and what must not
+//! be written at all.
 
 use super::file::{FileDest, Place, Resume};
 use super::kind::{Kind, SYNC_BYTES};

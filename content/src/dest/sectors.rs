@@ -20,9 +20,9 @@ pub(super) fn check_sectors(own: u64, head: &[u8], image_bytes: u64) -> Result<(
         Some(made) if made != own => Err(StorageError::new(
             Outcome::WriteFailed,
             format!(
-                "what comes has a partition table for sectors of {made} bytes, and those of DEST have {own}: no machine \
-                 would find its partitions; nothing was written: send an image that is made for them, or write it all \
-                 the same with --any-sectors"
+                "what comes has a partition table for sectors of {made} bytes, and those of DEST have {own}: no \
+                 machine would find its partitions; nothing was written: send an image that is made for them, or \
+                 write it all the same with --any-sectors"
             ),
         )),
         _ => Ok(()),

@@ -149,8 +149,8 @@ impl<D: Directory> Place<D> {
         self.name.as_ref().map_or_else(|| self.holder_path.clone(), |name| self.holder_path.join(name))
     }
 
-    /// Shows what was built, but for the entries that are `done`, as they are there or left out. What it took the place of is returned
-    /// if it does not have the hidden name now: it is to be removed last.
+    /// Shows what was built, but for the entries that are `done`, as they are there or left out. What it took the place
+    /// of is returned if it does not have the hidden name now: it is to be removed last.
     pub(super) fn publish(
         &self,
         hidden: &Hidden<D>,

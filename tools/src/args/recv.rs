@@ -37,8 +37,8 @@ pub struct RecvArgs {
     #[arg(long)]
     pub sparse: bool,
     /// Give up if no sender takes this host within this time, and wait as long for an interface that is down or not yet
-    /// there, and for a device as DEST that is not; without it, wait for ever for a sender alone. --start-timeout is the
-    /// same.
+    /// there, and for a device as DEST that is not; without it, wait for ever for a sender alone. --start-timeout is
+    /// the same.
     #[arg(long, alias = "start-timeout", value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
     /// End with the reason when a sender turns this host away, gives up or has started without it; without it, wait for
@@ -46,15 +46,15 @@ pub struct RecvArgs {
     #[arg(long)]
     pub once: bool,
     /// Change what is there, within the room there is: write over a file; put the files of a directory one by one into
-    /// the directory that is there, each over the one of its name. What is the same is left alone. Without it what comes
-    /// appears whole, and with --force takes the place of what is there.
+    /// the directory that is there, each over the one of its name. What is the same is left alone. Without it what
+    /// comes appears whole, and with --force takes the place of what is there.
     #[arg(long)]
     pub in_place: bool,
     /// With --in-place: remove what the sender does not have.
     #[arg(long, requires = "in_place")]
     pub delete: bool,
-    /// Write an image to a device whose sectors are not those for which its partition table is made, such as one for 512
-    /// bytes to a disk with 4096; without it, it is refused.
+    /// Write an image to a device whose sectors are not those for which its partition table is made, such as one for
+    /// 512 bytes to a disk with 4096; without it, it is refused.
     #[arg(long)]
     pub any_sectors: bool,
     /// Something like what comes, such as an older version of it: a file, a block device or a directory. What is the

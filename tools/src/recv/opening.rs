@@ -1,4 +1,5 @@
-//! Opening DEST and the port: a device or an interface that is not there yet is waited for as long as a sender would be.
+//! Opening DEST and the port: a device or an interface that is not there yet is waited for as long as a sender would
+//! be.
 
 use crate::args::{RecvArgs, WireArgs};
 use crate::interface::chosen;

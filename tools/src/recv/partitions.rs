@@ -1,4 +1,5 @@
-//! Partitions of a disk that has just been written: the kernel has to read its table again, before anybody looks for them.
+//! Partitions of a disk that has just been written: the kernel has to read its table again, before anybody looks for
+//! them.
 
 use crate::program::quiet;
 use ethbcast_content::dest::Dest;

@@ -53,7 +53,6 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if settings.options.hosts.is_empty() && args.resume.only_missing {
         return report::say_nothing_missing(form, args.wire.quiet);
     }
-    last_run::try_place(args.resume.report.as_deref())?;
     let mut options = bar.attach(settings.options.clone());
     let (mut session, interrupt) = rate::open(&args.wire.group, &options, bar)?;
     bar.open_on(&session).code(Code::System)?;

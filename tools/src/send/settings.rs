@@ -1,6 +1,6 @@
 //! What the arguments of `send` mean.
 
-use super::last_run::LastRun;
+use super::last_run::{self, LastRun};
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_route};
@@ -78,6 +78,7 @@ impl Settings {
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);
         options.start = args.start_rule.map(|_| Start::new());
         let last_run = LastRun::read(&args.resume)?;
+        last_run::try_place(args.resume.report.as_deref())?;
         read_audience(args, last_run.as_ref(), &mut options)?;
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         Ok(Settings { options, verdict, last_run, topology_name })

@@ -82,8 +82,8 @@ impl Offer<'_> {
         let free_bytes = self.form.content_bytes(free_bytes);
         if let Some(size) = self.size.filter(|&size| size > free_bytes) {
             let text = format!(
-                "{host} has room for {free_bytes} bytes at DEST, the file has {size}; make room there, or choose another \
-                 DEST"
+                "{host} has room for {free_bytes} bytes at DEST, the file has {size}; make room there, or choose \
+                 another DEST"
             );
             return Some((Refusal::NoSpace, text));
         }

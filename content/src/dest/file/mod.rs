@@ -7,8 +7,9 @@
 //! system cannot make such files (`O_TMPFILE`) it has a hidden name that nobody looks for. A lock says whether a
 //! process writes to a hidden file.
 //!
-//! In place, what has the name already is written over, and needs no room but for what is longer. Before its first byte
-//! changes it gets the hidden name and a journal, as if an earlier run had left it: under its own name it is old or new.
+//! In place, what has the name already is written over, and needs no room but for what is longer. Before its first
+//! byte changes it gets the hidden name and a journal, as if an earlier run had left it: under its own name it is old
+//! or new.
 
 #[cfg(test)]
 mod crashes;
@@ -250,8 +251,8 @@ impl<D: Directory> FileDest<D> {
         self.syncer.tell();
     }
 
-    /// Ends the file where the last byte is, gives it its attributes, and puts all of it on the disk, still under no name
-    /// that is its own.
+    /// Ends the file where the last byte is, gives it its attributes, and puts all of it on the disk, still under no
+    /// name that is its own.
     pub(super) fn settle(&mut self, attributes: Option<FileAttributes>) -> Result<(), DiskError> {
         self.syncer.finish().map_err(at("sync"))?;
         self.end(attributes).map_err(at("sync"))
