@@ -121,6 +121,11 @@ impl Form {
 }
 
 impl Failure {
+    /// The same, of an option's value.
+    pub fn of_option(self, option: &str) -> Failure {
+        Failure { text: format!("{option}: {}", self.text), ..self }
+    }
+
     /// A failure of the given kind.
     pub fn new(code: Code, text: impl fmt::Display) -> Failure {
         Failure { code, text: text.to_string(), fault: None }

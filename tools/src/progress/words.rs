@@ -19,7 +19,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
     Some(match event {
         RootEvent::Joined { host, receivers } => format!("{host} joined ({receivers})"),
         RootEvent::Waiting { joined, missing, wanted } => waiting(joined, missing, *wanted),
-        RootEvent::Refused { host, text } => format!("{host} turned away: {text}"),
+        RootEvent::Refused { host, mac, text } => format!("{host} ({mac}) turned away: {text}"),
         RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
         RootEvent::OtherVersion(other) => other.to_string(),
         RootEvent::Started { receivers, via, size, selective } => {

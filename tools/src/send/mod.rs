@@ -4,6 +4,7 @@ mod audience;
 pub mod control;
 mod dry_run;
 mod last_run;
+mod left_out;
 mod rate;
 mod report;
 mod settings;
@@ -22,6 +23,7 @@ use crate::units;
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::{Error, Route, SendReport};
 use ethbcast_content::source::Opened;
+use left_out::LeftOut;
 use report::Report;
 use settings::Settings;
 pub use start_rule::StartRule;
@@ -38,19 +40,20 @@ const INTERRUPTED: &str = "interrupted; the receivers have been told";
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| say_ignored(&names));
     let bar = Bar::open(Role::Root, &args.wire, &args.progress)?;
-    let result = transfer(args, &bar);
+    let result = transfer(args, &bar).map(drop);
     bar.conclude(&result);
     result
 }
 
-/// Makes the transfer, and tells of it by `bar`.
+/// Makes the transfer, and tells of it by `bar`; returns the hosts that were meant to have the bytes and did not take
+/// part.
 ///
 /// # Errors
 /// As for [`run`].
-pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
+pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let (settings, form) = (Settings::resolve(&args)?, bar.form());
     if settings.options.hosts.is_empty() && args.resume.only_missing {
-        return report::say_nothing_missing(form, args.wire.quiet);
+        return report::say_nothing_missing(form, args.wire.quiet).map(|()| Vec::new());
     }
     let mut options = bar.attach(settings.options.clone());
     let (mut session, interrupt) = rate::open(&args.wire.group, &options, bar)?;
@@ -78,7 +81,8 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     bar.finish();
     let has_asked = sending.source().has_asked();
     if let (true, Some(choice)) = (args.dry_run && (has_asked || failed.is_none()), &sent.choice) {
-        return dry_run::print(choice, sent.lacking.filter(|_| has_asked), options.size, form);
+        let lacking = sent.lacking.filter(|_| has_asked);
+        return dry_run::print(choice, lacking, options.size, form).map(|()| Vec::new());
     }
     let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
         (Error::Cancelled { .. }, Some(signal), _) => Interrupt::failure(signal, INTERRUPTED),
@@ -90,22 +94,30 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     }
     let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
     let (run, verdict) = (report::run(&sent, &session, &options, &args.wire.group), settings.verdict.as_ref());
-    let report = Report { sent: &sent, preset: options.preset, verdict, is_unjudged, run, given_up: given_up.as_ref() };
+    let (preset, given_up) = (options.preset, given_up.as_ref());
+    let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
+    let report = Report { sent: &sent, preset, verdict, is_unjudged, run, given_up, left_out: &left_out };
     report.print(form, args.wire.quiet)?;
     report.keep(args.resume.report.as_deref())?;
     if let Some(why) = given_up {
-        return Err(why.into());
+        return Err(why.clone().into());
+    }
+    if let Some(text) = left_out::last_word(&left_out).filter(|_| !args.wire.quiet) {
+        crate::exit::say(format_args!("ethbcast: {text}"));
     }
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {surprise}"));
     }
     let sent = sent.all_verified().map_err(failure)?;
     bar.settle(sent.bytes());
-    let left_out = tree.map(|tree| tree.left_out()).unwrap_or_default();
-    if !left_out.is_empty() {
-        return fail(Code::SomeFailed, files_left_out(&left_out));
+    let files = tree.map(|tree| tree.left_out()).unwrap_or_default();
+    if !files.is_empty() {
+        return fail(Code::SomeFailed, files_left_out(&files));
     }
-    args.exec_after.as_ref().map_or(Ok(()), |command| exec_after(command, &args.wire.group, &options.source, &sent))
+    if let Some(command) = &args.exec_after {
+        exec_after(command, &args.wire.group, &options.source, &sent)?;
+    }
+    Ok(left_out.into_iter().filter(|one| one.is_wanted()).map(|one| one.host).collect())
 }
 
 /// Runs what is to be run when all have verified the bytes.

@@ -2,7 +2,8 @@
 
 use super::last_run::LastRun;
 use crate::args::SendArgs;
-use crate::exit::{Code, Failure, WithCode, fail};
+use crate::exit::{Code, WithCode, fail};
+use crate::node_set;
 use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_route};
 use crate::session;
 use crate::topology_file::read_topology;
@@ -13,7 +14,6 @@ use ethbcast_planning::plan::CheckReport;
 use ethbcast_planning::plan::file::Contention;
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::wire::HEADER_BYTES;
-use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -111,8 +111,7 @@ fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Opti
     options.receivers = args.receivers.map(usize::from);
     options.min_receivers = args.min_receivers.map(usize::from);
     if let Some(hosts) = &args.hosts {
-        let named = nodeset::expand(hosts).map_err(|error| Failure::new(Code::Usage, format!("--hosts: {error}")))?;
-        options.hosts = named.into_iter().collect::<BTreeSet<String>>().into_iter().collect();
+        options.hosts = node_set::hosts(hosts).map_err(|failure| failure.of_option("--hosts"))?;
     }
     if let Some(last) = last_run {
         options.hosts = last.hosts(args.resume.only_missing);

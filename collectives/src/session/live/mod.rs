@@ -70,7 +70,7 @@ use ethbcast_transport::{Instant, Tuning};
 use last_words::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use limited::Limited;
 use progress::Teller;
-use report::{aside, fates};
+use report::{aside, by_host, fates};
 use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -248,6 +248,7 @@ impl Session {
         watcher.tell(|| None);
         log_counters(&self.port.counters());
         let failed = self.why_failed(given_up, &root, sending);
+        let reports = if failed.is_some() { fates(&root, form) } else { root.reports().cloned().collect() };
         let report = SendReport {
             session,
             choice: root.choice().cloned(),
@@ -259,7 +260,7 @@ impl Session {
             total: self.clock.now().since(began),
             stream: root.stream_stats(),
             control: root.control_stats(),
-            receivers: if failed.is_some() { fates(&root, form) } else { root.reports().cloned().collect() },
+            receivers: by_host(&root, reports),
             turned_away: root.turned_away().cloned().collect(),
             damages: root.damages(),
             aside: aside(&root),

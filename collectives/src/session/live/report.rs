@@ -10,6 +10,7 @@ use crate::session::{
 };
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
+use ethbcast_transport::MacAddr;
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
@@ -120,6 +121,22 @@ pub(super) fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
         });
     }
     fates.into_values().collect()
+}
+
+/// One report for each host, the last: one that was started again and came back is judged by what it has now. A host
+/// that has verified everything has it, whatever becomes of another receiver there.
+pub(super) fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
+    let Some(view) = root.view() else { return reports };
+    let mut last: BTreeMap<MacAddr, MemberReport> = BTreeMap::new();
+    for report in reports {
+        let kept = last.entry(view.members[report.rank.index()].mac).or_insert_with(|| report.clone());
+        if kept.outcome != Outcome::Delivered || report.outcome == Outcome::Delivered {
+            *kept = report;
+        }
+    }
+    let mut all: Vec<MemberReport> = last.into_values().collect();
+    all.sort_by_key(|report| report.rank);
+    all
 }
 
 /// Who stands aside at the end.

@@ -24,6 +24,8 @@ pub enum RootEvent {
     Refused {
         /// Its name.
         host: String,
+        /// Its address.
+        mac: MacAddr,
         /// Why, and what to do.
         text: String,
     },
@@ -157,7 +159,8 @@ fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> Stri
         parts.push(format!("not {}", nodeset::fold(missing)));
     }
     if !refused.is_empty() {
-        let refused: Vec<String> = refused.iter().map(|away| format!("{}: {}", away.host, away.why.words())).collect();
+        let refused: Vec<String> =
+            refused.iter().map(|away| format!("{} ({}): {}", away.host, away.mac, away.why.words())).collect();
         parts.push(format!("refused {}", refused.join(", ")));
     }
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }

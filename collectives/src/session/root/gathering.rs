@@ -2,7 +2,7 @@
 
 use super::applicants::{Answer, Applicants, Gone};
 use super::first_view::first_view;
-use super::offer::HostNames;
+use super::offer::{Names, table};
 use super::path_check::PathChecks;
 use super::planner::Planner;
 use super::refusals::Refusals;
@@ -35,7 +35,7 @@ pub(super) struct Gathering {
     checks: PathChecks,
     /// Those who may be let in, in the order in which the longest frames reached them.
     reached: VecDeque<MacAddr>,
-    names: HostNames,
+    names: Names,
     rivals: Rivals,
     /// The user will have those who are there.
     started_by_user: bool,
@@ -70,7 +70,7 @@ impl Gathering {
             applicants: Applicants::default(),
             checks: PathChecks::new(identity, usize::from(config.station.payload_bytes())),
             reached: VecDeque::new(),
-            names: HostNames::new(config),
+            names: Names::new(config),
             rivals: Rivals::default(),
             started_by_user: false,
             prober: None,
@@ -118,7 +118,7 @@ impl Gathering {
             Answer::Check => self.checks.begin(from, *nonce),
             Answer::Greet => self.checks.greet(from, *nonce),
             Answer::Refused(why, text) => {
-                refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), why, text }, endpoint);
+                refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), mac: from, why, text }, endpoint);
             }
         }
         if let Some(evicted) = self.applicants.evict() {
@@ -228,7 +228,8 @@ impl Gathering {
             "control frames arrive, frames of {bytes} bytes do not: look for a smaller MTU on the way to {}",
             gone.host
         );
-        refusals.refuse(now, to, gone.nonce, TurnedAway { host: gone.host, why: Refusal::Path, text }, endpoint);
+        let away = TurnedAway { host: gone.host, mac: to, why: Refusal::Path, text };
+        refusals.refuse(now, to, gone.nonce, away, endpoint);
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
@@ -363,7 +364,8 @@ impl Gathering {
 
 /// Who has to be there, by name, and is not.
 fn missing(joined: &[String], config: &RootConfig) -> Vec<String> {
-    let mut named: BTreeSet<&str> = joined.iter().map(String::as_str).collect();
-    // Who is expected twice lacks once.
-    config.expected_hosts().iter().filter(|host| named.insert(host)).cloned().collect()
+    let expected = config.expected_hosts();
+    let names = table(&expected);
+    let there: BTreeSet<usize> = joined.iter().filter_map(|host| names.find(host)).collect();
+    expected.into_iter().enumerate().filter(|(at, _)| !there.contains(at)).map(|(_, host)| host).collect()
 }

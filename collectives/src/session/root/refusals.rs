@@ -16,6 +16,8 @@ const MOST_REMEMBERED: usize = 4096;
 pub struct TurnedAway {
     /// Its name.
     pub host: String,
+    /// Its address.
+    pub mac: MacAddr,
     /// Why.
     pub why: Refusal,
     /// The same in words, and what to do.
@@ -54,7 +56,7 @@ impl Refusals {
             return;
         }
         if is_news {
-            endpoint.tell(RootEvent::Refused { host: away.host.clone(), text: away.text.clone() });
+            endpoint.tell(RootEvent::Refused { host: away.host.clone(), mac: away.mac, text: away.text.clone() });
         }
         self.entries.insert(to, Entry { last: away, told_at: now });
     }
