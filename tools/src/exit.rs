@@ -173,6 +173,20 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
     }
 }
 
+/// Prints a text that is no report on stdout: whoever has read enough of it may close that.
+///
+/// # Errors
+/// A [`Failure`] with code 4 if stdout does not take it.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => {
+            written.map_err(|error| Failure::new(Code::System, format!("cannot write to stdout: {error}")).into())
+        }
+    }
+}
+
 /// Prints (a part of) the final report, a line or several, on stdout.
 ///
 /// # Errors

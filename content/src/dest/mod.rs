@@ -12,6 +12,7 @@ mod unpacking;
 
 pub use arrival::{Arrival, Landed};
 pub use device::Device;
+pub(crate) use in_use::written_at;
 pub use lacking::lacking_device;
 pub use part_file::{DiskError, PartFile, SettledFile, WrittenFile};
 

@@ -12,7 +12,7 @@ mod source;
 mod start_rule;
 
 use crate::args::SendArgs;
-use crate::exit::{Code, WithCode, fail};
+use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
 use crate::same_host;
@@ -21,11 +21,12 @@ use crate::signals::Interrupt;
 use crate::udpcast::say_ignored;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
-use ethbcast_collectives::session::{Error, Route, SendReport};
+use ethbcast_collectives::session::{Error, Options, Route, SendReport, Session};
 use ethbcast_content::source::Opened;
 use left_out::LeftOut;
 use report::Report;
 use settings::Settings;
+pub use source::HIDDEN;
 pub use start_rule::StartRule;
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options);
     content.describe(&mut options);
-    audience::show(bar, &session, &options);
+    audience::show(bar, &session, &options, args.start_rule);
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
         last.check_source(options.size)?;
     }
@@ -74,7 +75,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let source = source.naming(args.resume.cut(options.content)).only_asking(args.dry_run);
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
-    start_rule::watch(args.start_rule, bar, &options).code(Code::System)?;
+    start_rule::watch(args.start_rule, settings.at_enter, bar, &options).code(Code::System)?;
     interrupt.heed();
     let mut sending = Sending::new(source);
     let (sent, failed) = session.try_root(&options, &mut sending).map_err(failure)?;
@@ -89,24 +90,11 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         (Error::GaveUp(_), _, Some(error)) => failure(error),
         (error, ..) => failure(error),
     });
-    if let Some(why) = given_up.as_ref().filter(|_| sent.receivers.is_empty()) {
-        return Err(why.clone().into());
-    }
-    let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
-    let (run, verdict) = (report::run(&sent, &session, &options, &args.wire.group), settings.verdict.as_ref());
-    let (preset, given_up) = (options.preset, given_up.as_ref());
     let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
-    let report = Report { sent: &sent, preset, verdict, is_unjudged, run, given_up, left_out: &left_out };
-    report.print(form, args.wire.quiet)?;
-    report.keep(args.resume.report.as_deref())?;
+    let lacking = left_out.iter().filter(|one| one.is_wanted()).map(|one| one.host.clone()).collect();
+    tell(&args, &settings, (&session, &options), (&sent, given_up.as_ref(), &left_out), form)?;
     if let Some(why) = given_up {
-        return Err(why.clone().into());
-    }
-    if let Some(text) = left_out::last_word(&left_out).filter(|_| !args.wire.quiet) {
-        crate::exit::say(format_args!("ethbcast: {text}"));
-    }
-    if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
-        crate::exit::say(format_args!("ethbcast: {surprise}"));
+        return Err(why.into());
     }
     let sent = sent.all_verified().map_err(failure)?;
     bar.settle(sent.bytes());
@@ -117,7 +105,30 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     if let Some(command) = &args.exec_after {
         exec_after(command, &args.wire.group, &options.source, &sent)?;
     }
-    Ok(left_out.into_iter().filter(|one| one.is_wanted()).map(|one| one.host).collect())
+    Ok(lacking)
+}
+
+/// Prints and keeps the report of a session that came about.
+fn tell(
+    args: &SendArgs,
+    settings: &Settings,
+    (session, options): (&Session, &Options),
+    (sent, given_up, left_out): (&SendReport, Option<&Failure>, &[LeftOut]),
+    form: Form,
+) -> anyhow::Result<()> {
+    if given_up.is_some() && sent.receivers.is_empty() {
+        return Ok(());
+    }
+    let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
+    let (run, verdict) = (report::run(sent, session, options, &args.wire.group), settings.verdict.as_ref());
+    let report = Report { sent, preset: options.preset, verdict, is_unjudged, run, given_up, left_out };
+    report.print(form, args.wire.quiet)?;
+    report.keep(args.resume.report.as_deref())?;
+    let surprise = report.surprise().filter(|_| given_up.is_none());
+    for text in left_out::last_word(left_out).into_iter().chain(surprise).filter(|_| !args.wire.quiet) {
+        crate::exit::say(format_args!("ethbcast: {text}"));
+    }
+    Ok(())
 }
 
 /// Runs what is to be run when all have verified the bytes.

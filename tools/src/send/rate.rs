@@ -7,7 +7,7 @@ use crate::progress::Bar;
 use crate::session;
 use crate::signals::{self, Interrupt};
 use crate::units;
-use ethbcast_collectives::session::{Options, Rate, RateLimit, Session};
+use ethbcast_collectives::session::{Options, Rate, RateLimit, Session, Start};
 use ethbcast_planning::HIGHEST_RATE_BITS_PER_SECOND;
 use nix::sys::signal::Signal;
 use std::io;
@@ -23,6 +23,7 @@ pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, su
 #[derive(Clone)]
 pub struct Limit {
     limit: Option<RateLimit>,
+    start: Option<Start>,
     bar: Arc<Bar>,
 }
 
@@ -39,6 +40,23 @@ impl Limit {
         self.bar.line(format!("the rate limit is {} now", units::rate(rate.bits_per_second() as f64)));
         Some(rate)
     }
+
+    /// Starts with the receivers that are there; how many that are.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn start(&self) -> Result<usize, &'static str> {
+        let start = self.start.as_ref().ok_or("it starts at once")?;
+        match (self.bar.has_started(), self.bar.joined()) {
+            (true, _) => Err("it has started already"),
+            (false, 0) => Err("nobody has joined yet"),
+            (false, joined) => {
+                start.now();
+                self.bar.line(format!("started by `ethbcast ctl start`, with {}", super::audience::count_of(joined)));
+                Ok(joined)
+            }
+        }
+    }
 }
 
 /// Opens the session's port, as [`open`](session::open()) does, and changes the limit with each signal that comes, and
@@ -50,7 +68,8 @@ pub fn open(group: &str, options: &Options, bar: &Arc<Bar>) -> anyhow::Result<(S
     // Before the first thread is started, which could take one that is not blocked and end the process.
     signals::block(&[RAISE, LOWER]).code(Code::System)?;
     let opened = session::open(group, options, GIVEN_UP)?;
-    let limit = Limit { limit: options.rate.clone(), bar: Arc::clone(bar) };
+    let (limit, start) = (options.rate.clone(), options.start.clone());
+    let limit = Limit { limit, start, bar: Arc::clone(bar) };
     heed(limit.clone()).code(Code::System)?;
     // Whoever may not make such a socket is reached by signals still.
     if let Err(error) = control::listen(limit) {

@@ -24,6 +24,8 @@ pub struct Settings {
     pub options: Options,
     /// What the judge found of a saved plan, if it was told of the switches.
     pub verdict: Option<CheckReport>,
+    /// Whether its user starts it at Enter.
+    pub at_enter: bool,
     /// What became of the last run, if that matters.
     pub last_run: Option<LastRun>,
     topology_name: String,
@@ -80,8 +82,11 @@ impl Settings {
         options.start = args.start_rule.map(|_| Start::new());
         let last_run = LastRun::read(&args.resume)?;
         read_audience(args, last_run.as_ref(), &mut options)?;
+        let at_enter = options.start.is_some();
+        // `ethbcast ctl start` starts any.
+        options.start.get_or_insert_default();
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        Ok(Settings { options, verdict, last_run, topology_name })
+        Ok(Settings { options, verdict, at_enter, last_run, topology_name })
     }
 
     /// Checks that the topology names this host, and that its frames suit the plan, before anybody is waited for.

@@ -47,7 +47,7 @@ pub use content::Content;
 pub use error::Error;
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use last_words::LastWords;
-pub use options::{Callback, Options};
+pub use options::{Callback, Expected, Options};
 pub use progress::{Place, Progress};
 pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
@@ -299,6 +299,9 @@ impl Session {
         self.port.begin_anew();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
         let mut teller = Teller::new(options, form, self.port.away_flag());
+        if let Some(Expected::Digest(digest)) = options.expects {
+            receiving.expect(digest);
+        }
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         let mut timed_out = false;
         let mut ushered = Ushered::new(options.usher.as_ref());

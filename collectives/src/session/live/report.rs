@@ -100,7 +100,9 @@ impl SendReport {
     pub(super) fn failures(&self) -> String {
         let names: Vec<String> = self.failed().map(|one| format!("{} ({})", one.host, one.outcome.word())).collect();
         let (failed, all) = (names.len(), self.receivers.len());
-        format!("{failed} of {all} receivers failed: {}; send again to them", names.join(", "))
+        let at_dest = self.failed().any(|one| one.outcome == Outcome::WriteFailed);
+        let help = if at_dest { "mend what they say, start `recv` there and " } else { "" };
+        format!("{failed} of {all} receivers failed: {}; {help}send again to them", names.join(", "))
     }
 }
 

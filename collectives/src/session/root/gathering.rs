@@ -19,9 +19,9 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// After so long the user is told who is there and who is not, and then again and again.
+/// After so long the user is told who is there and who is not, and then again and again, each time after twice as long.
 const FIRST_WORD: Duration = Duration::from_secs(2);
-const BETWEEN_WORDS: Duration = Duration::from_secs(5);
+const MOST_BETWEEN_WORDS: Duration = Duration::from_secs(60);
 /// How often those who wait are let know that their root is alive, however many invitations in its name they hear.
 const GREET_EVERY: Duration = Duration::from_secs(1);
 /// Two roots that began within so short a time began at once: the one with the lower address stays.
@@ -46,6 +46,8 @@ pub(super) struct Gathering {
     ramped: bool,
     calibration: Option<Calibration>,
     timers: TimerTable,
+    /// Between the last word to the user and the next.
+    between_words: Duration,
 }
 
 /// How gathering goes on.
@@ -78,6 +80,7 @@ impl Gathering {
             ramped: false,
             calibration: config.calibration.clone(),
             timers,
+            between_words: FIRST_WORD,
         }
     }
 
@@ -198,7 +201,8 @@ impl Gathering {
         }
         if self.timers.take_due(Wait::Status, now) {
             self.tell_waiting(endpoint);
-            self.timers.set(Wait::Status, now + BETWEEN_WORDS);
+            self.timers.set(Wait::Status, now + self.between_words);
+            self.between_words = (self.between_words * 2).min(MOST_BETWEEN_WORDS);
         }
         for host in self.checks.handle_timeout(now) {
             self.refuse_unreached(now, host, refusals, endpoint);

@@ -110,8 +110,9 @@ impl Offer<'_> {
         let free_bytes = self.form.content_bytes(free_bytes);
         if let Some(size) = self.size.filter(|&size| size > free_bytes) {
             let text = format!(
-                "{host} has {free_bytes} bytes free where DEST is, the file has {size}; make room or choose another \
-                 DEST"
+                "{host} has {} free where DEST is, the file has {}; make room or choose another DEST",
+                mebibytes(free_bytes),
+                mebibytes(size),
             );
             return Some((Refusal::NoSpace, text));
         }
@@ -169,6 +170,11 @@ impl Claim {
     pub(super) fn name(host: &str) -> Claim {
         Claim::Name(host.to_ascii_lowercase())
     }
+}
+
+/// A size for people: to the byte where it is short.
+fn mebibytes(bytes: u64) -> String {
+    if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20)) }
 }
 
 /// How a host is told from others of its name.
