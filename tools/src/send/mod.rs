@@ -124,6 +124,9 @@ fn tell(
     let report = Report { sent, preset: options.preset, verdict, is_unjudged, run, given_up, left_out };
     report.print(form, args.wire.quiet)?;
     report.keep(args.resume.report.as_deref())?;
+    if let Some(text) = report.interrupted().filter(|_| form == Form::Lines && !args.wire.quiet) {
+        crate::exit::say(text);
+    }
     let surprise = report.surprise().filter(|_| given_up.is_none());
     for text in left_out::last_word(left_out).into_iter().chain(surprise).filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {text}"));

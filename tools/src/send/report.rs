@@ -2,7 +2,7 @@
 
 use super::last_run;
 use super::left_out::LeftOut;
-use crate::exit::{Failure, Form, report, report_object};
+use crate::exit::{Code, Failure, Form, report, report_object};
 use crate::report::{Circumstances, is_page, limits, page_of, record};
 use crate::units;
 use ethbcast_collectives::Preset;
@@ -61,13 +61,22 @@ impl Report<'_> {
     pub fn print(&self, form: Form, quiet: bool) -> anyhow::Result<()> {
         match (form, quiet) {
             (Form::Object | Form::Stream, _) => report_object(&self.to_json(), form),
-            (Form::Lines, false) => report(&self.to_lines()),
-            (Form::Lines, true) => Ok(()),
+            (Form::Lines, false) if self.given_up.is_none() => report(&self.to_lines()),
+            (Form::Lines, _) => Ok(()),
         }
     }
 
+    /// How far each host was when its user had enough; nothing, if that is not why it was given up.
+    pub fn interrupted(&self) -> Option<String> {
+        let is_user = |why: &&Failure| matches!(why.code(), Code::Interrupted | Code::Terminated);
+        self.given_up.filter(is_user)?;
+        let lines: String = self.sent.receivers.iter().map(|report| receiver_line(report, None)).collect();
+        let (verified, all) = (self.sent.verified(), self.sent.receivers.len());
+        Some(format!("{lines}interrupted: {verified} of {all} receivers have verified everything"))
+    }
+
     fn to_lines(&self) -> String {
-        let limits = limits(&self.to_json()).filter(|_| self.given_up.is_none());
+        let limits = limits(&self.to_json());
         let limit = |at: usize| limits.as_ref().and_then(|limits| limits.receivers.get(at)?.as_deref());
         let lines = self.sent.receivers.iter().enumerate().map(|(at, report)| receiver_line(report, limit(at)));
         let lines: String = lines.collect();
@@ -77,10 +86,9 @@ impl Report<'_> {
         let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
         let predicted = self.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
         let part = self.sent.sent_bytes.map_or(String::new(), |bytes| format!(" ({} sent)", units::bytes(bytes)));
-        let ended = if self.given_up.is_some() { "interrupted: " } else { "" };
         let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
         format!(
-            "{lines}{away}{damaged}{ended}{} of {} receivers verified {}{part} via {}{preset} in {:.3} s{predicted}: {} ({} \
+            "{lines}{away}{damaged}{} of {} receivers verified {}{part} via {}{preset} in {:.3} s{predicted}: {} ({} \
              frames sent, {} again){plan}{limited}",
             self.sent.verified(),
             self.sent.receivers.len(),

@@ -67,5 +67,5 @@ fn what_would_arrive_as_less_or_never_come_is_said_before_anybody_is_waited_for(
     send(&["--as", "name"], &odd).assert_code(3);
     let fifo = site.path("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("made");
-    send(&[], &fifo).assert_refusal(4, &["is a fifo", "nobody has opened it for writing within 1 s"]);
+    send(&[], &fifo).assert_refusal(4, &["fifo", "nobody has opened it for writing within 1 s"]);
 }
