@@ -113,7 +113,7 @@ pub struct Receiving<K> {
     /// How often bytes that came damaged were sent again.
     pieces_again: u64,
     /// The only digest that is taken, if there is one.
-    expected: Option<Digest>,
+    expected: Option<Box<Digest>>,
 }
 
 impl<K: Sink> Receiving<K> {
@@ -136,7 +136,7 @@ impl<K: Sink> Receiving<K> {
 
     /// Takes only what has this digest.
     pub fn expect(&mut self, digest: Digest) {
-        self.expected = Some(digest);
+        self.expected = Some(Box::new(digest));
     }
 
     /// The application's turn at its receiver: takes note of events, takes what there is room for, and reports the
@@ -197,10 +197,12 @@ impl<K: Sink> Receiving<K> {
             match arrival {
                 Arrival::Bytes(bytes) => self.sink.write(now, bytes, false),
                 Arrival::Message(bytes) => self.sink.write(now, bytes, true),
-                Arrival::End(trailer) => match self.expected.filter(|expected| trailer.digest != *expected) {
-                    Some(_) => self.refuse(now, trailer),
-                    None => self.sink.finish(now, trailer),
-                },
+                Arrival::End(trailer) => {
+                    match self.expected.as_ref().filter(|expected| trailer.digest != ***expected) {
+                        Some(_) => self.refuse(now, trailer),
+                        None => self.sink.finish(now, trailer),
+                    }
+                }
             }
             receiver.consume(now, frames);
             self.began.get_or_insert(now);
