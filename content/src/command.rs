@@ -21,11 +21,37 @@ const LOOK: Duration = Duration::from_millis(2);
 /// What a shell adds to the number of the signal that has ended a command.
 const SIGNALLED: i32 = 128;
 
-/// A command for a shell.
+/// A command for a shell. A pipeline fails if any of its commands does, where a shell knows how to tell.
 pub fn shell(command: &str) -> Command {
-    let mut shell = Command::new("sh");
+    let teller = if has_pipeline(command) { teller() } else { None };
+    let mut shell = Command::new(teller.unwrap_or("sh"));
+    if teller.is_some() {
+        shell.args(["-o", "pipefail"]);
+    }
     shell.arg("-c").arg(command);
     shell
+}
+
+/// Whether a command has a pipeline of which only the last command's failure would be found, for want of a shell that
+/// knows better.
+pub fn hides_failures(command: &str) -> bool {
+    has_pipeline(command) && teller().is_none()
+}
+
+/// Whether there is a `|` in it that is no `||`.
+fn has_pipeline(command: &str) -> bool {
+    command.replace("||", "").contains('|')
+}
+
+/// The shell that knows the option pipefail, if there is one: `sh` where it can, else bash.
+fn teller() -> Option<&'static str> {
+    static TELLER: OnceLock<Option<&str>> = OnceLock::new();
+    let knows = |shell: &&str| {
+        let mut shell = Command::new(shell);
+        let quiet = shell.args(["-o", "pipefail", "-c", "exit 0"]).stdin(Stdio::null()).stderr(Stdio::null());
+        quiet.status().is_ok_and(|status| status.success())
+    };
+    *TELLER.get_or_init(|| ["sh", "bash"].into_iter().find(knows))
 }
 
 /// The output of a command, whose end is told only if the command has succeeded: half of it is not the whole.
@@ -220,6 +246,17 @@ mod tests {
         let (half, error) = read("printf ab; exit 3");
         assert_eq!(half, b"ab");
         assert!(error.expect_err("it failed").contains("`printf ab; exit 3` failed"));
+    }
+
+    #[test]
+    fn a_pipeline_fails_with_any_of_its_commands() {
+        assert!(!has_pipeline("a || b") && has_pipeline("a | b") && has_pipeline("a || b | c"));
+        let command = "(printf ab; exit 3) | cat";
+        let mut all = Vec::new();
+        let ended = CommandOutput::start(command).expect("a shell").read_to_end(&mut all);
+        assert_eq!((all.as_slice(), ended.is_err()), (&b"ab"[..], !hides_failures(command)));
+        assert_eq!(feed("cat > /dev/null | true", 10), (Ok(()), None), "nothing fails");
+        assert_eq!(feed("(cat > /dev/null; exit 7) | true", 10).0.is_err(), !hides_failures(command));
     }
 
     /// What a command says that takes so many bytes, and the code that it failed with.

@@ -2,9 +2,12 @@
 
 use crate::args::{CtlArgs, CtlCommand};
 use crate::exit::{Code, Failure, WithCode, fail, report};
-use crate::send::control::{NAME, PATIENCE, SHOW, address};
+use crate::send::control::{NAME, PATIENCE, SHOW, START, address};
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 /// Runs the command.
@@ -16,6 +19,7 @@ pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
     let pid = args.pid.map_or_else(only_one, Ok)?;
     let line = match args.command {
         CtlCommand::Show => SHOW.to_owned(),
+        CtlCommand::Start => START.to_owned(),
         CtlCommand::Rate { rate } => rate.bits_per_second().to_string(),
     };
     let reply = ask(pid, &line)?;
@@ -43,13 +47,41 @@ fn ask(pid: u32, line: &str) -> anyhow::Result<String> {
 
 /// The only sender of this network namespace.
 fn only_one() -> anyhow::Result<u32> {
-    let table = std::fs::read_to_string("/proc/net/unix").code(Code::System)?;
+    let table = fs::read_to_string("/proc/net/unix").code(Code::System)?;
     let all = senders(&table);
     match all[..] {
         [one] => Ok(one),
-        [] => fail(Code::Nobody, "no `ethbcast send` runs here: start one with --rate"),
+        [] => fail(Code::Nobody, format!("no `ethbcast send` runs in this network namespace{}", elsewhere())),
         _ => fail(Code::Usage, format!("several senders run here: say which with --pid, one of {all:?}")),
     }
+}
+
+/// Where senders run in other network namespaces, to be read behind that none runs here.
+fn elsewhere() -> String {
+    let own = fs::read_link("/proc/self/ns/net").ok();
+    let mut seen = BTreeSet::from_iter(own);
+    let mut found = Vec::new();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        // Each namespace is looked at once.
+        if !fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|namespace| seen.insert(namespace)) {
+            continue;
+        }
+        let table = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
+        let way =
+            || name_of(pid).map_or_else(|| format!("nsenter -n -t {pid}"), |name| format!("ip netns exec {name}"));
+        found.extend(senders(&table).into_iter().map(|sender| format!("process {sender} (`{} …`)", way())));
+    }
+    if found.is_empty() { ": start one".to_owned() } else { format!("; in another: {}", found.join(", ")) }
+}
+
+/// The name of a process's network namespace, if it has one.
+fn name_of(pid: u32) -> Option<String> {
+    let own = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
+    let is_own =
+        |entry: &fs::DirEntry| entry.metadata().is_ok_and(|other| (other.ino(), other.dev()) == (own.ino(), own.dev()));
+    let entry = fs::read_dir("/run/netns").ok()?.flatten().find(is_own)?;
+    entry.file_name().into_string().ok()
 }
 
 /// The processes whose sockets are listed.

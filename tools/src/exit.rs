@@ -121,6 +121,11 @@ impl Form {
 }
 
 impl Failure {
+    /// The same, of an option's value.
+    pub fn of_option(self, option: &str) -> Failure {
+        Failure { text: format!("{option}: {}", self.text), ..self }
+    }
+
     /// A failure of the given kind.
     pub fn new(code: Code, text: impl fmt::Display) -> Failure {
         Failure { code, text: text.to_string(), fault: None }
@@ -165,6 +170,20 @@ pub trait WithCode<T> {
 impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
     fn code(self, code: Code) -> anyhow::Result<T> {
         self.map_err(|error| Failure::new(code, error).into())
+    }
+}
+
+/// Prints a text that is no report on stdout: whoever has read enough of it may close that.
+///
+/// # Errors
+/// A [`Failure`] with code 4 if stdout does not take it.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => {
+            written.map_err(|error| Failure::new(Code::System, format!("cannot write to stdout: {error}")).into())
+        }
     }
 }
 

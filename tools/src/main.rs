@@ -14,6 +14,7 @@ mod interface;
 mod lab;
 mod manual;
 mod mpi_env;
+mod node_set;
 mod perf;
 mod plan;
 mod port;

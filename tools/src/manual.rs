@@ -1,7 +1,7 @@
 //! Man pages and shell completions, made of the same description of the command line that reads it.
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
-use crate::exit::{CODES, Code, WithCode, report};
+use crate::exit::{CODES, Code, WithCode, print, report};
 use anyhow::Context;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -94,5 +94,5 @@ fn add_section(roff: &mut Roff, title: &str, entries: &[(&str, &str)]) {
 pub fn print_completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "ethbcast", &mut text);
-    report(String::from_utf8_lossy(&text).trim_end())
+    print(String::from_utf8_lossy(&text).trim_end())
 }

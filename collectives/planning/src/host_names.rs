@@ -1,44 +1,71 @@
-//! Hosts by name, where one side says `n1` and the other `n1.cluster.example`.
+//! Hosts by name, where one side says `n1` and the other `n1.cluster.example`, `N1` or `n1@02:00:00:00:00:01`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// The name up to its first dot, if it is a host's short name: `1` of `1.2.3.4` is none.
-pub(crate) fn short(name: &str) -> &str {
+fn short(name: &str) -> &str {
     let label = name.split('.').next().unwrap_or(name);
     if label.chars().any(char::is_alphabetic) { label } else { name }
 }
 
-/// A table of hosts that finds each by its name, and by the short or the full form of it if no other host has that.
+/// The same of a name that may have an address behind it.
+fn short_node(name: &str) -> String {
+    match name.split_once('@') {
+        Some((name, address)) => format!("{}@{address}", short(name)),
+        None => short(name).to_owned(),
+    }
+}
+
+/// The name as DNS compares it: in lower case, without a dot at its end.
+fn lower(name: &str) -> Cow<'_, str> {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) { name.to_ascii_lowercase().into() } else { name.into() }
+}
+
+/// A table of hosts that finds each by its name, as DNS compares names, and by the short or the full form of it if no
+/// other host has that. `name@address` is the host of that name with that address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HostNames {
+pub struct HostNames {
     exact: HashMap<String, usize>,
-    /// By short name; `None` if several hosts have it.
+    /// By name in lower case; `None` if several hosts have it.
+    lower: HashMap<String, Option<usize>>,
+    /// By short name in lower case; `None` if several hosts have it.
     short: HashMap<String, Option<usize>>,
 }
 
 impl HostNames {
-    /// The table of these names, each with its index.
+    /// Builds the table of these names, each with its index.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut table = Self::default();
         for (index, name) in names.into_iter().enumerate() {
-            table.exact.insert(name.to_owned(), index);
-            table.short.entry(short(name).to_owned()).and_modify(|known| *known = None).or_insert(Some(index));
+            let lower = lower(name);
+            table.short.entry(short_node(&lower)).and_modify(|known| *known = None).or_insert(Some(index));
+            table.lower.entry(lower.into_owned()).and_modify(|known| *known = None).or_insert(Some(index));
+            // Of a name that is given twice the first counts.
+            table.exact.entry(name.to_owned()).or_insert(index);
         }
         table
     }
 
-    /// The host of this name. Of two full names none is the other's short form: they must be equal.
+    /// Returns the host of this name. Of two full names none is the other's short form: they must be equal. A name with
+    /// an address is found with it, and if no host has it, without.
     pub fn find(&self, name: &str) -> Option<usize> {
+        self.find_whole(name).or_else(|| self.find_whole(name.split_once('@')?.0))
+    }
+
+    fn find_whole(&self, name: &str) -> Option<usize> {
         if let Some(&index) = self.exact.get(name) {
             return Some(index);
         }
-        let short = short(name);
-        match self.exact.get(short) {
-            // A full name is looked for, and its host is known by the short one.
-            Some(&index) if short != name => Some(index),
-            _ if short == name => self.short.get(name).copied().flatten(),
-            _ => None,
+        let name = lower(name);
+        if let Some(&index) = self.lower.get(&*name) {
+            return index;
         }
+        let short = short_node(&name);
+        // A full name is looked for, and its host is known by the short one; or the other way round.
+        let table = if short == *name { &self.short } else { &self.lower };
+        table.get(&short).copied().flatten()
     }
 }
 
@@ -53,5 +80,22 @@ mod tests {
             ["n1", "n1.a.example", "n2", "n2.a.example", "n3.b.example", "10.0.0.2"].map(|name| names.find(name));
         assert_eq!(found, [0, 0, 1, 1, 3, 5].map(Some));
         assert_eq!(["n2.b.example", "n3", "10", "n4", "10.0.0.3", ""].map(|name| names.find(name)), [None; 6]);
+    }
+
+    #[test]
+    fn case_and_a_dot_at_the_end_tell_no_hosts_apart_unless_two_differ_in_them_alone() {
+        let names = HostNames::new(["N1.Lab", "n2", "a", "A"]);
+        let found = ["n1.lab", "n1", "N1.LAB.", "N2.lab", "a", "A"].map(|name| names.find(name));
+        assert_eq!(found, [0, 0, 0, 1, 2, 3].map(Some));
+        assert_eq!(HostNames::new(["B", "B"]).find("B"), Some(0), "given twice");
+        assert_eq!(HostNames::new(["b", "B"]).find("b.lab"), None, "two");
+    }
+
+    #[test]
+    fn an_address_behind_a_name_tells_hosts_apart_that_share_it() {
+        let names = HostNames::new(["pc@02:00:00:00:00:01", "pc@02:00:00:00:00:0b", "n1"]);
+        let found = ["pc@02:00:00:00:00:01", "PC.lan@02:00:00:00:00:0B", "n1@02:00:00:00:00:05", "n1.lan@x"];
+        assert_eq!(found.map(|name| names.find(name)), [0, 1, 2, 2].map(Some));
+        assert_eq!(["pc", "pc@02:00:00:00:00:02"].map(|name| names.find(name)), [None; 2]);
     }
 }

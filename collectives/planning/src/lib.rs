@@ -60,6 +60,7 @@ mod source_error;
 pub mod topology;
 
 pub use duration::duration;
+pub use host_names::HostNames;
 pub use natural_order::natural_order;
 pub use rate::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, format_rate, parse_rate};
 pub use schema::SchemaProblem;

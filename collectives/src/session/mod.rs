@@ -87,7 +87,8 @@ pub use crate::membership::{ControlStats, Station};
 pub use blocks::Blocks;
 pub use control_memory::ControlMemory;
 pub use live::{
-    Cancel, Error, History, IncidentKind, Options, Progress, RateLimit, ReceiveReport, SendReport, Session, Start,
+    Cancel, Error, Expected, History, IncidentKind, Options, Progress, RateLimit, ReceiveReport, SendReport, Session,
+    Start,
 };
 pub use message::{
     ContentKind, Digest, Done, Fetch, FileAttributes, MemberState, Message, Needs, Outcome, Packing, Piece, Refusal,

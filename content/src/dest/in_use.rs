@@ -19,7 +19,7 @@ pub(super) fn users(device: &Path) -> Vec<String> {
     users.extend(parts.iter().flat_map(|part| holders(part.number)));
     users.extend(loops(device));
     if users.is_empty() {
-        users.extend(elsewhere(&parts));
+        users.extend(elsewhere(&parts, |_| true));
     }
     users
 }
@@ -35,6 +35,19 @@ pub(super) fn takes_partitions(number: u64) -> bool {
     let at = sys(number);
     let is_plain_loop = fs::read_to_string(at.join("loop/partscan")).is_ok_and(|text| text.trim() == "0");
     at.exists() && !at.join("partition").exists() && !at.join("dm").exists() && !is_plain_loop
+}
+
+/// Where a device or a partition of it is mounted so that it is written to, each to be read after "is".
+pub(crate) fn written_at(device: &Path) -> Vec<String> {
+    let Ok(metadata) = device.metadata() else { return Vec::new() };
+    let parts = parts(metadata.rdev());
+    let own = mounts_of(Path::new("/proc/self/mountinfo"), &parts, is_writable);
+    if own.is_empty() { elsewhere(&parts, is_writable).into_iter().collect() } else { own }
+}
+
+/// Whether a file system with these options is written to.
+fn is_writable(options: &str) -> bool {
+    options.split(',').any(|option| option == "rw")
 }
 
 /// A device or a partition of it.
@@ -68,11 +81,19 @@ fn read_number(text: &str) -> Option<u64> {
 
 /// Where parts of it are mounted (proc_pid_mountinfo(5)).
 fn mounted(table: &Path, parts: &[Part]) -> Vec<String> {
+    mounts_of(table, parts, |_| true)
+}
+
+/// The same, of file systems whose options count.
+fn mounts_of(table: &Path, parts: &[Part], counts: impl Fn(&str) -> bool) -> Vec<String> {
     let text = fs::read_to_string(table).unwrap_or_default();
     let mount = |line: &str| {
         let (own, of_file_system) = line.split_once(" - ")?;
         let mut fields = own.split(' ');
         let (number, at) = (fields.nth(2)?, fields.nth(1)?);
+        if !counts(of_file_system.rsplit(' ').next()?) {
+            return None;
+        }
         // Some file systems have a number of their own; then it is the source that names the device.
         let source = Path::new(of_file_system.split(' ').nth(1)?);
         let of_source = source.metadata().ok().filter(|_| source.is_absolute()).map(|source| source.rdev());
@@ -123,10 +144,10 @@ fn loops(device: &Path) -> Vec<String> {
 }
 
 /// Where other processes see it mounted, if this one does not.
-fn elsewhere(parts: &[Part]) -> Option<String> {
+fn elsewhere(parts: &[Part], counts: fn(&str) -> bool) -> Option<String> {
     fs::read_dir("/proc").into_iter().flatten().flatten().find_map(|entry| {
         let process = entry.file_name().to_str()?.parse::<u32>().ok()?;
-        let mounted = mounted(&entry.path().join("mountinfo"), parts).into_iter().next()?;
+        let mounted = mounts_of(&entry.path().join("mountinfo"), parts, counts).into_iter().next()?;
         Some(format!("{mounted} where process {process} is (`nsenter -m -t {process}`)"))
     })
 }
@@ -146,6 +167,9 @@ mod tests {
         fs::write(file.path(), table).expect("room");
         let found = mounted(file.path(), &parts);
         assert_eq!(found, ["mounted at /mnt/my disk (sdb1): unmount it, `umount /mnt/my disk`"]);
+        assert_eq!(mounts_of(file.path(), &parts, is_writable), found);
+        fs::write(file.path(), table.replace("/dev/sdb1 rw", "/dev/sdb1 ro,errors=remount-ro")).expect("room");
+        assert!(mounts_of(file.path(), &parts, is_writable).is_empty() && !mounted(file.path(), &parts).is_empty());
         assert!(users(Path::new("/nowhere")).is_empty());
     }
 }

@@ -14,6 +14,7 @@ mod unpacking;
 
 pub use arrival::{Arrival, Landed};
 pub use device::Device;
+pub(crate) use in_use::written_at;
 pub use lacking::lacking_device;
 
 use crate::disk::Beneath;

@@ -86,6 +86,13 @@ pub fn has_xattrs(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| xattrs(&path).is_ok_and(|found| !found.is_empty()))
 }
 
+/// Whether a file has capabilities or access lists, which go as extended attributes or not at all.
+pub fn has_rights(path: &Path) -> bool {
+    let names = grown(|buffer| llistxattr(path, buffer)).unwrap_or_default();
+    let is_right = |name: &[u8]| name == b"security.capability" || name.starts_with(b"system.posix_acl_");
+    names.split(|&byte| byte == 0).any(is_right)
+}
+
 /// What `read` has, in a buffer that is as large as it must be.
 fn grown(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
     let mut buffer = vec![0; 256];

@@ -25,6 +25,17 @@ pub enum SourceError {
         #[source]
         cause: io::Error,
     },
+    /// A link that is followed leads to a directory that it is in.
+    #[error(
+        "{path} leads to {target}, which it is in: leave it out with --exclude, or send it as a link, without \
+             --follow"
+    )]
+    Loop {
+        /// Where.
+        path: PathBuf,
+        /// Where to.
+        target: PathBuf,
+    },
     /// There is something in it that is no file.
     #[error("{path} is a {kind}: leave it out with --exclude, or send it as what it is with --devices")]
     Special {

@@ -2,7 +2,7 @@
 
 use super::attributes::{self, OwnerTable};
 use super::files;
-use super::{Selection, SourceError};
+use super::{Losses, Selection, SourceError};
 use crate::manifest::{Attributes, Builder, Entry, Extent, FileData, Manifest, Node, Special, Time};
 use crate::mounts;
 use crate::name;
@@ -14,7 +14,7 @@ use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes of a block in which a file's size on the disk is counted (stat(2)).
@@ -29,6 +29,7 @@ pub(super) struct Listing<'a> {
     linked: HashMap<(u64, u64), u32>,
     stamps: Vec<(u32, Stamp)>,
     bases: Vec<(u32, PathBuf)>,
+    losses: Losses,
 }
 
 /// What there is.
@@ -39,6 +40,8 @@ pub(super) struct Listed {
     pub bases: Vec<(u32, PathBuf)>,
     /// What every file was, by entry.
     pub stamps: Vec<(u32, Stamp)>,
+    /// What arrives as less than it is here.
+    pub losses: Losses,
 }
 
 /// A directory that is being listed: its entry, its path here and there, and its names, the first last.
@@ -58,6 +61,7 @@ impl<'a> Listing<'a> {
             linked: HashMap::new(),
             stamps: Vec::new(),
             bases: Vec::new(),
+            losses: Losses::default(),
         }
     }
 
@@ -67,7 +71,7 @@ impl<'a> Listing<'a> {
             [directory] if directory.is_dir() => self.list_directory(directory)?,
             several => self.list_several(several)?,
         }
-        Ok(Listed { manifest: self.builder.finish()?, bases: self.bases, stamps: self.stamps })
+        Ok(Listed { manifest: self.builder.finish()?, bases: self.bases, stamps: self.stamps, losses: self.losses })
     }
 
     /// One directory is the whole.
@@ -112,7 +116,8 @@ impl<'a> Listing<'a> {
     }
 
     /// All that is below a directory, each directory before what is in it.
-    fn list_below(&mut self, entry: u32, path: &Path, below: &Path) -> Result<(), SourceError> {
+    fn list_below(&mut self, entry: u32, root: &Path, below: &Path) -> Result<(), SourceError> {
+        let path = root;
         let mut open = vec![Open::new(entry, path.to_owned(), below.to_owned())?];
         let file_system = mounts::place_of(path).filter(|_| self.selection.one_file_system);
         while let Some(directory) = open.last_mut() {
@@ -120,18 +125,49 @@ impl<'a> Listing<'a> {
                 open.pop();
                 continue;
             };
-            let (path, below, parent) = (directory.path.join(&name), directory.below.join(&name), directory.entry);
-            let metadata = match path.symlink_metadata() {
+            let (mut path, below, parent) = (directory.path.join(&name), directory.below.join(&name), directory.entry);
+            let mut metadata = match path.symlink_metadata() {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 metadata => metadata.map_err(|cause| SourceError::Read { path: path.clone(), cause })?,
             };
+            let followed = if metadata.is_symlink() { self.follow(&path, (root, &below), &open)? } else { None };
+            let is_followed = followed.is_some();
+            (path, metadata) = followed.unwrap_or((path, metadata));
             let added = self.add(parent, name.as_bytes(), &path, &below, &metadata)?;
-            let is_entered = || file_system.is_none() || mounts::place_of(&path) == file_system;
+            if let Some(entry) = added.filter(|_| is_followed) {
+                self.bases.push((entry, path.clone()));
+            }
+            let is_entered = || is_followed || file_system.is_none() || mounts::place_of(&path) == file_system;
             if let Some(entry) = added.filter(|_| metadata.is_dir() && is_entered()) {
                 open.push(Open::new(entry, path, below)?);
             }
         }
         Ok(())
+    }
+
+    /// Where a link leads that leads out of what is sent, if it is followed; if not, it is counted.
+    fn follow(
+        &mut self,
+        path: &Path,
+        (root, below): (&Path, &Path),
+        open: &[Open],
+    ) -> Result<Option<(PathBuf, Metadata)>, SourceError> {
+        let cannot = |cause| SourceError::Read { path: path.to_owned(), cause };
+        let target = fs::read_link(path).map_err(cannot)?;
+        if self.selection.exclusion.leaves_out(below, false) || !leads_out(&target, root, below) {
+            return Ok(None);
+        }
+        let true_path = self.selection.follow.then(|| path.canonicalize()).and_then(Result::ok);
+        let Some(true_path) = true_path else {
+            self.losses.links_out.note((below.to_owned(), target));
+            return Ok(None);
+        };
+        let is_in = |directory: &Open| directory.path.canonicalize().is_ok_and(|path| path.starts_with(&true_path));
+        if open.iter().any(is_in) {
+            return Err(SourceError::Loop { path: path.to_owned(), target: true_path });
+        }
+        let metadata = true_path.symlink_metadata().map_err(cannot)?;
+        Ok(Some((true_path, metadata)))
     }
 
     /// Adds what is at `path`, unless it is left out.
@@ -148,6 +184,9 @@ impl<'a> Listing<'a> {
         }
         let node = self.node(path, metadata)?;
         let is_file = matches!(node, Node::File(_));
+        if !self.selection.xattrs && (is_file || metadata.is_dir()) && attributes::has_rights(path) {
+            self.losses.unsent_rights.note(below.to_owned());
+        }
         let attributes = match node {
             Node::HardLink(_) => Attributes::default(),
             _ => self.attributes(path, metadata)?,
@@ -195,6 +234,26 @@ impl<'a> Listing<'a> {
         }
         Ok(attributes)
     }
+}
+
+/// Whether a link at `below` of what is sent from `root` leads out of it: up beyond its top, or to an absolute path, unless `root` is the root of a system and has that path itself.
+fn leads_out(target: &Path, root: &Path, below: &Path) -> bool {
+    if let Ok(inside) = target.strip_prefix("/") {
+        return root != Path::new("/") && root.join(inside).symlink_metadata().is_err();
+    }
+    let mut at = below.components().count() - 1;
+    target.components().any(|part| match part {
+        Component::ParentDir if at == 0 => true,
+        Component::ParentDir => {
+            at -= 1;
+            false
+        }
+        Component::Normal(_) => {
+            at += 1;
+            false
+        }
+        _ => false,
+    })
 }
 
 impl Open {

@@ -9,7 +9,7 @@ mod listing;
 mod opened;
 mod reader;
 
-pub use attributes::{Owners, has_xattrs};
+pub use attributes::{Owners, has_rights, has_xattrs};
 pub use error::SourceError;
 pub use exclusion::Exclusion;
 pub use files::SourceFiles;
@@ -39,6 +39,39 @@ pub struct Selection {
     pub allow_changing: bool,
     /// Whether directories on which something is mounted are taken as empty ones.
     pub one_file_system: bool,
+    /// Whether what links out of the directory lead to is sent instead of them.
+    pub follow: bool,
+}
+
+/// What of a directory arrives as less than it is here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Links that lead out of it and arrive as links: where, and where to.
+    pub links_out: Counted<(PathBuf, PathBuf)>,
+    /// Files with capabilities or access lists that are not sent.
+    pub unsent_rights: Counted<PathBuf>,
+}
+
+/// How many there are, and the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted<T> {
+    /// How many.
+    pub count: usize,
+    /// The first.
+    pub first: Option<T>,
+}
+
+impl<T> Default for Counted<T> {
+    fn default() -> Counted<T> {
+        Counted { count: 0, first: None }
+    }
+}
+
+impl<T> Counted<T> {
+    fn note(&mut self, one: T) {
+        self.count += 1;
+        self.first.get_or_insert(one);
+    }
 }
 
 /// What is sent, listed: from this moment on it is to stay as it is.
@@ -49,6 +82,7 @@ pub struct Tree {
     files: SourceFiles,
     troubles: Troubles,
     allow_changing: bool,
+    losses: Losses,
 }
 
 impl Tree {
@@ -62,12 +96,18 @@ impl Tree {
         let encoded = Arc::new(listed.manifest.encode());
         let layout = Arc::new(Layout::new(listed.manifest, encoded.len() as u64));
         let files = SourceFiles::new(listed.bases, Arc::clone(&layout), listed.stamps);
-        Ok(Tree { layout, encoded, files, troubles: Troubles::default(), allow_changing: selection.allow_changing })
+        let (troubles, allow_changing) = (Troubles::default(), selection.allow_changing);
+        Ok(Tree { layout, encoded, files, troubles, allow_changing, losses: listed.losses })
     }
 
     /// The directory's own name for people, empty where what is in it is sent.
     pub fn name(&self) -> String {
         name::shown(&self.layout.manifest().root().name)
+    }
+
+    /// What of it arrives as less than it is here.
+    pub fn losses(&self) -> &Losses {
+        &self.losses
     }
 
     /// How many entries it has, without the directory itself.

@@ -3,19 +3,25 @@
 use super::listing::extents_of;
 use super::{Selection, SourceError, Tree};
 use crate::command::CommandOutput;
+use crate::dest::written_at;
 use crate::image::{ImageFormat, MAGIC_BYTES, Qcow2, unpack};
 use crate::page_cache::Passing;
 use crate::sparse::{Map, SparseStream};
 use crate::unchanged::{Unchanged, UnchangedAt, WholeFile};
 use ethbcast_collectives::session::live::{Content, ReadAt, RestOfFile};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Packing};
-use std::fs::{File, Metadata};
+use nix::poll::{PollFd, PollFlags, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+/// How often a fifo without a writer is looked at.
+const LOOK: u16 = 100;
 /// A file is sent with its holes if they are at least one part in so many of it; with fewer it goes as it is read, and
 /// the digest is that of its bytes.
 const HOLES_COUNT_FROM: u64 = 16;
@@ -36,6 +42,8 @@ pub struct Opening {
     pub allow_changing: bool,
     /// Whether it is unpacked, and by whom.
     pub unpack: Option<Unpack>,
+    /// How long a fifo is waited for that nobody writes to; without it, for as long as that takes.
+    pub patience: Option<Duration>,
 }
 
 /// What is sent, opened.
@@ -65,7 +73,14 @@ impl Opened {
     pub fn file(path: &Path, opening: Opening) -> Result<Opened, SourceError> {
         let what = format!("SOURCE {}", path.display());
         let unreadable = |cause| SourceError::Unreadable { what: what.clone(), cause };
-        let file = File::open(path).map_err(unreadable)?;
+        let kind = path.metadata().map_err(unreadable)?.file_type();
+        let uses = if kind.is_block_device() && !opening.allow_changing { written_at(path) } else { Vec::new() };
+        if let Some(mounted) = uses.first() {
+            let text = format!("{what} is {mounted}, or `mount -o remount,ro`; as it comes with --allow-changing");
+            return Err(SourceError::Refused(text));
+        }
+        let file = if kind.is_fifo() { open_fifo(path, opening.patience) } else { File::open(path) };
+        let file = file.map_err(unreadable)?;
         let metadata = file.metadata().map_err(unreadable)?;
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let content = Source { path, file, metadata, what: what.clone(), name, opening }.content();
@@ -287,6 +302,21 @@ fn stream(
         ))),
         None => Err(not_packed(what)),
     }
+}
+
+/// Opens a fifo once somebody has opened it for writing.
+fn open_fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    let began = Instant::now();
+    // Nothing is told of it before there was a writer, be it one that has gone.
+    while poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], LOOK)? == 0 {
+        if let Some(patience) = patience.filter(|&patience| began.elapsed() >= patience) {
+            let text = format!("nobody has opened it for writing within {} s", patience.as_secs_f64());
+            return Err(io::Error::new(ErrorKind::TimedOut, text));
+        }
+    }
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 fn not_packed(what: &str) -> SourceError {

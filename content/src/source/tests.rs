@@ -180,3 +180,42 @@ fn holes_are_not_sent_and_a_second_name_is_no_second_file() {
     assert!(stream.len() < 1 << 20, "{} bytes of a hole", stream.len());
     assert_eq!(stream.windows(5).filter(|part| part == b"twice").count(), 1);
 }
+
+#[test]
+fn links_that_lead_out_are_counted_or_followed_and_a_loop_is_named() {
+    let hub = directory(&[("blobs/aa", b"model"), ("blobs/dir/x", b"x"), ("snap/own", b"own")]);
+    let snap = hub.path().join("snap");
+    symlink("../blobs/aa", snap.join("model")).expect("made");
+    symlink("../blobs/dir", snap.join("tree")).expect("made");
+    symlink("own", snap.join("inside")).expect("made");
+    symlink("/no/such/file", snap.join("zz")).expect("made");
+    let tree = list(&snap, &Selection::default());
+    let losses = tree.losses();
+    assert_eq!(losses.links_out.count, 3);
+    assert_eq!(losses.links_out.first, Some(("model".into(), "../blobs/aa".into())));
+    let follow = Selection { follow: true, ..Selection::default() };
+    let tree = list(&snap, &follow);
+    assert_eq!(paths(&tree), ["inside", "model", "own", "tree", "tree/x", "zz"]);
+    assert_eq!(
+        (tree.losses().links_out.count, tree.losses().links_out.first.clone().map(|(at, _)| at)),
+        (1, Some("zz".into()))
+    );
+    assert!(stream(&tree).ends_with(b"model\0own\0x\0"), "{:?}", String::from_utf8_lossy(&stream(&tree)));
+    assert!(tree.left_out().is_empty());
+    // What is sent whole leads nowhere else.
+    assert_eq!(list(hub.path(), &Selection::default()).losses().links_out.count, 1, "only /no/such/file");
+    symlink("..", hub.path().join("blobs/dir/up")).expect("made");
+    assert_eq!(list(hub.path(), &follow).losses().links_out.count, 1, "it stays inside");
+    symlink(hub.path(), hub.path().join("blobs/dir/home")).expect("made");
+    let error = Tree::list(&[hub.path().to_owned()], &follow).expect_err("a loop");
+    assert!(error.is_usage() && error.to_string().contains("which it is in"), "{error}");
+    let error = Tree::list(&[snap], &follow).map(|tree| paths(&tree)).expect_err("a loop through what is followed");
+    assert!(error.to_string().contains("home leads to"), "{error}");
+}
+
+#[test]
+fn a_root_s_absolute_links_stay_inside() {
+    let root = directory(&[("etc/alternatives/awk", b""), ("usr/bin/x", b"")]);
+    symlink("/etc/alternatives/awk", root.path().join("usr/bin/awk")).expect("made");
+    assert_eq!(list(root.path(), &Selection::default()).losses(), &Losses::default());
+}

@@ -14,8 +14,8 @@ pub struct CpArgs {
     /// How it tells how far it is.
     #[command(flatten)]
     pub progress: ProgressArgs,
-    /// To these hosts, such as n[1-31], rack[1-4]n[0-9] or @group (as ClusterShell's `nodeset` knows it). Without it
-    /// and without HOSTS:, those of the Slurm job (SLURM_JOB_NODELIST).
+    /// To these hosts, such as n[1-31], rack[1-4]n[0-9], ^FILE (a file of hosts) or @group (as ClusterShell's `nodeset`
+    /// knows it). Without it and without HOSTS:, those of the Slurm job (SLURM_JOB_NODELIST).
     #[arg(short = 'w', long, value_name = "NODESET")]
     pub nodes: Option<String>,
     /// How long to look for the hosts that serve, and to wait for those to join.

@@ -28,4 +28,6 @@ pub enum CtlCommand {
     },
     /// Say what the limit is.
     Show,
+    /// Start with the receivers that have joined, though -n, --hosts or --max-wait would wait for more.
+    Start,
 }

@@ -23,7 +23,8 @@ pub struct HostsArgs {
     /// Renew the list until interrupted.
     #[arg(long)]
     pub watch: bool,
-    /// These hosts should be there, such as n[1-31]: who is not is named, and the exit code is 1.
+    /// These hosts should be there, such as n[1-31], or those of a file, ^FILE: who is not is named, and the exit code
+    /// is 1.
     #[arg(long, value_name = "NODESET")]
     pub expect: Option<String>,
     /// The cluster's switches and hosts, to say on which switch a receiver is.

@@ -3,6 +3,7 @@
 use super::{PatienceArgs, ProgressArgs, ServeArgs, UnusedByReceiver, WireArgs, seconds};
 use crate::exit::Form;
 use clap::{Args, ValueEnum};
+use ethbcast_collectives::session::Expected;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -41,6 +42,10 @@ pub struct RecvArgs {
     /// the same.
     #[arg(long, alias = "start-timeout", value_name = "SECONDS", value_parser = seconds)]
     pub max_wait: Option<f64>,
+    /// Take only what is offered under this name, or has this BLAKE3 (64 digits, as reports have it), and refuse
+    /// anything else.
+    #[arg(long, value_name = "NAME|DIGEST", value_parser = expected, conflicts_with = "serve")]
+    pub expect: Option<Expected>,
     /// End with the reason when a sender turns this host away, gives up or has started without it; without it, wait for
     /// the next session.
     #[arg(long)]
@@ -94,6 +99,15 @@ impl RecvArgs {
     /// What programs read on stdout.
     pub fn form(&self) -> Form {
         self.progress.form(&self.wire)
+    }
+}
+
+/// Reads what a receiver expects.
+fn expected(text: &str) -> Result<Expected, String> {
+    match blake3::Hash::from_hex(text) {
+        Ok(digest) => Ok(Expected::Digest(*digest.as_bytes())),
+        Err(_) if text.is_empty() => Err("a name, or the 64 digits of a BLAKE3".to_owned()),
+        Err(_) => Ok(Expected::Name(text.to_owned())),
     }
 }
 

@@ -34,7 +34,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "N", requires = "max_wait", value_parser = receivers())]
     pub min_receivers: Option<u16>,
     /// Send to these hosts, such as n[1-31], and to no others: start as soon as all are there (or -n of them). Who is
-    /// missing is named.
+    /// missing is named. ^FILE is a file of hosts; name@ADDRESS is one of several hosts of a name.
     #[arg(long, value_name = "NODESET")]
     pub hosts: Option<String>,
     /// Let receivers take part that come after the start: each is served beside the others, and after them.

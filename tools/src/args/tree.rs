@@ -24,4 +24,10 @@ pub struct TreeArgs {
     /// Send device nodes, fifos and sockets as what they are; without it, they are refused.
     #[arg(long)]
     pub devices: bool,
+    /// Send what links out of SOURCE lead to, files and directories, instead of the links.
+    #[arg(long)]
+    pub follow: bool,
+    /// Stay on the file system that SOURCE is on: where another is mounted an empty directory is sent.
+    #[arg(long)]
+    pub one_file_system: bool,
 }

@@ -83,7 +83,11 @@ fn path() -> Option<PathBuf> {
 /// A [`Failure`] with code 2 if the file says what nobody understands, 4 if it cannot be read.
 pub fn run(args: &ConfigArgs) -> anyhow::Result<()> {
     let ConfigCommand::Check { file } = &args.command;
-    let path = file.clone().or_else(path).unwrap_or_else(|| PATH.into());
+    let named = file.clone().or_else(path);
+    let path = named.clone().unwrap_or_else(|| PATH.into());
+    if named.is_none() && !path.exists() {
+        return report(&format!("there is no {}: all options have their defaults", path.display()));
+    }
     let problems = check::problems(&File::load(&path)?);
     problems.iter().for_each(|problem| say(format_args!("{}: {problem}", path.display())));
     match problems.len() {

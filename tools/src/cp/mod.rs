@@ -4,13 +4,13 @@ mod target;
 
 use crate::args::{Cli, Command, CpArgs, SendArgs};
 use crate::exit::{Code, Failure, fail, say};
-use crate::hosts::{Census, Search};
+use crate::hosts::{self, Census, Search};
 use crate::interface::chosen;
 use crate::progress::{Bar, Role};
 use crate::send;
 use clap::Parser;
+use ethbcast_planning::HostNames;
 use ethbcast_planning::topology::nodeset;
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,10 @@ fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         word(args, "--fanout does nothing here: everything is sent to all at once");
     }
     let own = crate::session::host_name(&args.wire);
-    let (here, wanted): (Vec<String>, Vec<String>) = nodes.into_iter().partition(|host| *host == own);
+    let own_names = HostNames::new([own.as_str()]);
+    // Who is named by an address is not known by the name alone.
+    let is_own = |host: &String| !host.contains('@') && own_names.find(host).is_some();
+    let (here, wanted): (Vec<String>, Vec<String>) = nodes.into_iter().partition(is_own);
     if !here.is_empty() {
         word(args, &format!("{own} is this host: it is left out"));
     }
@@ -51,18 +54,27 @@ fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if !missing.is_empty() {
         say(format_args!("ethbcast: not serving: {}; {HELP}", nodeset::fold(&missing)));
     }
-    send::transfer(send_args(args, sources, &serving, name)?, bar)?;
-    match missing.len() {
-        0 => Ok(()),
-        count => {
-            let text = format!("{count} of {} hosts do not serve: {}", wanted.len(), nodeset::fold(&missing));
-            fail(Code::SomeFailed, format!("{text}; the others have it"))
+    let left_out = send::transfer(send_args(args, sources, &serving, name)?, bar)?;
+    let mut lacking = Vec::new();
+    for (hosts, verb) in [(missing, "serve"), (left_out, "take part")] {
+        if !hosts.is_empty() {
+            let (does, fold) = (if hosts.len() == 1 { "does" } else { "do" }, nodeset::fold(&hosts));
+            lacking.push(format!("{} of {} {} not {verb}: {fold}", hosts.len(), count(wanted.len()), does));
         }
+    }
+    if lacking.is_empty() {
+        Ok(())
+    } else {
+        fail(Code::SomeFailed, format!("{}; the others have it", lacking.join("; ")))
     }
 }
 
 /// What helps where nobody serves.
 const HELP: &str = "start `ethbcast recv --serve DIR` there, or `systemctl start ethbcast-recv@INTERFACE`";
+
+fn count(hosts: usize) -> String {
+    if hosts == 1 { "1 host".to_owned() } else { format!("{hosts} hosts") }
+}
 
 fn word(args: &CpArgs, text: &str) {
     if !args.wire.quiet {
@@ -80,9 +92,16 @@ fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<St
         wait: Duration::from_secs_f64(args.max_wait),
         enough: Some(wanted),
     };
-    let present: BTreeSet<String> =
-        Census::open(&search)?.round()?.into_iter().map(|present| present.answer.host).collect();
-    Ok(wanted.iter().cloned().partition(|host| present.contains(host)))
+    let present = Census::open(&search)?.round()?;
+    let found = hosts::found(wanted, present.iter());
+    if let Some((host, nodes)) = wanted.iter().zip(&found).find(|(_, nodes)| nodes.len() > 1) {
+        let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        let text = format!("{host} are {} hosts: name the one that is meant, {}", nodes.len(), nodes.join(" or "));
+        return fail(Code::Usage, text);
+    }
+    let serves: Vec<bool> = found.iter().map(|nodes| !nodes.is_empty()).collect();
+    let with = |there| wanted.iter().zip(&serves).filter(move |(_, serves)| **serves == there);
+    Ok((with(true).map(|(host, _)| host.clone()).collect(), with(false).map(|(host, _)| host.clone()).collect()))
 }
 
 /// The `send` that does it.

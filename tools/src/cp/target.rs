@@ -1,10 +1,8 @@
 //! What is copied to whom, under which name.
 
 use crate::args::CpArgs;
-use crate::doctor::text_of;
 use crate::exit::{Code, Failure, fail};
-use ethbcast_planning::topology::nodeset;
-use std::collections::BTreeSet;
+use crate::node_set;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -43,7 +41,7 @@ impl Target {
                 return fail(Code::Usage, text);
             }
         };
-        Ok(Target { nodes: expand(&nodes)?, sources: sources.to_vec(), name })
+        Ok(Target { nodes: node_set::hosts(&nodes)?, sources: sources.to_vec(), name })
     }
 }
 
@@ -67,7 +65,10 @@ fn split(dest: Option<&OsStr>, given: Option<&str>, job: Option<&str>) -> anyhow
     });
     let (hosts, name) = match text.transpose()? {
         None => ("", ""),
-        Some(text) => text.split_once(':').unwrap_or(("", text)),
+        Some(text) => match end_of_hosts(text) {
+            Some(end) => (&text[..end], &text[end + 1..]),
+            None => ("", text),
+        },
     };
     match (hosts, given) {
         ("", _) => match given.or(job) {
@@ -79,6 +80,37 @@ fn split(dest: Option<&OsStr>, given: Option<&str>, job: Option<&str>) -> anyhow
         (hosts, Some(_)) => fail(Code::Usage, format!("hosts twice, -w and {hosts}: leave one out")),
         (hosts, None) => Ok((hosts.to_owned(), name.to_owned())),
     }
+}
+
+/// Where the colon is that ends the hosts: the first that is none of an address.
+fn end_of_hosts(text: &str) -> Option<usize> {
+    let mut begin = 0;
+    loop {
+        let colon = begin + text[begin..].find(':')?;
+        let word = text[..colon].rfind(|letter: char| ",@ ".contains(letter)).map_or(0, |at| at + 1);
+        match address_bytes(&text[word..]) {
+            Some(bytes) if word + bytes > colon => begin = word + bytes,
+            _ => return Some(colon),
+        }
+    }
+}
+
+/// How many bytes an address has with which a text begins: six pairs of digits, some of which may be in brackets.
+fn address_bytes(text: &str) -> Option<usize> {
+    let mut at = 0;
+    for pair in 0..6 {
+        at += usize::from(pair > 0);
+        let rest = text.get(at..)?;
+        if pair > 0 && text.as_bytes().get(at - 1) != Some(&b':') {
+            return None;
+        }
+        at += if rest.starts_with('[') {
+            rest.find(']')? + 1
+        } else {
+            rest.get(..2).filter(|pair| pair.bytes().all(|byte| byte.is_ascii_hexdigit()))?.len()
+        };
+    }
+    Some(at)
 }
 
 /// The name that DEST gives; the hosts decide in which directory.
@@ -96,24 +128,6 @@ fn name_of(dest: &str, source: &Path) -> anyhow::Result<Option<String>> {
     Ok(Some(dest.to_owned()))
 }
 
-/// The hosts of a node set, each once; groups are ClusterShell's to know.
-fn expand(nodes: &str) -> anyhow::Result<Vec<String>> {
-    let expanded = if nodes.contains('@') {
-        text_of("nodeset", &["-e", "-S", "\n", nodes]).map_err(|why| {
-            let text = format!("{nodes} has a group, which ClusterShell's `nodeset` knows: {why}; name the hosts");
-            Failure::new(Code::Usage, text)
-        })?
-    } else {
-        nodes.to_owned()
-    };
-    let sets = expanded
-        .split_whitespace()
-        .map(|set| nodeset::expand(set).map_err(|error| Failure::new(Code::Usage, format!("{set}: {error}"))));
-    let names: Vec<Vec<String>> = sets.collect::<Result<_, _>>()?;
-    let mut known = BTreeSet::new();
-    Ok(names.into_iter().flatten().filter(|name| known.insert(name.clone())).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +142,12 @@ mod tests {
         assert_eq!(split(Some(":x"), Some("n1"), None), says("n1", "x"));
         assert_eq!(split(Some("x"), Some("n1"), Some("n9")), says("n1", "x"));
         assert_eq!(split(None, None, Some("n9")), says("n9", ""));
+        for hosts in ["pc@02:eb:00:00:00:0a", "02:eb:00:00:00:[01-03]", "n1,pc@02:eb:00:00:00:0a,n2", "^/a/hosts"] {
+            for name in ["", "x", "a:b"] {
+                assert_eq!(split(Some(&format!("{hosts}:{name}")), None, None), says(hosts, name));
+            }
+        }
+        assert_eq!(split(Some("02:eb"), None, None), says("02", "eb"), "no address");
         for (dest, given) in [(None, None), (Some("b"), None), (Some(":x"), None), (Some("n2:"), Some("n1"))] {
             assert!(split(dest, given, None).is_err(), "{dest:?} {given:?}");
         }
@@ -153,11 +173,5 @@ mod tests {
         for (dest, source) in [("/tmp/x", file), ("a/b", file), ("..", file), ("x", directory.path())] {
             assert!(name(dest, source).is_err(), "{dest} {source:?}");
         }
-    }
-
-    #[test]
-    fn each_host_counts_once() {
-        assert_eq!(expand("n[1-2],n2 x").expect("names"), ["n1", "n2", "x"]);
-        assert!(expand("n[1-").is_err());
     }
 }

@@ -6,13 +6,14 @@ use crate::args::HostsArgs;
 use crate::doctor;
 use crate::exit::{Code, Failure, WithCode, fail, report};
 use crate::interface::chosen;
+use crate::node_set;
 use crate::session::station_failure;
 use crate::signals::Interrupt;
 use crate::topology_file::read_topology;
 use ethbcast_collectives::census::{About, Asker, Present};
 use ethbcast_collectives::membership::live::{Opening, RingRoom, check_group};
-use ethbcast_planning::natural_order;
 use ethbcast_planning::topology::{Topology, nodeset};
+use ethbcast_planning::{HostNames, natural_order};
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u64};
 use ethbcast_transport::wire::{EtherType, Identity, Rank};
 use serde_json::json;
@@ -23,6 +24,8 @@ use std::time::Duration;
 
 /// The least time for a list: an answer has to come back.
 const LEAST_WAIT: Duration = Duration::from_millis(100);
+/// With all hosts found a round goes on for so long: another of their names may answer.
+const NAMESAKES_WAIT: Duration = Duration::from_millis(200);
 /// Answers that may come at once.
 const MOST_ANSWERS: u64 = 4096;
 /// Clears a terminal, and begins at its top.
@@ -94,8 +97,9 @@ impl<'a> Census<'a> {
     /// A [`Failure`] with code 4 if the socket fails.
     pub fn round(&mut self) -> anyhow::Result<Vec<Present>> {
         let (round, enough, interrupt) = (self.asker.rounds(), self.search.enough, &self.interrupt);
-        drive(&mut self.port, &mut self.asker, &self.waker, &self.clock, |asker, _| {
-            let has_all = |hosts: &[String]| missing(hosts, asker.present()).is_empty();
+        let settled_at = self.clock.now() + NAMESAKES_WAIT;
+        drive(&mut self.port, &mut self.asker, &self.waker, &self.clock, |asker, now| {
+            let has_all = |hosts: &[String]| now >= settled_at && missing(hosts, asker.present()).is_empty();
             let is_over = asker.rounds() > round || is_heard(interrupt.as_ref()) || enough.is_some_and(has_all);
             if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
@@ -119,8 +123,8 @@ fn is_heard(interrupt: Option<&Interrupt>) -> bool {
 /// A [`Failure`] with code 3 if nobody listens, 1 if somebody who should does not.
 pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
     let topology = args.topology.as_deref().map(read_topology).transpose()?;
-    let expected = args.expect.as_deref().map_or(Ok(Vec::new()), nodeset::expand);
-    let expected = expected.map_err(|error| Failure::new(Code::Usage, format!("--expect: {error}")))?;
+    let expected = args.expect.as_deref().map_or(Ok(Vec::new()), node_set::hosts);
+    let expected = expected.map_err(|failure| failure.of_option("--expect"))?;
     let interface = chosen(args.interface.as_deref(), false);
     let search = Search {
         interface: interface.as_deref(),
@@ -159,9 +163,28 @@ fn sorted(asker: &Asker) -> Vec<Present> {
     present
 }
 
+/// Who of those present is which of the hosts that are named: for each of these all who are called so, by the names
+/// that tell them apart.
+pub fn found<'a>(named: &[String], present: impl Iterator<Item = &'a Present>) -> Vec<BTreeSet<String>> {
+    let names = HostNames::new(named.iter().map(String::as_str));
+    let mut found = vec![BTreeSet::new(); named.len()];
+    for present in present {
+        let node = node_name(present);
+        if let Some(at) = names.find(&node) {
+            found[at].insert(node);
+        }
+    }
+    found
+}
+
+/// What tells a host from others of its name.
+pub fn node_name(present: &Present) -> String {
+    format!("{}@{}", present.answer.host, present.mac)
+}
+
 fn missing<'a>(expected: &[String], present: impl Iterator<Item = &'a Present>) -> Vec<String> {
-    let there: BTreeSet<&str> = present.map(|present| present.answer.host.as_str()).collect();
-    expected.iter().filter(|host| !there.contains(host.as_str())).cloned().collect()
+    let found = found(expected, present);
+    expected.iter().zip(found).filter(|(_, nodes)| nodes.is_empty()).map(|(host, _)| host.clone()).collect()
 }
 
 fn show(args: &HostsArgs, present: &[Present], missing: &[String], topology: Option<&Topology>) -> anyhow::Result<()> {

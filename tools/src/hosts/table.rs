@@ -1,10 +1,13 @@
 //! The list of those who listen.
 
+use super::node_name;
 use crate::units;
 use ethbcast_collectives::census::{Answer, Busy, LastSession, Present};
 use ethbcast_planning::format_rate;
 use ethbcast_planning::topology::Topology;
+use ethbcast_transport::MacAddr;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 const HEAD: [&str; 9] = ["HOST", "GROUP", "MAC", "PLACE", "RATE", "MTU", "FREE", "STATE", "LAST SESSION"];
 
@@ -13,8 +16,14 @@ pub fn text(present: &[Present], topology: Option<&Topology>) -> String {
     if present.is_empty() {
         return String::new();
     }
-    let rows: Vec<[String; 9]> =
-        std::iter::once(HEAD.map(str::to_owned)).chain(present.iter().map(|present| row(present, topology))).collect();
+    let mut addresses: BTreeMap<String, BTreeSet<MacAddr>> = BTreeMap::new();
+    for Present { mac, answer, .. } in present {
+        addresses.entry(answer.host.to_ascii_lowercase()).or_default().insert(*mac);
+    }
+    // Hosts that share a name are called as they have to be written.
+    let is_shared = |host: &str| addresses.get(&host.to_ascii_lowercase()).is_some_and(|all| all.len() > 1);
+    let rows = present.iter().map(|one| row(one, is_shared(&one.answer.host), topology));
+    let rows: Vec<[String; 9]> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     // A place is worth a column if there is a topology.
     let shown: Vec<usize> = (0..HEAD.len()).filter(|&column| column != 3 || topology.is_some()).collect();
@@ -25,15 +34,15 @@ pub fn text(present: &[Present], topology: Option<&Topology>) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn row(present: &Present, topology: Option<&Topology>) -> [String; 9] {
+fn row(present: &Present, is_shared: bool, topology: Option<&Topology>) -> [String; 9] {
     let Answer { group, host, mtu_bytes, free_bytes, about, .. } = &present.answer;
     let rate = about.megabits_per_second.map(|megabits| format_rate(u64::from(megabits) * 1_000_000));
     let unknown = || "-".to_owned();
     [
-        host.clone(),
+        if is_shared { node_name(present) } else { host.clone() },
         group.clone(),
         present.mac.to_string(),
-        place(host, topology).unwrap_or_else(unknown),
+        place(&node_name(present), topology).unwrap_or_else(unknown),
         rate.unwrap_or_else(unknown),
         mtu_bytes.to_string(),
         free_bytes.map_or_else(unknown, units::bytes),
@@ -84,7 +93,7 @@ pub fn to_json(present: &Present, topology: Option<&Topology>) -> Value {
         "host": host,
         "group": group,
         "mac": present.mac.to_string(),
-        "place": place(host, topology),
+        "place": place(&node_name(present), topology),
         "rate_bits_per_second": about.megabits_per_second.map(|megabits| u64::from(megabits) * 1_000_000),
         "mtu": mtu_bytes,
         "free_bytes": free_bytes,

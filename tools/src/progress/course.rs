@@ -2,7 +2,7 @@
 
 use ethbcast_collectives::session::live::Place;
 use ethbcast_collectives::session::{MemberState, Outcome, Progress, ReceiverEvent, RootEvent};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// The rate is that of the last so long.
@@ -30,8 +30,10 @@ pub struct Course {
     pub resent_frames: u64,
     /// At a sender: receivers that have verified everything.
     pub delivered: usize,
-    /// At a sender: receivers that have not got it, and will not.
+    /// At a sender: receivers that have not got it, and will not unless they come back.
     pub failed: usize,
+    /// Their names.
+    failed_hosts: BTreeSet<String>,
     /// At a sender with few receivers: each of them, by rank.
     pub hosts: Vec<Host>,
     /// When the stream began.
@@ -66,7 +68,14 @@ impl Course {
             Progress::Sender(RootEvent::Rerouted { via, .. }) => self.via = Some(via.to_string()),
             Progress::Sender(RootEvent::Reported(report)) => {
                 let is_delivered = report.outcome == Outcome::Delivered;
-                *(if is_delivered { &mut self.delivered } else { &mut self.failed }) += 1;
+                if is_delivered {
+                    self.delivered += 1;
+                    // It has come back, and has it after all.
+                    self.failed_hosts.remove(&report.host);
+                } else {
+                    self.failed_hosts.insert(report.host.clone());
+                }
+                self.failed = self.failed_hosts.len();
                 if let Some(host) = self.hosts.iter_mut().find(|host| host.name == report.host) {
                     host.end = Some(report.outcome.word());
                     host.bytes = if is_delivered { report.bytes } else { host.bytes };
@@ -100,6 +109,8 @@ impl Course {
             self.hosts.len() - 1
         });
         let host = &mut self.hosts[at];
+        // One that had failed has come back.
+        host.end = host.end.filter(|end| *end == Outcome::Delivered.word());
         (host.state, host.bytes) = (place.state, place.bytes);
         host.meter.note(now, place.bytes);
     }

@@ -107,7 +107,9 @@ fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
     Some(match event {
         RootEvent::Joined { host, receivers } => ("joined", json!({ "host": host, "receivers": receivers })),
         RootEvent::Left { host, text } => ("left", json!({ "host": host, "reason": text })),
-        RootEvent::Refused { host, text } => ("refused", json!({ "host": host, "reason": text })),
+        RootEvent::Refused { host, mac, text } => {
+            ("refused", json!({ "host": host, "mac": mac.to_string(), "reason": text }))
+        }
         RootEvent::Started { receivers, via, size, selective } => (
             "planned",
             json!({ "receivers": receivers, "via": via.to_string(), "bytes": size, "selective": selective }),

@@ -154,6 +154,11 @@ impl Bar {
         self.course.lock().receivers
     }
 
+    /// Whether data flows, or has.
+    pub fn has_started(&self) -> bool {
+        self.course.lock().has_started()
+    }
+
     /// Puts something into the queue. The thread is started with the first, when signals are blocked already.
     fn put(&self, show: Show) {
         if self.quiet {

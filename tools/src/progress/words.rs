@@ -19,13 +19,14 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
     Some(match event {
         RootEvent::Joined { host, receivers } => format!("{host} joined ({receivers})"),
         RootEvent::Waiting { joined, missing, wanted } => waiting(joined, missing, *wanted),
-        RootEvent::Refused { host, text } => format!("{host} turned away: {text}"),
+        RootEvent::Refused { host, mac, text } => format!("{host} ({mac}) turned away: {text}"),
         RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
         RootEvent::OtherVersion(other) => other.to_string(),
         RootEvent::Started { receivers, via, size, selective } => {
             let what = size.map_or("a stream".to_owned(), units::bytes);
             let what = if *selective { format!("what somebody lacks of {what}") } else { what };
-            format!("sending {what} to {receivers} receivers via {via}")
+            let s = if *receivers == 1 { "" } else { "s" };
+            format!("sending {what} to {receivers} receiver{s} via {via}")
         }
         RootEvent::HeldUp { host, text } => format!("waiting: {host} {text}"),
         RootEvent::Aside { host, text } => format!("{host} {text}: it is served beside the others from now on"),

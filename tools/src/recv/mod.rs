@@ -16,6 +16,7 @@ use crate::session::{interrupt, options, watch};
 use crate::udpcast::say_ignored;
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::Session;
+use ethbcast_content::command::hides_failures;
 use ethbcast_content::dest::{Dest, Landed, Over};
 pub use partitions::read_again;
 pub use reception::{Received, Reception};
@@ -45,6 +46,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     options.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
     args.patience.apply(&mut options);
+    options.expects.clone_from(&args.expect);
     let interrupt = interrupt(&options, "interrupted by its user")?;
     let mut session = opening::open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
@@ -103,7 +105,12 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
         return fail(Code::Usage, text);
     }
     match (&args.pipe, &args.dest) {
-        (Some(command), _) => Ok(Dest::Command(command.clone())),
+        (Some(command), _) => {
+            if hides_failures(command) {
+                crate::exit::say(format_args!("ethbcast: {}", crate::send::HIDDEN));
+            }
+            Ok(Dest::Command(command.clone()))
+        }
         (None, dest) => Dest::resolve_over(dest.as_deref().unwrap_or_default(), args.force, over(args))
             .map_err(|error| Failure::new(Code::System, error).found(Fault::Dest).into()),
     }

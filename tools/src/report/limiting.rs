@@ -85,7 +85,7 @@ fn by_the_plan(kept: &Kept) -> String {
 /// What limited one receiver that has everything beside the way that frames took to it, to be read after "limited by".
 pub fn of_receiver(kept: &Kept, receiver: &Receiver) -> Option<String> {
     let timeline = &kept.run.as_ref()?.timeline;
-    let track = timeline.receivers.iter().find(|track| track.host == receiver.host && Kept::has_all(receiver))?;
+    let track = timeline.receivers.iter().rfind(|track| track.host == receiver.host && Kept::has_all(receiver))?;
     let moments: Vec<char> = track.states.chars().filter(|&state| state != '-').collect();
     if moments.len() < LEAST_MOMENTS {
         return None;

@@ -54,8 +54,10 @@ pub fn record(sent: &SendReport, about: &Circumstances<'_>) -> Value {
 /// Who sends to whom, by names.
 fn plan(choice: &Choice, sent: &SendReport, root: &str) -> Value {
     let plan = &choice.plan;
-    let hosts: HashMap<usize, &str> =
-        sent.receivers.iter().map(|one| (one.rank.index(), one.host.as_str())).chain([(0, root)]).collect();
+    // One that came back has another rank, and the plan has the former.
+    let tracks = sent.history.tracks().iter().enumerate().map(|(at, track)| (at + 1, track.host.as_str()));
+    let receivers = sent.receivers.iter().map(|one| (one.rank.index(), one.host.as_str()));
+    let hosts: HashMap<usize, &str> = tracks.chain(receivers).chain([(0, root)]).collect();
     let name = |rank: usize| hosts.get(&rank).map_or_else(|| format!("rank {rank}"), |&host| host.to_owned());
     let children = |from: usize| plan.children(from).iter().enumerate().map(move |(order, &to)| (from, to, order));
     let edges = (0..plan.ranks()).flat_map(children);

@@ -36,7 +36,7 @@ pub struct Course {
 impl Course {
     /// The course of a receiver, to which `length` bytes went.
     pub fn of(receiver: &Receiver, timeline: &Timeline, length: u64) -> Course {
-        let track = timeline.receivers.iter().find(|track| track.host == receiver.host);
+        let track = timeline.receivers.iter().rfind(|track| track.host == receiver.host);
         let mut points = vec![(0.0, 0)];
         let mut states = vec!['a'];
         if let Some(Track { bytes, states: letters, .. }) = track {

@@ -1,5 +1,6 @@
 //! For whom `send` waits: it says so, and on a terminal starts when its user says that those who are there will do.
 
+use super::StartRule;
 use crate::exit::say;
 use crate::progress::Bar;
 use ethbcast_collectives::session::{Options, Session};
@@ -8,8 +9,8 @@ use std::io::BufRead;
 use std::sync::Arc;
 use std::thread;
 
-/// Says for whom it waits, and where.
-pub fn show(bar: &Bar, session: &Session, options: &Options) {
+/// Says for whom it waits, and where; `rule` may start it with fewer than the options say.
+pub fn show(bar: &Bar, session: &Session, options: &Options, rule: Option<StartRule>) {
     let station = session.station();
     let how_many = match (options.receivers, options.min_receivers, options.hosts.len()) {
         (None, None, 0) => "receivers; press Enter to start with those who have joined".to_owned(),
@@ -21,11 +22,18 @@ pub fn show(bar: &Bar, session: &Session, options: &Options) {
             format!("{some}{}", nodeset::fold(&options.hosts))
         }
     };
+    let fewer = rule
+        .and_then(|rule| rule.max_wait.or(rule.after))
+        .map_or(String::new(), |after| format!(", or for whoever is there {} s later", after.as_secs_f64()));
     let (interface, mtu) = (&session.interface().name, station.mtu_bytes);
-    bar.line(format!("{} on {interface}, MTU {mtu}, group {}: waiting for {how_many}", station.host, station.group));
+    bar.line(format!(
+        "{} on {interface}, MTU {mtu}, group {}: waiting for {how_many}{fewer}",
+        station.host, station.group
+    ));
 }
 
-fn count_of(count: usize) -> String {
+/// So many receivers, in words.
+pub fn count_of(count: usize) -> String {
     if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
 }
 

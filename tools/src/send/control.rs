@@ -22,6 +22,9 @@ const MOST_BYTES: u64 = 64;
 /// What asks for the limit; anything else is a number, the new one in bits per second.
 pub const SHOW: &str = "show";
 
+/// What starts it with the receivers that are there.
+pub const START: &str = "start";
+
 /// Where a process listens.
 pub fn address(pid: u32) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{NAME}{pid}"))
@@ -60,6 +63,10 @@ fn answer(mut stream: UnixStream, limit: &Limit) -> io::Result<()> {
 
 /// What comes of a line: `ok` or `no`, and words.
 fn said(line: &str, limit: &Limit) -> String {
+    if line == START {
+        let started = limit.start().map(|receivers| format!("ok starts with {}", super::audience::count_of(receivers)));
+        return started.unwrap_or_else(|why| format!("no {why}"));
+    }
     let rate = if line == SHOW {
         limit.rate()
     } else {

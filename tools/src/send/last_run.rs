@@ -1,5 +1,6 @@
 //! The report of the last run: whom it was sent to, and who has not got it.
 
+use super::left_out::{ABSENT, REFUSED};
 use crate::args::ResumeArgs;
 use crate::exit::{Code, Failure, fail};
 use crate::report;
@@ -49,10 +50,14 @@ impl LastRun {
         let report = report::object(text)?;
         let receiver = |one: &Value| Some((one["host"].as_str()?.to_owned(), one["status"].as_str()? == VERIFIED));
         let receivers = report["receivers"].as_array().and_then(|all| all.iter().map(receiver).collect());
-        let receivers: Vec<(String, bool)> = receivers.ok_or("is no report of `send`: it names no receivers")?;
+        let mut receivers: Vec<(String, bool)> = receivers.ok_or("is no report of `send`: it names no receivers")?;
         if receivers.is_empty() {
             return Err("is the report of a run without receivers".to_owned());
         }
+        // Who was meant to have it and did not take part lacks it, too.
+        let is_wanted = |one: &&Value| [REFUSED, ABSENT].map(Some).contains(&one["status"].as_str());
+        let left_out = report["left_out"].as_array().into_iter().flatten().filter(is_wanted);
+        receivers.extend(left_out.filter_map(|one| Some((one["host"].as_str()?.to_owned(), false))));
         Ok(LastRun { bytes: report["bytes"].as_u64().filter(|_| !report["blake3"].is_null()), receivers })
     }
 
@@ -109,15 +114,16 @@ mod tests {
         format!(
             r#"{{"schema":{schema},"bytes":7,"blake3":{blake3},"receivers":[
                 {{"host":"n1","status":"verified"}},{{"host":"n2","status":"died"}},
-                {{"host":"n3","status":"verified"}}]}}"#
+                {{"host":"n3","status":"verified"}}],"left_out":[{{"host":"n4","status":"absent"}},
+                {{"host":"n5","status":"refused"}},{{"host":"n6","status":"unwanted"}},{{"host":"n7"}}]}}"#
         )
     }
 
     #[test]
     fn a_report_says_who_is_missing_and_of_what() {
         let last = LastRun::parse(&report_text(1, "\"ab\"")).expect("a report");
-        assert_eq!(last.hosts(true), ["n2"]);
-        assert_eq!(last.hosts(false), ["n1", "n2", "n3"]);
+        assert_eq!(last.hosts(true), ["n2", "n4", "n5"]);
+        assert_eq!(last.hosts(false), ["n1", "n2", "n3", "n4", "n5"]);
         assert!(last.check_source(Some(7)).is_ok() && last.check_source(None).is_ok());
         let text = last.check_source(Some(8)).expect_err("another").to_string();
         assert!(text.contains("7 bytes, SOURCE has 8") && text.contains("without --only-missing"), "{text}");

@@ -2,7 +2,7 @@
 
 use crate::progress::Bar;
 use crate::units;
-use ethbcast_collectives::session::{Rate, RateLimit};
+use ethbcast_collectives::session::{Rate, RateLimit, Start};
 use std::sync::Arc;
 
 /// What is said where there is nothing to change.
@@ -12,13 +12,14 @@ pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, su
 #[derive(Clone)]
 pub struct Limit {
     limit: Option<RateLimit>,
+    start: Option<Start>,
     bar: Arc<Bar>,
 }
 
 impl Limit {
     /// Returns that of a session, whose user `bar` tells of changes.
-    pub fn new(limit: Option<RateLimit>, bar: &Arc<Bar>) -> Limit {
-        Limit { limit, bar: Arc::clone(bar) }
+    pub fn new((limit, start): (Option<RateLimit>, Option<Start>), bar: &Arc<Bar>) -> Limit {
+        Limit { limit, start, bar: Arc::clone(bar) }
     }
 
     /// Tells the user that there is nothing to change.
@@ -37,5 +38,22 @@ impl Limit {
         limit.set(if before.is_yielding() { rate.yielding() } else { rate });
         self.bar.line(format!("the rate limit is {} now", units::rate(rate.bits_per_second() as f64)));
         Some(rate)
+    }
+
+    /// Starts with the receivers that are there; how many that are.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn start(&self) -> Result<usize, &'static str> {
+        let start = self.start.as_ref().ok_or("it starts at once")?;
+        match (self.bar.has_started(), self.bar.joined()) {
+            (true, _) => Err("it has started already"),
+            (false, 0) => Err("nobody has joined yet"),
+            (false, joined) => {
+                start.now();
+                self.bar.line(format!("started by `ethbcast ctl start`, with {}", super::audience::count_of(joined)));
+                Ok(joined)
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ mod audience;
 pub mod control;
 mod dry_run;
 mod last_run;
+mod left_out;
 mod limit;
 mod rate;
 mod report;
@@ -12,7 +13,7 @@ mod source;
 mod start_rule;
 
 use crate::args::SendArgs;
-use crate::exit::{Code, WithCode, fail};
+use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
 use crate::same_host;
@@ -21,10 +22,12 @@ use crate::signals::Interrupt;
 use crate::udpcast::say_ignored;
 use crate::units;
 use ethbcast_collectives::session::application::Sending;
-use ethbcast_collectives::session::{Error, Route, SendReport};
+use ethbcast_collectives::session::{Error, Options, Route, SendReport, Session};
 use ethbcast_content::source::Opened;
+use left_out::LeftOut;
 use report::Report;
 use settings::Settings;
+pub use source::HIDDEN;
 pub use start_rule::StartRule;
 use std::sync::Arc;
 
@@ -39,19 +42,20 @@ const INTERRUPTED: &str = "interrupted; the receivers have been told";
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| say_ignored(&names));
     let bar = Bar::open(Role::Root, &args.wire, &args.progress)?;
-    let result = transfer(args, &bar);
+    let result = transfer(args, &bar).map(drop);
     bar.conclude(&result);
     result
 }
 
-/// Makes the transfer, and tells of it by `bar`.
+/// Makes the transfer, and tells of it by `bar`; returns the hosts that were meant to have the bytes and did not take
+/// part.
 ///
 /// # Errors
 /// As for [`run`].
-pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
+pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let (settings, form) = (Settings::resolve(&args)?, bar.form());
     if settings.options.hosts.is_empty() && args.resume.only_missing {
-        return report::say_nothing_missing(form, args.wire.quiet);
+        return report::say_nothing_missing(form, args.wire.quiet).map(|()| Vec::new());
     }
     let mut options = bar.attach(settings.options.clone());
     let (mut session, interrupt) = rate::open(&args.wire.group, &options, bar)?;
@@ -64,7 +68,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options);
     content.describe(&mut options);
-    audience::show(bar, &session, &options);
+    audience::show(bar, &session, &options, args.start_rule);
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
         last.check_source(options.size)?;
     }
@@ -72,41 +76,63 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let source = source.naming(args.resume.cut(options.content)).only_asking(args.dry_run);
     // Not waited for: a stdin that nobody writes to must not keep the user.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
-    start_rule::watch(args.start_rule, bar, &options).code(Code::System)?;
+    start_rule::watch(args.start_rule, settings.at_enter, bar, &options).code(Code::System)?;
     interrupt.heed();
     let mut sending = Sending::new(source);
     let (sent, failed) = session.try_root(&options, &mut sending).map_err(failure)?;
     bar.finish();
     let has_asked = sending.source().has_asked();
     if let (true, Some(choice)) = (args.dry_run && (has_asked || failed.is_none()), &sent.choice) {
-        return dry_run::print(choice, sent.lacking.filter(|_| has_asked), options.size, form);
+        let lacking = sent.lacking.filter(|_| has_asked);
+        return dry_run::print(choice, lacking, options.size, form).map(|()| Vec::new());
     }
     let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
         (Error::Cancelled { .. }, Some(signal), _) => Interrupt::failure(signal, INTERRUPTED),
         (Error::GaveUp(_), _, Some(error)) => failure(error),
         (error, ..) => failure(error),
     });
-    if let Some(why) = given_up.as_ref().filter(|_| sent.receivers.is_empty()) {
-        return Err(why.clone().into());
-    }
-    let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
-    let (run, verdict) = (report::run(&sent, &session, &options, &args.wire.group), settings.verdict.as_ref());
-    let report = Report { sent: &sent, preset: options.preset, verdict, is_unjudged, run, given_up: given_up.as_ref() };
-    report.print(form, args.wire.quiet)?;
-    report.keep(args.resume.report.as_deref())?;
+    let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
+    let lacking = left_out.iter().filter(|one| one.is_wanted()).map(|one| one.host.clone()).collect();
+    tell(&args, &settings, (&session, &options), (&sent, given_up.as_ref(), &left_out), form)?;
     if let Some(why) = given_up {
         return Err(why.into());
     }
-    if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
-        crate::exit::say(format_args!("ethbcast: {surprise}"));
-    }
     let sent = sent.all_verified().map_err(failure)?;
     bar.settle(sent.bytes());
-    let left_out = tree.map(|tree| tree.left_out()).unwrap_or_default();
-    if !left_out.is_empty() {
-        return fail(Code::SomeFailed, files_left_out(&left_out));
+    let files = tree.map(|tree| tree.left_out()).unwrap_or_default();
+    if !files.is_empty() {
+        return fail(Code::SomeFailed, files_left_out(&files));
     }
-    args.exec_after.as_ref().map_or(Ok(()), |command| exec_after(command, &args.wire.group, &options.source, &sent))
+    if let Some(command) = &args.exec_after {
+        exec_after(command, &args.wire.group, &options.source, &sent)?;
+    }
+    Ok(lacking)
+}
+
+/// Prints and keeps the report of a session that came about.
+fn tell(
+    args: &SendArgs,
+    settings: &Settings,
+    (session, options): (&Session, &Options),
+    (sent, given_up, left_out): (&SendReport, Option<&Failure>, &[LeftOut]),
+    form: Form,
+) -> anyhow::Result<()> {
+    if given_up.is_some() && sent.receivers.is_empty() {
+        return Ok(());
+    }
+    let is_unjudged = matches!(options.route, Route::Saved(_)) && settings.verdict.is_none();
+    let (run, verdict) = (report::run(sent, session, options, &args.wire.group), settings.verdict.as_ref());
+    let report = Report { sent, preset: options.preset, verdict, is_unjudged, run, given_up, left_out };
+    report.print(form, args.wire.quiet)?;
+    report.keep(args.resume.report.as_deref())?;
+    if let Some(text) = report.interrupted().filter(|_| form == Form::Lines && !args.wire.quiet) {
+        crate::exit::say(text);
+    }
+    let surprise = report.surprise().filter(|_| given_up.is_none());
+    for text in left_out::last_word(left_out).into_iter().chain(surprise).filter(|_| !args.wire.quiet) {
+        crate::exit::say(format_args!("ethbcast: {text}"));
+    }
+    Ok(())
 }
 
 /// Runs what is to be run when all have verified the bytes.

@@ -25,7 +25,7 @@ pub fn open(group: &str, options: &Options, bar: &Arc<Bar>) -> anyhow::Result<(S
     // Before the first thread is started, which could take one that is not blocked and end the process.
     signals::block(&[RAISE, LOWER]).code(Code::System)?;
     let opened = session::open(group, options, GIVEN_UP)?;
-    let limit = Limit::new(options.rate.clone(), bar);
+    let limit = Limit::new((options.rate.clone(), options.start.clone()), bar);
     heed(limit.clone()).code(Code::System)?;
     // Whoever may not make such a socket is reached by signals still.
     if let Err(error) = control::listen(limit) {

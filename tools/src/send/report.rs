@@ -1,13 +1,12 @@
 //! What `send` says at the end: one line for each receiver and a total, or one JSON object.
 
 use super::last_run;
-use crate::exit::{Failure, Form, report, report_object};
+use super::left_out::LeftOut;
+use crate::exit::{Code, Failure, Form, report, report_object};
 use crate::report::{Circumstances, is_page, limits, page_of, record};
 use crate::units;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{
-    Damage, MemberReport, Options, Outcome, Rate, SendReport, Session, Taken, TurnedAway,
-};
+use ethbcast_collectives::session::{Damage, MemberReport, Options, Outcome, Rate, SendReport, Session, Taken};
 use ethbcast_planning::duration;
 use ethbcast_planning::plan::{CableLoad, CheckReport};
 use ethbcast_planning::topology::nodeset;
@@ -35,6 +34,8 @@ pub struct Report<'a> {
     pub run: Value,
     /// Why the sender gave up, if it did.
     pub given_up: Option<&'a Failure>,
+    /// Who did not take part.
+    pub left_out: &'a [LeftOut],
 }
 
 impl Report<'_> {
@@ -65,14 +66,22 @@ impl Report<'_> {
         }
     }
 
+    /// How far each host was when its user had enough; nothing, if that is not why it was given up.
+    pub fn interrupted(&self) -> Option<String> {
+        let is_user = |why: &&Failure| matches!(why.code(), Code::Interrupted | Code::Terminated);
+        self.given_up.filter(is_user)?;
+        let lines: String = self.sent.receivers.iter().map(|report| receiver_line(report, None)).collect();
+        let (verified, all) = (self.sent.verified(), self.sent.receivers.len());
+        Some(format!("{lines}interrupted: {verified} of {all} receivers have verified everything"))
+    }
+
     fn to_lines(&self) -> String {
         let limits = limits(&self.to_json());
         let limit = |at: usize| limits.as_ref().and_then(|limits| limits.receivers.get(at)?.as_deref());
         let lines = self.sent.receivers.iter().enumerate().map(|(at, report)| receiver_line(report, limit(at)));
         let lines: String = lines.collect();
         let limited = limits.as_ref().map_or(String::new(), |limits| format!("\nlimited by: {}", limits.whole));
-        let away: String =
-            self.sent.turned_away.iter().map(|away| format!("{:<16} left out: {}\n", away.host, away.text)).collect();
+        let away: String = self.left_out.iter().map(LeftOut::to_line).collect();
         let damaged: String = self.damaged().map(|line| format!("{line}\n")).collect();
         let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
         let predicted = self.predicted_seconds().map_or(String::new(), |seconds| format!(" ({seconds:.3} predicted)"));
@@ -138,7 +147,7 @@ impl Report<'_> {
             },
             "receivers": receivers,
             "damaged": self.sent.damages.iter().map(damage_json).collect::<Vec<_>>(),
-            "left_out": self.sent.turned_away.iter().map(left_out_json).collect::<Vec<_>>(),
+            "left_out": self.left_out.iter().map(LeftOut::to_json).collect::<Vec<_>>(),
             "run": self.run,
         });
         if let Some(failure) = self.given_up {
@@ -269,10 +278,6 @@ fn contended_json(load: &CableLoad) -> Value {
 fn damage_json(damage: &Damage) -> Value {
     let Damage { bytes, is_ledger, from, to } = damage;
     json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_ledger, "from": from, "to": to })
-}
-
-fn left_out_json(away: &TurnedAway) -> Value {
-    json!({ "host": away.host, "reason": away.text })
 }
 
 /// A receiver, how it fared, and what limited it.

@@ -2,7 +2,8 @@
 
 use super::last_run::{self, LastRun};
 use crate::args::SendArgs;
-use crate::exit::{Code, Failure, WithCode, fail};
+use crate::exit::{Code, WithCode, fail};
+use crate::node_set;
 use crate::route::{admit, check_preset, read_calibration_for, read_plan, read_route};
 use crate::session;
 use crate::topology_file::read_topology;
@@ -13,7 +14,6 @@ use ethbcast_planning::plan::CheckReport;
 use ethbcast_planning::plan::file::Contention;
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::wire::HEADER_BYTES;
-use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub struct Settings {
     pub options: Options,
     /// What the judge found of a saved plan, if it was told of the switches.
     pub verdict: Option<CheckReport>,
+    /// Whether its user starts it at Enter.
+    pub at_enter: bool,
     /// What became of the last run, if that matters.
     pub last_run: Option<LastRun>,
     topology_name: String,
@@ -80,8 +82,11 @@ impl Settings {
         let last_run = LastRun::read(&args.resume)?;
         last_run::try_place(args.resume.report.as_deref())?;
         read_audience(args, last_run.as_ref(), &mut options)?;
+        let at_enter = options.start.is_some();
+        // `ethbcast ctl start` starts any.
+        options.start.get_or_insert_default();
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        Ok(Settings { options, verdict, last_run, topology_name })
+        Ok(Settings { options, verdict, at_enter, last_run, topology_name })
     }
 
     /// Checks that the topology names this host, and that its frames suit the plan, before anybody is waited for.
@@ -111,8 +116,7 @@ fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Opti
     options.receivers = args.receivers.map(usize::from);
     options.min_receivers = args.min_receivers.map(usize::from);
     if let Some(hosts) = &args.hosts {
-        let named = nodeset::expand(hosts).map_err(|error| Failure::new(Code::Usage, format!("--hosts: {error}")))?;
-        options.hosts = named.into_iter().collect::<BTreeSet<String>>().into_iter().collect();
+        options.hosts = node_set::hosts(hosts).map_err(|failure| failure.of_option("--hosts"))?;
     }
     if let Some(last) = last_run {
         options.hosts = last.hosts(args.resume.only_missing);

@@ -1,10 +1,22 @@
 //! SOURCE, as the command line says it: a file, a device, stdin, a command, a directory, or several.
 
 use crate::args::{Decompress, SendArgs, TreeArgs};
-use crate::exit::{Code, Failure, WithCode, fail};
+use crate::exit::{Code, Failure, WithCode, fail, say};
 use ethbcast_collectives::session::live::Content;
-use ethbcast_content::source::{Exclusion, Opened, Opening, Owners, Selection, SourceError, Unpack, has_xattrs};
+use ethbcast_content::command::hides_failures;
+use ethbcast_content::source::{
+    Exclusion, Losses, Opened, Opening, Owners, Selection, SourceError, Unpack, has_rights, has_xattrs,
+};
+use std::ffi::OsStr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long receivers, and a fifo's writer, are waited for without --max-wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What is said of a pipeline where no shell has pipefail.
+pub const HIDDEN: &str = "neither sh nor bash here has the option pipefail: of a pipeline `a | b` only the failure of \
+                          b is found";
 
 /// Opens SOURCE. A file that changes while it is read fails with an error, unless that is allowed.
 ///
@@ -15,20 +27,34 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
         Decompress::Root => Unpack::Root,
         Decompress::Receivers => Unpack::Receivers,
     });
-    let opening = Opening { allow_changing: args.allow_changing, unpack };
+    let patience = Some(args.max_wait.map_or(PATIENCE, Duration::from_secs_f64));
+    let opening = Opening { allow_changing: args.allow_changing, unpack, patience };
     // What is unpacked here is longer than what is announced.
     if args.size.is_some() && unpack == Some(Unpack::Root) {
         return fail(Code::Usage, "--size is that of what is sent, which is known when it is unpacked: leave it out");
     }
     let opened = match (&args.pipe, &args.source[..]) {
-        (Some(command), _) => Opened::command(command, args.size, opening),
+        (Some(command), _) => {
+            if hides_failures(command) {
+                say(format_args!("ethbcast: {HIDDEN}"));
+            }
+            Opened::command(command, args.size, opening)
+        }
         (None, sources) if args.size.is_some() && sources.iter().any(|one| one != "-") => {
             return fail(Code::Usage, "--size is for stdin and --pipe: a file has a size of its own, leave it out");
         }
         (None, [one]) if one == "-" => Opened::stdin(args.size, opening),
         (None, [one]) if !Path::new(one).is_dir() => {
-            check_kept(Path::new(one), &args.tree)?;
-            Opened::file(Path::new(one), opening)
+            let path = Path::new(one);
+            check_kept(path, &args.tree)?;
+            check_name(path, args)?;
+            if !args.tree.xattrs && has_rights(path) {
+                warn(args, "SOURCE has capabilities or access lists (ACLs), which a single file is sent without");
+            }
+            if path.metadata().is_ok_and(|one| one.file_type().is_fifo()) {
+                warn(args, &format!("SOURCE {} is a fifo: waiting for somebody who writes to it", path.display()));
+            }
+            Opened::file(path, opening)
         }
         (None, several) if several.iter().any(|one| one == "-") => {
             let text = "stdin cannot be sent with other SOURCEs: send it alone, or give its file a name";
@@ -42,7 +68,54 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
             Opened::tree(&trees, &selection(&args.tree, args.allow_changing)?)
         }
     };
-    Ok(opened.map_err(refused)?)
+    let opened = opened.map_err(refused)?;
+    opened.tree.iter().flat_map(|tree| words(tree.losses(), args.tree.follow)).for_each(|text| warn(args, &text));
+    Ok(opened)
+}
+
+fn warn(args: &SendArgs, text: &str) {
+    if !args.wire.quiet {
+        say(format_args!("ethbcast: {text}"));
+    }
+}
+
+/// What of a directory arrives as less than it is.
+fn words(losses: &Losses, follows: bool) -> Vec<String> {
+    let counted = |count: usize, one: &str, several: &str| {
+        if count == 1 { format!("1 {one}") } else { format!("{count} {several}") }
+    };
+    let mut words = Vec::new();
+    let links = &losses.links_out;
+    if let Some((at, target)) = &links.first {
+        let count = counted(
+            links.count,
+            "link leads out of SOURCE and is sent as it is",
+            "links lead out of SOURCE and are sent as they are",
+        );
+        let help = if follows { "what they lead to is not there" } else { "--follow sends what they lead to" };
+        words.push(format!("{count}, the first is {} -> {}: {help}", at.display(), target.display()));
+    }
+    let rights = &losses.unsent_rights;
+    if let Some(at) = &rights.first {
+        let count = counted(rights.count, "file or directory has", "files or directories have");
+        let help = "which are sent with --xattrs alone";
+        words.push(format!("{count} capabilities or access lists (ACLs), {help}; the first is {}", at.display()));
+    }
+    words
+}
+
+/// Fails if the name of a single file would arrive as another.
+fn check_name(file: &Path, args: &SendArgs) -> anyhow::Result<()> {
+    let is_plain = |name: &OsStr| name.to_str().is_some_and(|name| !name.contains(char::is_control));
+    if args.name.is_some() || file.file_name().is_none_or(is_plain) {
+        return Ok(());
+    }
+    let text = format!(
+        "the name {:?} has control characters or is no UTF-8, and a single file's cannot arrive so: give it another \
+         with --as NAME, or send the directory it is in",
+        file.file_name().unwrap_or_default()
+    );
+    fail(Code::Usage, text)
 }
 
 /// SOURCE under another name, if one is given.
@@ -54,7 +127,7 @@ pub fn named<'a>(content: Content<'a>, is_tree: bool, name: Option<&str>) -> any
     if is_tree {
         return fail(Code::Usage, "--as is a name for one file: directories keep theirs, leave it out");
     }
-    if name.is_empty() || name.contains('/') || name == "." || name == ".." {
+    if name.is_empty() || name.contains('/') || name == "." || name == ".." || name.contains(char::is_control) {
         return fail(Code::Usage, format!("--as {name:?} is no name of a file: give one without a directory"));
     }
     Ok(content.named(name, name))
@@ -89,8 +162,9 @@ fn selection(args: &TreeArgs, allow_changing: bool) -> anyhow::Result<Selection>
         owners,
         xattrs: args.xattrs,
         devices: args.devices,
+        one_file_system: args.one_file_system,
+        follow: args.follow,
         allow_changing,
-        ..Selection::default()
     })
 }
 

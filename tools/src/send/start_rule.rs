@@ -26,12 +26,16 @@ pub struct StartRule {
     pub at_enter: bool,
 }
 
-/// Starts the session by this rule; without one at Enter, if its options leave that to the user.
+/// Starts the session by this rule; without one at Enter, if that is left to its user.
 ///
 /// # Errors
 /// If the system has no room for a thread.
-pub fn watch(rule: Option<StartRule>, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
-    rule.map_or_else(|| audience::start_at_enter(bar, options), |rule| rule.watch(bar, options))
+pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
+    match rule {
+        Some(rule) => rule.watch(bar, options),
+        None if at_enter => audience::start_at_enter(bar, options),
+        None => Ok(()),
+    }
 }
 
 impl StartRule {

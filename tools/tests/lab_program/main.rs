@@ -9,6 +9,7 @@ mod faults;
 mod harness;
 mod lab;
 mod machine;
+mod names;
 mod nodes;
 mod operations;
 mod perf;

@@ -29,6 +29,7 @@ fn a_command_that_fails_or_has_another_size_than_announced_fails_the_run_and_nob
     let directory = site.directory("dest");
     for (arguments, words) in [
         (&["--pipe", "head -c 3000000 /dev/zero; exit 3"][..], "failed (exit status: 3)"),
+        (&["--pipe", "(head -c 3000000 /dev/zero; exit 3) | cat"], "failed (exit status: 3)"),
         (&["--pipe", "printf abc", "--size", "4"], "4 bytes at first, 3 in the end"),
         (&["--pipe", "printf abc", "--size", "2"], "2 bytes at first, 3"),
     ] {

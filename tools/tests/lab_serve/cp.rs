@@ -1,7 +1,7 @@
 //! `ethbcast cp`: to hosts that serve, by name.
 
 use crate::{ethbcast, serve, wait_for_file};
-use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch, shown_in};
+use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch, shown_in, within};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ fn hosts_that_serve_have_it_and_those_that_do_not_are_named() {
     // n3 serves and is not asked for; n4 does not serve; n0 is the sender.
     let ended = cp(&site, &[path, "n[0-2,4]:"], &[]);
     ended.assert_code(1);
-    for part in ["n0 is this host", "not serving: n4", "1 of 3 hosts do not serve: n4; the others have it"] {
+    for part in ["n0 is this host", "not serving: n4", "1 of 3 hosts does not serve: n4; the others have it"] {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
     }
     dirs[..2].iter().for_each(|dir| wait_for_file(&dir.join("image"), b"an image"));
@@ -86,4 +86,26 @@ fn groups_of_hosts_are_clustershells_to_know() {
     cp(&site, &["-w", "@row", file], &[("PATH", &path)]).assert_refusal(2, &["@row has a group", "nodeset"]);
     server.signal(Signal::SIGTERM);
     server.end(LIMIT).assert_code(0);
+}
+
+#[test]
+fn hosts_that_share_a_name_are_named_by_their_addresses() {
+    let site = Site::beside("shared", one_switch(3));
+    let dirs = ["d1", "d2"].map(|name| site.directory(name));
+    let servers = [1, 2].map(|host| serve(&site, &format!("n{host}"), &["--host", "pc"], &dirs[host - 1]));
+    let file = site.file("image", "an image");
+    let path = file.to_str().expect("UTF-8");
+    let listed = Run::start("n0", ethbcast(&site, "n0", &["hosts", "-i", "eth0"])).end(LIMIT).stdout_text();
+    let nodes: Vec<&str> = listed.split_whitespace().filter(|word| word.starts_with("pc@")).collect();
+    assert_eq!(nodes.len(), 2, "{listed}");
+    // One that answers late is found at the next try.
+    let refused = within(LIMIT, || Some(cp(&site, &[path, "pc:"], &[])).filter(|ended| ended.code() != 0));
+    refused.expect("refused").assert_refusal(2, &["pc are 2 hosts", &nodes.join(" or ")]);
+    cp(&site, &[path, &format!("{}:copy", nodes[1])], &[]).assert_code(0);
+    let dir = dirs.iter().find(|dir| dir.join("copy").exists()).expect("one has it");
+    assert_eq!(fs::read(dir.join("copy")).expect("read"), b"an image");
+    for server in servers {
+        server.signal(Signal::SIGTERM);
+        server.end(LIMIT).assert_code(0);
+    }
 }

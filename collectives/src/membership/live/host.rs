@@ -5,8 +5,11 @@ use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use nix::sys::stat::stat;
 
-/// What computers are called that nobody has named.
-const NO_NAMES: [&str; 3] = ["", "(none)", "localhost"];
+/// Whether somebody has named this computer so: `localhost` in all its forms is what those are called that nobody has.
+fn is_given(name: &str) -> bool {
+    let label = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
+    !["", "(none)", "localhost", "localhost4", "localhost6"].contains(&label.as_str())
+}
 
 /// The name given, or `$ETHBCAST_HOST`, or the name of the network namespace this process runs in (so that hosts that
 /// share one machine differ), or the hostname; the address of an interface if nobody has named this computer: one that
@@ -34,7 +37,7 @@ pub fn computer() -> u64 {
 }
 
 fn hostname() -> Option<String> {
-    nix::unistd::gethostname().ok()?.into_string().ok().filter(|name| !NO_NAMES.contains(&name.as_str()))
+    nix::unistd::gethostname().ok()?.into_string().ok().filter(|name| is_given(name))
 }
 
 /// The address of the first network card.
@@ -57,4 +60,17 @@ fn namespace() -> Option<String> {
     names.into_iter().find(|name| {
         stat(format!("/run/netns/{name}").as_str()).is_ok_and(|at| at.st_ino == own.st_ino && at.st_dev == own.st_dev)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn localhost_in_any_form_is_no_name() {
+        for name in ["", "(none)", "localhost", "LOCALHOST", "localhost.localdomain", "localhost6.localdomain6"] {
+            assert!(!is_given(name), "{name}");
+        }
+        assert!(["n1", "localhost1", "n1.localdomain"].into_iter().all(is_given));
+    }
 }

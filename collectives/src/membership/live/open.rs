@@ -46,6 +46,14 @@ pub enum StationError {
         /// Its length.
         bytes: usize,
     },
+    /// A name with characters that nobody sees, such as the end of a line.
+    #[error("the {what} name {name:?} has control characters: leave them out")]
+    ControlCharacters {
+        /// Whose.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
     /// A host's name that is empty or too long.
     #[error("the host name has {bytes} bytes: choose one of 1 to {MAX_NAME_BYTES}")]
     HostName {
@@ -147,12 +155,20 @@ impl<'a> Opening<'a> {
 /// # Errors
 /// [`StationError::GroupName`].
 pub fn check_group(group: &str) -> Result<(), StationError> {
+    check_shown("group", group)?;
     let bytes = group.len();
     if (1..=MAX_GROUP_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::GroupName { bytes }) }
 }
 
+/// Names that look alike are alike.
+fn check_shown(what: &'static str, name: &str) -> Result<(), StationError> {
+    let is_shown = !name.contains(char::is_control);
+    is_shown.then_some(()).ok_or_else(|| StationError::ControlCharacters { what, name: name.to_owned() })
+}
+
 /// Whether a host may be called so: names travel whole.
 fn check_host(host: &str) -> Result<(), StationError> {
+    check_shown("host", host)?;
     let bytes = host.len();
     if (1..=MAX_NAME_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::HostName { bytes }) }
 }

@@ -2,7 +2,7 @@
 
 use super::Again;
 use crate::session::ledger::Form;
-use crate::session::{Arrival, Done, End, Needs, Outcome, Receiver, ReceiverEvent, Trailer};
+use crate::session::{Arrival, Digest, Done, End, Needs, Outcome, Receiver, ReceiverEvent, Trailer};
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
 use std::ops::Range;
@@ -112,6 +112,8 @@ pub struct Receiving<K> {
     end: Option<End>,
     /// How often bytes that came damaged were sent again.
     pieces_again: u64,
+    /// The only digest that is taken, if there is one.
+    expected: Option<Box<Digest>>,
 }
 
 impl<K: Sink> Receiving<K> {
@@ -128,7 +130,13 @@ impl<K: Sink> Receiving<K> {
             cancelled: false,
             end: None,
             pieces_again: 0,
+            expected: None,
         }
+    }
+
+    /// Takes only what has this digest.
+    pub fn expect(&mut self, digest: Digest) {
+        self.expected = Some(Box::new(digest));
     }
 
     /// The application's turn at its receiver: takes note of events, takes what there is room for, and reports the
@@ -189,11 +197,25 @@ impl<K: Sink> Receiving<K> {
             match arrival {
                 Arrival::Bytes(bytes) => self.sink.write(now, bytes, false),
                 Arrival::Message(bytes) => self.sink.write(now, bytes, true),
-                Arrival::End(trailer) => self.sink.finish(now, trailer),
+                Arrival::End(trailer) => {
+                    match self.expected.as_ref().filter(|expected| trailer.digest != ***expected) {
+                        Some(_) => self.refuse(now, trailer),
+                        None => self.sink.finish(now, trailer),
+                    }
+                }
             }
             receiver.consume(now, frames);
             self.began.get_or_insert(now);
         }
+    }
+
+    /// What came is not what is expected: it stays invisible.
+    fn refuse(&mut self, now: Instant, trailer: Trailer) {
+        let text = "its digest is not the one that is expected here: DEST is as it was".to_owned();
+        let Trailer { bytes, digest } = trailer;
+        self.concluded = Some(now);
+        self.verdict = Some(Done { outcome: Outcome::Damaged, bytes, digest, text });
+        self.untold.clone_from(&self.verdict);
     }
 
     /// Says what the sink lacks of what is about to come.

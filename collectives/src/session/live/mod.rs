@@ -46,7 +46,7 @@ pub use cancel::{Cancel, Start};
 pub use content::Content;
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use last_words::LastWords;
-pub use options::{Callback, Options};
+pub use options::{Callback, Expected, Options};
 pub use progress::{Place, Progress};
 pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
@@ -67,7 +67,7 @@ use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, W
 use ethbcast_transport::{Instant, Tuning};
 use last_words::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use limited::Limited;
-use report::{aside, fates};
+use report::{aside, by_host, fates};
 use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -246,6 +246,7 @@ impl Session {
         watcher.tell(|| None);
         log_counters(&self.port.counters());
         let failed = self.why_failed(given_up, &root, sending);
+        let reports = if failed.is_some() { fates(&root, form) } else { root.reports().cloned().collect() };
         let report = SendReport {
             session,
             choice: root.choice().cloned(),
@@ -257,7 +258,7 @@ impl Session {
             total: self.clock.now().since(began),
             stream: root.stream_stats(),
             control: root.control_stats(),
-            receivers: if failed.is_some() { fates(&root, form) } else { root.reports().cloned().collect() },
+            receivers: by_host(&root, reports),
             turned_away: root.turned_away().cloned().collect(),
             damages: root.damages(),
             aside: aside(&root),
@@ -296,6 +297,9 @@ impl Session {
         self.port.begin_anew();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
         let mut teller = Teller::new(options, form, self.port.away_flag());
+        if let Some(Expected::Digest(digest)) = options.expects {
+            receiving.expect(digest);
+        }
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         let mut timed_out = false;
         let mut ushered = Ushered::new(options.usher.as_ref());

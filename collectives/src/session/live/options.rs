@@ -4,7 +4,7 @@ use super::{Cancel, Error, LastWords, Progress, RateLimit, Start, Usher, process
 use crate::Preset;
 use crate::census::About;
 use crate::session::ledger::Form;
-use crate::session::{ContentKind, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
+use crate::session::{ContentKind, Digest, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::packet::thread_time;
@@ -16,6 +16,15 @@ use std::time::Duration;
 
 /// How long a sender waits for receivers unless it is told otherwise.
 const DEFAULT_WAIT: Duration = Duration::from_secs(60);
+
+/// What a receiver takes, and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// What is offered under this name.
+    Name(String),
+    /// What has this BLAKE3.
+    Digest(Digest),
+}
 
 with_defaults! {
     /// How to send or receive. [`Options::new`] is right for one Ethernet interface and hosts with names of their own.
@@ -52,6 +61,8 @@ with_defaults! {
         pub usher: Option<Arc<dyn Usher>> = None,
         /// Senders and sessions that a receiver has had, or will not have: their invitations say nothing to it.
         pub had: Vec<(MacAddr, u32)> = Vec::new(),
+        /// What a receiver takes, and nothing else; without it, whatever comes.
+        pub expects: Option<Expected> = None,
         /// How long to wait for the others; without it, a sender waits a minute, a receiver as long as it takes.
         pub max_wait: Option<Duration> = None,
         /// How the bytes travel.
@@ -206,6 +217,10 @@ impl Options {
             processors: Some(processors(thread_time)),
             by_leave: self.usher.is_some(),
             had: self.had.clone(),
+            expects: match &self.expects {
+                Some(Expected::Name(name)) => Some(name.clone()),
+                _ => None,
+            },
             secret,
             about: self.about.clone(),
             timing: self.timing,

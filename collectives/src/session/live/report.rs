@@ -11,10 +11,10 @@ use crate::session::{
 };
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::TuningError;
 use ethbcast_transport::packet::DriveError;
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{MacAddr, TuningError};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -103,7 +103,9 @@ impl SendReport {
     pub(super) fn failures(&self) -> String {
         let names: Vec<String> = self.failed().map(|one| format!("{} ({})", one.host, one.outcome.word())).collect();
         let (failed, all) = (names.len(), self.receivers.len());
-        format!("{failed} of {all} receivers failed: {}; send again to them", names.join(", "))
+        let at_dest = self.failed().any(|one| one.outcome == Outcome::WriteFailed);
+        let help = if at_dest { "mend what they say, start `recv` there and " } else { "" };
+        format!("{failed} of {all} receivers failed: {}; {help}send again to them", names.join(", "))
     }
 }
 
@@ -124,6 +126,22 @@ pub(super) fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
         });
     }
     fates.into_values().collect()
+}
+
+/// One report for each host, the last: one that was started again and came back is judged by what it has now. A host
+/// that has verified everything has it, whatever becomes of another receiver there.
+pub(super) fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
+    let Some(view) = root.view() else { return reports };
+    let mut last: BTreeMap<MacAddr, MemberReport> = BTreeMap::new();
+    for report in reports {
+        let kept = last.entry(view.members[report.rank.index()].mac).or_insert_with(|| report.clone());
+        if kept.outcome != Outcome::Delivered || report.outcome == Outcome::Delivered {
+            *kept = report;
+        }
+    }
+    let mut all: Vec<MemberReport> = last.into_values().collect();
+    all.sort_by_key(|report| report.rank);
+    all
 }
 
 /// Who stands aside at the end.

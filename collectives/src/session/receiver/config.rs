@@ -34,6 +34,8 @@ pub struct ReceiverConfig {
     pub by_leave: bool,
     /// Roots and sessions that this host has had: their invitations say nothing to it.
     pub had: Vec<(MacAddr, u32)>,
+    /// The only name of a content that this host takes, if there is one; without it, any.
+    pub expects: Option<String>,
     /// What this host says of itself to those who ask who listens; without it, it does not answer them.
     pub about: Option<About>,
     /// The engine's numbers; the root's view decides the policy.
@@ -47,7 +49,7 @@ impl ReceiverConfig {
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
         let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
-        let (by_leave, had, about) = (false, Vec::new(), None);
+        let (by_leave, had, expects, about) = (false, Vec::new(), None, None);
         ReceiverConfig {
             station,
             nonce,
@@ -60,10 +62,18 @@ impl ReceiverConfig {
             once,
             by_leave,
             had,
+            expects,
             about,
             tuning,
             timing,
         }
+    }
+
+    /// Who offers something else than what is expected, and that in words.
+    pub(super) fn unexpected(&self, offer: &Message) -> Option<(String, String)> {
+        let (expected, Message::Announce { host, source, .. }) = (self.expects.as_ref()?, offer) else { return None };
+        let text = format!("{host} offers {source}, and only {expected} is expected here");
+        (source != expected).then(|| (host.clone(), text))
     }
 
     /// What asks a root to take this host in.

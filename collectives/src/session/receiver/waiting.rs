@@ -152,6 +152,9 @@ impl Waiting {
         if *group != endpoint.station().group || endpoint.config().had.contains(&had) {
             return None;
         }
+        if let Some((host, text)) = endpoint.config().unexpected(&message) {
+            return self.stay_out(host, End::Refused(Refusal::Late, text), endpoint);
+        }
         let heard = self.roots.hear(now, (frame.source, frame.header.session), &message, bound);
         match heard {
             _ if self.joining.is_some() => None,
@@ -267,12 +270,14 @@ impl Waiting {
                 self.ask(now, known, endpoint);
             }
         }
-        self.is_out_of_patience(now, endpoint.config()).then(|| self.left_out.take().unwrap_or(End::NobodyThere))
-    }
-
-    /// Whether no root has answered for as long as its user will wait.
-    fn is_out_of_patience(&self, now: Instant, config: &ReceiverConfig) -> bool {
-        self.gives_up_at(config).is_some_and(|at| at <= now)
+        if self.gives_up_at(endpoint.config()).is_none_or(|at| now < at) {
+            return None;
+        }
+        Some(match self.left_out.take() {
+            // Another sender was waited for, and none came.
+            Some(End::Aborted(text)) => End::Refused(Refusal::Late, text),
+            why => why.unwrap_or(End::NobodyThere),
+        })
     }
 
     /// When waiting ends: with its user's patience, but not while a root is there that takes this host.

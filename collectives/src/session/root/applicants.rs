@@ -4,12 +4,12 @@
 //! little, and of those that never do no more are kept than there is room for. Nothing here scans a list for a frame.
 
 use super::TurnedAway;
-use super::offer::{Offer, namesake_text, twin_text};
+use super::offer::{Claim, Offer, namesake_text, node_name, twin_text};
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::session::message::{HOLDS, Message, Refusal};
 use ethbcast_planning::natural_order;
 use ethbcast_transport::{Instant, MacAddr};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// So many may wait to be reached: the oldest gives way to one more. Hosts that are there wait for milliseconds.
@@ -24,6 +24,7 @@ pub(super) const REBOOT_SILENCE: Duration = Duration::from_millis(300);
 /// A host that has asked to join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Applicant {
+    /// What it calls itself; where ranks are made, what the session calls it.
     pub host: String,
     pub mac: MacAddr,
     /// Names this run of its receiver.
@@ -59,6 +60,10 @@ struct Candidate {
     ticket: u64,
     /// When it was last let know that the root is alive.
     greeted_at: Instant,
+    /// The places that it has, once it was let in.
+    claims: Vec<Claim>,
+    /// Whether only its address tells it from others of its name.
+    by_address: bool,
 }
 
 /// What came of a request to join.
@@ -78,8 +83,10 @@ pub(super) enum Answer {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Applicants {
     candidates: BTreeMap<MacAddr, Candidate>,
-    /// The first admitted of each name.
-    names: BTreeMap<String, MacAddr>,
+    /// The places that are taken.
+    claims: BTreeSet<Claim>,
+    /// How many of those let in have each name, as DNS compares names.
+    namesakes: BTreeMap<Claim, usize>,
     admitted: usize,
     /// Those who wait to be reached, in the order in which they came; some of them have gone, or been reached.
     unreached: VecDeque<(MacAddr, u64)>,
@@ -109,7 +116,7 @@ impl Applicants {
                 RivalFate::Wins => drop(self.remove(mac)),
             }
         }
-        if let Some((why, text)) = offer.refusal(host, *mtu_bytes, *free_bytes) {
+        if let Some((why, text)) = offer.refusal((host, mac), *mtu_bytes, *free_bytes) {
             return Answer::Refused(why, text);
         }
         let holds = features & HOLDS != 0;
@@ -117,7 +124,10 @@ impl Applicants {
         let (standing, rival) = (Standing::Unreached, None);
         self.tickets += 1;
         let ticket = self.tickets;
-        self.candidates.insert(mac, Candidate { applicant, standing, heard_at: now, rival, ticket, greeted_at: now });
+        let by_address = offer.knows_by_address(host, mac);
+        let (heard_at, greeted_at, claims) = (now, now, Vec::new());
+        let candidate = Candidate { applicant, standing, heard_at, rival, ticket, greeted_at, claims, by_address };
+        self.candidates.insert(mac, candidate);
         self.unreached.push_back((mac, ticket));
         self.unreached_count += 1;
         // Those that have gone or been reached meanwhile leave the queue before they are as many as those who wait.
@@ -166,10 +176,11 @@ impl Applicants {
         let reached = |candidate: &&mut Candidate| candidate.standing == Standing::Reached;
         let candidate = self.candidates.get_mut(&mac).filter(reached)?;
         let Applicant { host, nonce, .. } = candidate.applicant.clone();
-        let taken = offer.root == host || self.names.contains_key(&host);
-        let longer = format!("{host}@{mac}");
-        let refused = if taken && (offer.needs_names() || longer.len() > MAX_NAME_BYTES) {
-            Some((Refusal::Twin, namesake_text(&host)))
+        let (claims, own, name) = (offer.claims(&host, mac), offer.root_claims(), Claim::name(&host));
+        let taken = claims.iter().any(|claim| own.contains(claim) || self.claims.contains(claim));
+        let is_shared = taken || self.namesakes.contains_key(&name) || own.contains(&name);
+        let refused = if taken && offer.needs_names() || is_shared && node_name(&host, mac).len() > MAX_NAME_BYTES {
+            Some((Refusal::Twin, namesake_text(&host, mac)))
         } else if self.admitted >= offer.most {
             let text = format!("the session is full, {} receivers: send to the rest in a second one", self.admitted);
             Some((Refusal::Late, text))
@@ -178,16 +189,26 @@ impl Applicants {
         };
         if let Some((why, text)) = refused {
             self.remove(mac);
-            return Some(Err((TurnedAway { host, why, text }, nonce)));
+            return Some(Err((TurnedAway { host, mac, why, text }, nonce)));
         }
         candidate.standing = Standing::Admitted;
         self.admitted += 1;
-        if taken {
-            candidate.applicant.host.clone_from(&longer);
+        if own.contains(&name) {
+            // The root's own name is one of those that share it.
+            *self.namesakes.entry(name.clone()).or_insert(1) += 1;
         } else {
-            self.names.insert(host, mac);
+            *self.namesakes.entry(name).or_default() += 1;
         }
-        Some(Ok(candidate.applicant.host.clone()))
+        candidate.claims.clone_from(&claims);
+        self.claims.extend(claims);
+        self.candidates.get(&mac).map(|candidate| Ok(self.name_of(candidate)))
+    }
+
+    /// What the session calls a host that was let in: by its address, too, if another has its name.
+    fn name_of(&self, candidate: &Candidate) -> String {
+        let Applicant { host, mac, .. } = &candidate.applicant;
+        let is_shared = self.namesakes.get(&Claim::name(host)).is_some_and(|&count| count > 1);
+        if is_shared || candidate.by_address { node_name(host, *mac) } else { host.clone() }
     }
 
     /// Forgets a host of whose run this is, if it is; whether it counted, and what it was called.
@@ -198,17 +219,26 @@ impl Applicants {
 
     /// Forgets a host.
     pub(super) fn remove(&mut self, mac: MacAddr) -> Option<Gone> {
+        let mut host = self.candidates.get(&mac).map(|candidate| self.name_of(candidate))?;
         let candidate = self.candidates.remove(&mac)?;
-        let Applicant { host, nonce, .. } = candidate.applicant;
+        let nonce = candidate.applicant.nonce;
         match candidate.standing {
             Standing::Unreached => self.unreached_count -= 1,
             Standing::Reached => {}
             Standing::Admitted => {
                 self.admitted -= 1;
-                if self.names.get(&host) == Some(&mac) {
-                    self.names.remove(&host);
+                for claim in &candidate.claims {
+                    self.claims.remove(claim);
+                }
+                let name = Claim::name(&candidate.applicant.host);
+                let count = self.namesakes.get_mut(&name).map(|count| std::mem::replace(count, *count - 1));
+                if count == Some(1) {
+                    self.namesakes.remove(&name);
                 }
             }
+        }
+        if candidate.standing != Standing::Admitted {
+            host = candidate.applicant.host;
         }
         Some(Gone { mac, host, nonce, admitted: candidate.standing == Standing::Admitted })
     }
@@ -218,19 +248,18 @@ impl Applicants {
         self.admitted
     }
 
-    fn members(&self) -> impl Iterator<Item = &Applicant> + '_ {
-        let admitted = |candidate: &&Candidate| candidate.standing == Standing::Admitted;
-        self.candidates.values().filter(admitted).map(|candidate| &candidate.applicant)
+    fn members(&self) -> impl Iterator<Item = &Candidate> + '_ {
+        self.candidates.values().filter(|candidate| candidate.standing == Standing::Admitted)
     }
 
     /// Somebody from the middle of the list.
     pub(super) fn sample(&self) -> Option<&Applicant> {
-        self.members().nth(self.admitted / 2)
+        self.members().nth(self.admitted / 2).map(|candidate| &candidate.applicant)
     }
 
     /// Where those are who were let in.
     pub(super) fn macs(&self) -> impl Iterator<Item = MacAddr> + '_ {
-        self.members().map(|applicant| applicant.mac)
+        self.members().map(|candidate| candidate.applicant.mac)
     }
 
     /// Forgets those that have not repeated their request for `alive_for`, or for `known_for` if they were let in.
@@ -251,7 +280,8 @@ impl Applicants {
 
     /// Those let in, in the order of their ranks: by name, numbers in names by value.
     pub(super) fn ranked(&self) -> Vec<Applicant> {
-        let mut admitted: Vec<Applicant> = self.members().cloned().collect();
+        let named = |one: &Candidate| Applicant { host: self.name_of(one), ..one.applicant.clone() };
+        let mut admitted: Vec<Applicant> = self.members().map(named).collect();
         admitted.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
         admitted
     }

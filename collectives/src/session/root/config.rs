@@ -188,7 +188,9 @@ impl RootConfig {
             return self.hosts.iter().filter(|host| named.insert(*host)).cloned().collect();
         }
         let others = |topology: &Topology| {
-            topology.hosts().iter().filter(|name| **name != self.station.host).cloned().collect::<Vec<_>>()
+            let own = topology.host_named(&self.station.host);
+            let others = topology.hosts().iter().enumerate().filter(|(at, _)| Some(*at) != own);
+            others.map(|(_, name)| name.clone()).collect::<Vec<_>>()
         };
         let all = self.topology.as_ref().map(others).unwrap_or_default();
         if self.wanted.enough.unwrap_or(self.wanted.at_least) == all.len() { all } else { Vec::new() }

@@ -24,6 +24,8 @@ pub enum RootEvent {
     Refused {
         /// Its name.
         host: String,
+        /// Its address.
+        mac: MacAddr,
         /// Why, and what to do.
         text: String,
     },
@@ -90,6 +92,8 @@ pub enum RootEvent {
 pub struct TurnedAway {
     /// Its name.
     pub host: String,
+    /// Its address.
+    pub mac: MacAddr,
     /// Why.
     pub why: Refusal,
     /// The same in words, and what to do.
@@ -168,7 +172,8 @@ fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> Stri
         parts.push(format!("not {}", nodeset::fold(missing)));
     }
     if !refused.is_empty() {
-        let refused: Vec<String> = refused.iter().map(|away| format!("{}: {}", away.host, away.why.words())).collect();
+        let refused: Vec<String> =
+            refused.iter().map(|away| format!("{} ({}): {}", away.host, away.mac, away.why.words())).collect();
         parts.push(format!("refused {}", refused.join(", ")));
     }
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }

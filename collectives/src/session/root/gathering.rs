@@ -2,7 +2,7 @@
 
 use super::applicants::{Answer, Applicants, Gone};
 use super::first_view::first_view;
-use super::offer::HostNames;
+use super::offer::{Names, table};
 use super::path_check::PathChecks;
 use super::planner::Planner;
 use super::refusals::Refusals;
@@ -19,9 +19,9 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// After so long the user is told who is there and who is not, and then again and again.
+/// After so long the user is told who is there and who is not, and then again and again, each time after twice as long.
 const FIRST_WORD: Duration = Duration::from_secs(2);
-const BETWEEN_WORDS: Duration = Duration::from_secs(5);
+const MOST_BETWEEN_WORDS: Duration = Duration::from_secs(60);
 /// How often those who wait are let know that their root is alive, however many invitations in its name they hear.
 const GREET_EVERY: Duration = Duration::from_secs(1);
 /// Two roots that began within so short a time began at once: the one with the lower address stays.
@@ -35,7 +35,7 @@ pub(super) struct Gathering {
     checks: PathChecks,
     /// Those who may be let in, in the order in which the longest frames reached them.
     reached: VecDeque<MacAddr>,
-    names: HostNames,
+    names: Names,
     rivals: Rivals,
     /// The user will have those who are there.
     started_by_user: bool,
@@ -46,6 +46,8 @@ pub(super) struct Gathering {
     ramped: bool,
     calibration: Option<Calibration>,
     timers: TimerTable,
+    /// Between the last word to the user and the next.
+    between_words: Duration,
 }
 
 /// How gathering goes on.
@@ -70,7 +72,7 @@ impl Gathering {
             applicants: Applicants::default(),
             checks: PathChecks::new(identity, usize::from(config.station.payload_bytes())),
             reached: VecDeque::new(),
-            names: HostNames::new(config),
+            names: Names::new(config),
             rivals: Rivals::default(),
             started_by_user: false,
             prober: None,
@@ -78,6 +80,7 @@ impl Gathering {
             ramped: false,
             calibration: config.calibration.clone(),
             timers,
+            between_words: FIRST_WORD,
         }
     }
 
@@ -118,7 +121,7 @@ impl Gathering {
             Answer::Check => self.checks.begin(from, *nonce),
             Answer::Greet => self.checks.greet(from, *nonce),
             Answer::Refused(why, text) => {
-                refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), why, text }, endpoint);
+                refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), mac: from, why, text }, endpoint);
             }
         }
         if let Some(evicted) = self.applicants.evict() {
@@ -198,7 +201,8 @@ impl Gathering {
         }
         if self.timers.take_due(Wait::Status, now) {
             self.tell_waiting(endpoint);
-            self.timers.set(Wait::Status, now + BETWEEN_WORDS);
+            self.timers.set(Wait::Status, now + self.between_words);
+            self.between_words = (self.between_words * 2).min(MOST_BETWEEN_WORDS);
         }
         for host in self.checks.handle_timeout(now) {
             self.refuse_unreached(now, host, refusals, endpoint);
@@ -228,7 +232,8 @@ impl Gathering {
             "control frames arrive, frames of {bytes} bytes do not: look for a smaller MTU on the way to {}",
             gone.host
         );
-        refusals.refuse(now, to, gone.nonce, TurnedAway { host: gone.host, why: Refusal::Path, text }, endpoint);
+        let away = TurnedAway { host: gone.host, mac: to, why: Refusal::Path, text };
+        refusals.refuse(now, to, gone.nonce, away, endpoint);
     }
 
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
@@ -363,7 +368,8 @@ impl Gathering {
 
 /// Who has to be there, by name, and is not.
 fn missing(joined: &[String], config: &RootConfig) -> Vec<String> {
-    let mut named: BTreeSet<&str> = joined.iter().map(String::as_str).collect();
-    // Who is expected twice lacks once.
-    config.expected_hosts().iter().filter(|host| named.insert(host)).cloned().collect()
+    let expected = config.expected_hosts();
+    let names = table(&expected);
+    let there: BTreeSet<usize> = joined.iter().filter_map(|host| names.find(host)).collect();
+    expected.into_iter().enumerate().filter(|(at, _)| !there.contains(at)).map(|(_, host)| host).collect()
 }

@@ -5,22 +5,23 @@ use crate::membership::codec::MAX_NAME_BYTES;
 use crate::session::ledger::Form;
 use crate::session::message::Refusal;
 use crate::session::view::MAX_MEMBERS;
+use ethbcast_planning::HostNames;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::HEADER_BYTES;
-use std::collections::BTreeSet;
 
 /// The names that matter: of the hosts that are wanted, and of those of the topology.
 #[derive(Clone, Debug)]
-pub(super) struct HostNames {
-    wanted: BTreeSet<String>,
-    known: Option<BTreeSet<String>>,
+pub(super) struct Names {
+    wanted: Option<HostNames>,
+    known: Option<HostNames>,
 }
 
-impl HostNames {
-    pub(super) fn new(config: &RootConfig) -> HostNames {
-        let known = |topology: &Topology| topology.hosts().iter().cloned().collect();
-        HostNames { wanted: config.hosts.iter().cloned().collect(), known: config.topology.as_ref().map(known) }
+impl Names {
+    pub(super) fn new(config: &RootConfig) -> Names {
+        let known = |topology: &Topology| table(topology.hosts());
+        let wanted = (!config.hosts.is_empty()).then(|| table(&config.hosts));
+        Names { wanted, known: config.topology.as_ref().map(known) }
     }
 
     /// What a root with this configuration offers.
@@ -30,7 +31,7 @@ impl HostNames {
             mtu_bytes: config.station.mtu_bytes,
             size: config.size,
             form: config.form,
-            wanted_hosts: &self.wanted,
+            wanted_hosts: self.wanted.as_ref(),
             known_hosts: self.known.as_ref(),
             most: most_receivers(config.station.mtu_bytes),
         }
@@ -46,9 +47,9 @@ pub(super) struct Offer<'a> {
     pub size: Option<u64>,
     pub form: Form,
     /// The only hosts that are wanted, if they were named.
-    pub wanted_hosts: &'a BTreeSet<String>,
+    pub wanted_hosts: Option<&'a HostNames>,
     /// The hosts of the topology, if there is one.
-    pub known_hosts: Option<&'a BTreeSet<String>>,
+    pub known_hosts: Option<&'a HostNames>,
     /// More than so many do not fit.
     pub most: usize,
 }
@@ -56,17 +57,44 @@ pub(super) struct Offer<'a> {
 impl Offer<'_> {
     /// Whether a host is known by its name alone.
     pub(super) fn needs_names(&self) -> bool {
-        self.known_hosts.is_some() || !self.wanted_hosts.is_empty()
+        self.known_hosts.is_some() || self.wanted_hosts.is_some()
+    }
+
+    /// Returns the places that a host would take; another host that has one of them keeps it out. Without names that
+    /// matter that is the name itself.
+    pub(super) fn claims(&self, host: &str, mac: MacAddr) -> Vec<Claim> {
+        let node = node_name(host, mac);
+        let wanted = self.wanted_hosts.and_then(|wanted| wanted.find(&node)).map(Claim::Wanted);
+        let known = self.known_hosts.and_then(|known| known.find(&node)).map(Claim::Known);
+        if self.needs_names() { wanted.into_iter().chain(known).collect() } else { vec![Claim::name(host)] }
+    }
+
+    /// Whether the names that matter tell a host from others of its name by its address.
+    pub(super) fn knows_by_address(&self, host: &str, mac: MacAddr) -> bool {
+        let node = node_name(host, mac);
+        [self.wanted_hosts, self.known_hosts].into_iter().flatten().any(|names| names.find(&node) != names.find(host))
+    }
+
+    /// Returns the places that the root has itself.
+    pub(super) fn root_claims(&self) -> Vec<Claim> {
+        let known = self.known_hosts.and_then(|known| known.find(self.root)).map(Claim::Known);
+        known.into_iter().chain([Claim::name(self.root)]).collect()
     }
 
     /// Why a host that says this of itself cannot take part, if it cannot.
-    pub(super) fn refusal(&self, host: &str, mtu_bytes: u16, free_bytes: u64) -> Option<(Refusal, String)> {
+    pub(super) fn refusal(
+        &self,
+        (host, mac): (&str, MacAddr),
+        mtu_bytes: u16,
+        free_bytes: u64,
+    ) -> Option<(Refusal, String)> {
         if host.is_empty() || host.len() > MAX_NAME_BYTES {
             let text =
                 "its name is empty, or too long with what cannot be shown of it: choose one with --host".to_owned();
             return Some((Refusal::Twin, text));
         }
-        if !self.wanted_hosts.is_empty() && !self.wanted_hosts.contains(host) {
+        let node = node_name(host, mac);
+        if self.wanted_hosts.is_some_and(|wanted| wanted.find(&node).is_none()) {
             return Some((
                 Refusal::NotWanted,
                 format!("{} sends to the hosts of its --hosts, {host} is none", self.root),
@@ -82,12 +110,13 @@ impl Offer<'_> {
         let free_bytes = self.form.content_bytes(free_bytes);
         if let Some(size) = self.size.filter(|&size| size > free_bytes) {
             let text = format!(
-                "{host} has room for {free_bytes} bytes at DEST, the file has {size}; make room there, or choose \
-                 another DEST"
+                "{host} has room for {} at DEST, the file has {}; make room there, or choose another DEST",
+                mebibytes(free_bytes),
+                mebibytes(size),
             );
             return Some((Refusal::NoSpace, text));
         }
-        if self.known_hosts.is_some_and(|known| !known.contains(host)) {
+        if self.known_hosts.is_some_and(|known| known.find(&node).is_none()) {
             let text = format!(
                 "the topology file names no host {host}; add it, or start `ethbcast recv` with --host NAME as it is \
                  spelt there"
@@ -117,10 +146,43 @@ pub(super) fn twin_text(host: &str, other: &str, mac: MacAddr) -> String {
     format!("two hosts use the address {mac}, {other} and {host}: give each interface an address of its own")
 }
 
-/// That another host of the session is called `host`.
-pub(super) fn namesake_text(host: &str) -> String {
+/// That another host of the session is `host` already.
+pub(super) fn namesake_text(host: &str, mac: MacAddr) -> String {
     format!(
-        "another host of this session is called {host}, too; give each the name the topology file has for it, with \
-         --host NAME"
+        "another host of this session is {host}, too: give each a name of its own with --host NAME, or name it with \
+         its address, --hosts {host}@{mac}"
     )
+}
+
+/// A place in a session that one host can have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Claim {
+    /// A name, as DNS compares names.
+    Name(String),
+    /// One of the hosts that are wanted.
+    Wanted(usize),
+    /// One of the topology's hosts.
+    Known(usize),
+}
+
+impl Claim {
+    /// The place that a name is.
+    pub(super) fn name(host: &str) -> Claim {
+        Claim::Name(host.to_ascii_lowercase())
+    }
+}
+
+/// A size for people: to the byte where it is short.
+fn mebibytes(bytes: u64) -> String {
+    if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20)) }
+}
+
+/// How a host is told from others of its name.
+pub(super) fn node_name(host: &str, mac: MacAddr) -> String {
+    format!("{host}@{mac}")
+}
+
+/// The table of these names.
+pub(super) fn table(names: &[String]) -> HostNames {
+    HostNames::new(names.iter().map(String::as_str))
 }

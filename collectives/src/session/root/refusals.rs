@@ -44,7 +44,7 @@ impl Refusals {
             return;
         }
         if is_news {
-            endpoint.tell(RootEvent::Refused { host: away.host.clone(), text: away.text.clone() });
+            endpoint.tell(RootEvent::Refused { host: away.host.clone(), mac: away.mac, text: away.text.clone() });
         }
         self.entries.insert(to, Entry { last: away, told_at: now });
     }

@@ -1,6 +1,6 @@
 //! Hosts that are no members: those turned away, other builds, and other roots of the group.
 
-use super::offer::HostNames;
+use super::offer::{Claim, Names, node_name};
 use super::phase::Phase;
 use super::refusals::Refusals;
 use super::running::Running;
@@ -51,19 +51,26 @@ impl Strangers {
         endpoint: &mut RootEndpoint,
     ) -> bool {
         let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return false };
-        let names = HostNames::new(endpoint.config());
+        let names = Names::new(endpoint.config());
         let offer = names.offer(endpoint.config());
-        let known = running.view().members.iter().any(|member| member.host == *host || member.mac == from);
-        let why = offer.refusal(host, *mtu_bytes, *free_bytes).or_else(|| given_up(running, host, *nonce, from));
+        let refused = offer.refusal((host, from), *mtu_bytes, *free_bytes);
+        let why = refused.or_else(|| given_up(running, host, *nonce, from));
         if let Some((why, text)) = why {
-            let away = TurnedAway { host: host.clone(), why, text };
+            let away = TurnedAway { host: host.clone(), mac: from, why, text };
             self.refusals.refuse(now, from, *nonce, away, endpoint);
             return true;
         }
-        let named = if known { format!("{host}@{from}#{nonce:x}") } else { host.clone() };
-        let room = running.view().members.len() <= offer.most && running.admit(now, named.clone(), from, *nonce);
+        let members = &running.view().members;
+        let is_shared = members.iter().any(|one| Claim::name(&one.host) == Claim::name(host));
+        let named = match members.iter().rev().find(|one| one.mac == from) {
+            // The same host has come back.
+            Some(former) if former.host == *host || former.host == node_name(host, from) => former.host.clone(),
+            _ if is_shared || offer.knows_by_address(host, from) => node_name(host, from),
+            _ => host.clone(),
+        };
+        let room = members.len() <= offer.most && running.admit(now, named.clone(), from, *nonce);
         if room {
-            endpoint.tell(RootEvent::Joined { host: named, receivers: running.view().members.len() - 1 });
+            endpoint.tell(RootEvent::Joined { host: named, receivers: running.view().hosts() - 1 });
         }
         room
     }
@@ -80,7 +87,7 @@ impl Strangers {
     ) {
         let wanted = endpoint.config().wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
         let text = format!("the session started with {started_with}{wanted} before {host} asked");
-        let away = TurnedAway { host: host.to_owned(), why: Refusal::Late, text };
+        let away = TurnedAway { host: host.to_owned(), mac: to, why: Refusal::Late, text };
         self.refusals.refuse(now, to, nonce, away, endpoint);
     }
 

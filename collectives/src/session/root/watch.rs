@@ -84,7 +84,7 @@ impl Owed {
             }
             Owed::Frames => format!("makes no progress: nothing gets through between {from} and it"),
             Owed::End => "has everything, and does not know that it is all: the end came to it damaged".to_owned(),
-            Owed::Check => "has everything, and whoever is to take the rest of it stands still".to_owned(),
+            Owed::Check => "has received everything, and its check of it makes no progress".to_owned(),
             Owed::Sync => state.words().to_owned(),
             Owed::Report => format!("{}, but its report does not arrive", state.words()),
         }

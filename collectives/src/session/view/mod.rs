@@ -17,6 +17,7 @@ use ethbcast_planning::plan::{Plan, Via};
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::{HEADER_BYTES, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy};
+use std::collections::BTreeSet;
 
 /// One member of a view; its rank is its place in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -312,6 +313,11 @@ impl View {
     /// The rank of a member in place, by its interface.
     pub(super) fn rank_at(&self, mac: MacAddr) -> Option<Rank> {
         self.ranks().find(|rank| self.members[rank.index()].mac == mac)
+    }
+
+    /// How many hosts there are: one that came back is one.
+    pub(super) fn hosts(&self) -> usize {
+        self.members.iter().map(|member| member.mac).collect::<BTreeSet<_>>().len()
     }
 
     /// The rank of a receiver that has not gone.

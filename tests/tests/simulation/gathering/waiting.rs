@@ -28,7 +28,7 @@ fn a_host_behind_a_smaller_mtu_is_refused_by_name_and_the_others_get_everything(
     assert_eq!([1, 2, 3].map(|host| played.has(host)), [Some(0), Some(0), None]);
     let (when, event) = played.told(0, |event| matches!(event, RootEvent::Refused { .. })).expect("refused");
     assert!(when < Duration::from_secs(2), "{when:?}");
-    let RootEvent::Refused { host, text } = event else { unreachable!("asked for") };
+    let RootEvent::Refused { host, text, .. } = event else { unreachable!("asked for") };
     assert!(host == "n3" && text.contains("control frames arrive, frames of 9014 bytes do not"), "{text}");
     assert!(played.left_out(3).iter().any(|text| text.contains("smaller MTU on the way")), "{:?}", played.left_out(3));
 }

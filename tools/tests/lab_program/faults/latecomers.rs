@@ -82,3 +82,22 @@ fn a_receiver_that_is_started_again_in_the_middle_has_to_wait_for_the_next_sessi
     again.end(LIMIT).assert_code(0);
     assert!(std::fs::read(directory.join("file")).is_ok_and(|file| file == bytes));
 }
+
+#[test]
+fn a_receiver_that_is_started_again_under_late_is_one_host_that_has_everything() {
+    let site = Site::beside("back", slow(3));
+    let transfer = Transfer::new(&site, content(6, 8 * MEBIBYTE)).via("chain").send_option("--late");
+    let session = transfer.send_option("--no-probe").start();
+    session.wait_for_bytes("n2", MIDDLE_BYTES / 2);
+    session.receiver("n1").signal(Signal::SIGKILL);
+    let again = site.start("n1", &["recv", "-i", "eth0", "--once", "--max-wait", "20"], site.path("again"));
+    let outcome = session.end(LIMIT);
+    again.end(LIMIT).assert_code(0);
+    outcome.root.assert_code(0);
+    outcome.assert_delivered("n2");
+    let report = outcome.root.json();
+    let hosts: Vec<_> = report["receivers"].as_array().expect("a list").iter().map(|row| row["host"].clone()).collect();
+    assert_eq!(hosts, ["n2", "n1"], "{report}");
+    assert_eq!((outcome.status("n1"), outcome.status("n2")), ("verified".to_owned(), "verified".to_owned()));
+    assert_eq!(report["left_out"], serde_json::json!([]), "{report}");
+}

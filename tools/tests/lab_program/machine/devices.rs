@@ -65,7 +65,7 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_it_is_large_enough() {
     let large = site.file("large.bin", content(4, 3 * MEBIBYTE));
     let receiver = site.start("n1", &[&RECV[..], &["--once"]].concat(), device.path());
     site.run("n0", &SEND, &large).assert_code(3);
-    receiver.end(LIMIT).assert_refusal(4, &["room for 2097152 bytes"]);
+    receiver.end(LIMIT).assert_refusal(4, &["room for 2.00 MiB"]);
     let receiver = site.start("n1", &RECV, device.path());
     let command = format!("cat {}", large.display());
     Run::start("n0", site.ethbcast("n0", [&SEND[..], &["--pipe", &command]].concat())).end(LIMIT).assert_code(1);
@@ -268,4 +268,21 @@ fn what_cannot_be_unpacked_is_refused_or_fails_by_name() {
         assert_ne!(receiver.end(LIMIT).code(), 0, "{by}");
         assert!(!site.path("dest").exists(), "{by}");
     }
+}
+
+#[test]
+fn a_device_that_is_mounted_for_writing_is_a_source_only_if_changes_are_allowed() {
+    let site = Site::beside("mounted", one_switch(1));
+    let device = device_of(&site.file("image", vec![0; 4 * MEBIBYTE]));
+    run("mkfs.ext4", &["-q", device.path()]);
+    let mount = site.directory("mount");
+    run("mount", &[device.path(), text(&mount)]);
+    let refused = site.run("n0", &SEND, device.path());
+    let allowed = site.run("n0", &[&SEND[..5], &["--max-wait", "1", "--allow-changing"]].concat(), device.path());
+    run("mount", &["-o", "remount,ro", text(&mount)]);
+    let quiet = site.run("n0", &[&SEND[..5], &["--max-wait", "1"]].concat(), device.path());
+    run("umount", &[text(&mount)]);
+    refused.assert_refusal(2, &["is mounted at", text(&mount), "--allow-changing"]);
+    allowed.assert_refusal(3, &["0 of 1 receivers"]);
+    quiet.assert_refusal(3, &["0 of 1 receivers"]);
 }

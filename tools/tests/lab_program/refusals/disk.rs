@@ -19,7 +19,7 @@ fn a_file_larger_than_the_free_space_is_refused_before_its_first_byte() {
     let source = site.file("source.bin", content(1, 4 * MEBIBYTE));
     let receiver = site.start("n1", &["recv", "--once", "-i", "eth0", "--max-wait", "10"], disk.join("file"));
     let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "2"], &source);
-    receiver.end(LIMIT).assert_refusal(4, &["n1", "room for", "4194304", "make room", "[E-SPACE]"]);
+    receiver.end(LIMIT).assert_refusal(4, &["n1", "room for", "the file has 4.00 MiB", "make room", "[E-SPACE]"]);
     root.assert_refusal(3, &["0 of 1 receivers", "n1", "[E-SPACE]"]);
     assert_eq!(shown_in(&disk), [""; 0]);
 }

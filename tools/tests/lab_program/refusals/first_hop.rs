@@ -61,7 +61,7 @@ fn the_first_sigterm_ends_a_sender_whose_long_frames_are_refused_and_whose_recei
     let site = narrow("hopterm");
     let receiver = site.start("n1", &["recv"], site.path("dest"));
     let sender = site.start("n0", &["send", "-n", "1"], site.file("source", "text"));
-    sender.wait_for_line("n1 turned away: control frames arrive, frames of 9014 bytes do not");
+    sender.wait_for_line("turned away: control frames arrive, frames of 9014 bytes do not");
     receiver.signal(Signal::SIGKILL);
     sender.signal(Signal::SIGTERM);
     sender.end(GENEROUS).assert_code(143);

@@ -87,3 +87,66 @@ fn two_receivers_on_one_interface_are_told_apart() {
     root.end(LIMIT).assert_code(3);
     first.end(LIMIT).assert_code(1);
 }
+
+#[test]
+fn a_receiver_takes_what_it_expects_and_says_no_to_anything_else() {
+    let site = Site::beside("expect", one_switch(2));
+    let (first, second) = (site.file("first", "text"), site.file("second", "other"));
+    let dest = site.path("dest");
+    let digest = blake3::hash(b"text").to_hex().to_string();
+    let line = |expected: &str, options: &[&str]| {
+        site.start("n1", &[&["recv", "-i", "eth0", "--max-wait", "20", "--expect", expected], options].concat(), &dest)
+    };
+    let send = |source| site.start("n0", &["send", "-i", "eth0", "-n", "1", "--max-wait", "20"], source);
+    // One that goes on waiting takes what comes later.
+    let (receiver, other) = (line("first", &[]), send(&second));
+    receiver.wait_for_line("n0 offers second, and only first is expected here; waiting for the next session");
+    other.signal(Signal::SIGTERM);
+    other.end(LIMIT);
+    send(&first).end(LIMIT).assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+    fs::remove_file(&dest).expect("it came");
+    let (receiver, other) = (line("first", &["--once"]), send(&second));
+    receiver.end(LIMIT).assert_refusal(3, &["only first is expected"]);
+    other.signal(Signal::SIGTERM);
+    other.end(LIMIT);
+    let (receiver, root) = (line(&digest, &[]), send(&second));
+    root.end(LIMIT).assert_code(1);
+    receiver.end(LIMIT).assert_refusal(5, &["not the one that is expected"]);
+    assert!(!dest.exists());
+    let (receiver, root) = (line(&digest, &[]), send(&first));
+    root.end(LIMIT).assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+}
+
+#[test]
+fn a_sender_starts_when_another_terminal_says_so_and_is_found_from_another_namespace() {
+    let site = Site::beside("start", one_switch(2));
+    let source = site.file("source", "text");
+    let root = site.start("n0", &["send", "-i", "eth0", "-n", "2", "--max-wait", "60"], &source);
+    root.wait_for_line("waiting for 2 receivers");
+    site.run("n0", &["ctl"], "start").assert_refusal(2, &["nobody has joined yet"]);
+    let elsewhere = site.run("n1", &["ctl"], "start");
+    elsewhere.assert_refusal(3, &["in this network namespace; in another:", &root.pid().to_string()]);
+    let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "20"], site.path("dest"));
+    root.wait_for_line("n1 joined");
+    let told = site.run("n0", &["ctl"], "start");
+    told.assert_code(0);
+    assert!(told.stdout_text().contains("starts with 1 receiver"), "{}", told.stdout_text());
+    root.end(LIMIT).assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+}
+
+#[test]
+fn a_sender_that_gives_up_leaves_those_who_wait_on_as_if_none_had_come() {
+    let site = Site::beside("gaveup", one_switch(2));
+    let source = site.file("source", "text");
+    let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "4"], site.path("dest"));
+    site.run("n0", &["send", "-i", "eth0", "-n", "2", "--max-wait", "1"], &source).assert_code(3);
+    receiver.end(LIMIT).assert_refusal(3, &["1 of 2 receivers"]);
+    let other = site.path("other");
+    for (host, line, path) in [("n0", ["send", "-n1"], &source), ("n1", ["recv", "--once"], &other)] {
+        let arguments = [&line[..], &["-i", "eth0", "-g", "lab\r"]].concat();
+        site.run(host, &arguments, path).assert_refusal(2, &["lab\\r", "control characters"]);
+    }
+}

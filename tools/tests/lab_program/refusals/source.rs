@@ -4,6 +4,7 @@ use super::nobody::Nobody;
 use crate::harness::{Ethbcast, LIMIT, Site, names_in, one_switch};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 #[test]
 fn a_source_that_cannot_be_read_is_refused_before_anybody_is_waited_for() {
@@ -43,4 +44,28 @@ fn a_source_that_breaks_while_it_is_read_fails_everybody_and_leaves_nothing() {
     root.assert_refusal(4, &["reading SOURCE", "/proc/self/mem", "failed"]);
     receiver.end(LIMIT).assert_refusal(1, &["reading SOURCE"]);
     assert_eq!(names_in(&directory), [""; 0]);
+}
+
+#[test]
+fn what_would_arrive_as_less_or_never_come_is_said_before_anybody_is_waited_for() {
+    let site = Site::beside("less", one_switch(1));
+    let send = |options: &[&str], source: &Path| {
+        site.run("n0", &[&["send", "-n", "1", "-i", "eth0", "--max-wait", "1"], options].concat(), source)
+    };
+    let (hub, other) = (site.directory("hub"), site.directory("other"));
+    fs::write(other.join("model"), "model").expect("room");
+    std::os::unix::fs::symlink("../other/model", hub.join("model")).expect("made");
+    let sent = send(&[], &hub);
+    sent.assert_code(3);
+    let words = "1 link leads out of SOURCE and is sent as it is, the first is model -> ../other/model: --follow";
+    assert!(sent.stderr.contains(words), "{}", sent.stderr);
+    let sent = send(&["--follow", "--one-file-system"], &hub);
+    sent.assert_code(3);
+    assert!(!sent.stderr.contains("leads out"), "{}", sent.stderr);
+    let odd = site.file("two\nlines", "text");
+    send(&[], &odd).assert_refusal(2, &["two\\nlines", "control characters", "--as NAME"]);
+    send(&["--as", "name"], &odd).assert_code(3);
+    let fifo = site.path("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("made");
+    send(&[], &fifo).assert_refusal(4, &["fifo", "nobody has opened it for writing within 1 s"]);
 }

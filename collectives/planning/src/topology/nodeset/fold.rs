@@ -6,7 +6,7 @@
 
 use crate::natural_order::take_piece;
 
-/// Writes names as one compact node set; `expand(fold(names)) == names` for names made of letters, digits and `-_.:`.
+/// Writes names as one compact node set; `expand(fold(names)) == names` for names made of letters, digits and `-_.:@`.
 ///
 /// Only neighbours are merged, so sorted names fold best: `n0 n1 n2` becomes `n[0-2]`, `n2 n0 n1` becomes `n[2,0-1]`.
 /// No names give an empty string, which is no node set.
@@ -47,7 +47,8 @@ impl DigitRange {
 
 fn cut(name: &str) -> MergedName {
     let mut parts = MergedName::new();
-    let mut rest = name;
+    // Numbers of an address are none that count on.
+    let (mut rest, address) = name.split_at(name.find('@').unwrap_or(name.len()));
     while let Some(head) = rest.chars().next() {
         let piece = take_piece(&mut rest);
         // A number that does not fit into 64 bits may not stand in a bracket: it stays text.
@@ -56,6 +57,9 @@ fn cut(name: &str) -> MergedName {
         } else {
             parts.push(NamePart::Text(piece.to_string()));
         }
+    }
+    if !address.is_empty() {
+        parts.push(NamePart::Text(address.to_owned()));
     }
     parts
 }
@@ -147,6 +151,8 @@ mod tests {
     fn padding_order_and_repetition_survive() {
         assert_eq!(fold(&["n08", "n9"]), "n[08,9]");
         assert_eq!(fold(&["n1", "n1"]), "n[1,1]");
+        assert_eq!(fold(&["pc@02:09", "pc@02:10"]), "pc@02:09,pc@02:10");
+        assert_eq!(fold(&["n1@02:0a", "n2@02:0a"]), "n[1-2]@02:0a");
         assert_eq!(fold(&["n99999999999999999999", "n1"]), "n99999999999999999999,n1");
         assert_eq!(fold(&["a1b1", "a2b1", "a1b2"]), "a[1-2]b1,a1b2");
     }
@@ -154,7 +160,7 @@ mod tests {
     proptest! {
         #[test]
         fn fold_then_expand_is_identity(
-            names in prop::collection::vec("[a-c]{0,1}[0-9]{0,3}[-_.:é]?[0-2]{1,2}", 1..60),
+            names in prop::collection::vec("[a-c]{0,1}[0-9]{0,3}[-_.:é]?[0-2]{1,2}(@[0-2]:[0-2])?", 1..60),
         ) {
             prop_assert_eq!(expand(&fold(&names)), Ok(names));
         }

@@ -4,8 +4,9 @@
 //! a short string; `expand(fold(names)) == names`, order and repetitions included.
 //!
 //! Understood: any number of bracket groups per name (the leftmost varies slowest), lists and ranges inside a bracket,
-//! zero padding (`01-08`), ClusterShell's steps (`0-8/2`), brackets inside brackets (`1[0-3]`), blanks around commas.
-//! Not understood, and refused: set operators (`!`, `&`, `^`), group names (`@`), wildcards.
+//! zero padding (`01-08`), ClusterShell's steps (`0-8/2`), brackets inside brackets (`1[0-3]`), blanks and lines instead
+//! of commas or around them, and `name@address`, as hosts are called that share a name. Not understood, and refused:
+//! set operators (`!`, `&`, `^`), group names (`@group`), wildcards.
 
 mod expand;
 mod fold;

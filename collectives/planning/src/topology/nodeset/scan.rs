@@ -1,7 +1,7 @@
 //! The grammar of node sets, read by recursive descent into a small tree of parts.
 //!
 //! ```text
-//! set     = pattern { "," pattern }
+//! set     = pattern { ( "," | blanks ) pattern }
 //! pattern = ( name-characters | bracket ) { name-characters | bracket }
 //! bracket = "[" choice { "," choice } "]"
 //! choice  = ( range | bracket ) { range | bracket }
@@ -54,14 +54,17 @@ impl<'a> Scanner<'a> {
         self.take_while(char::is_whitespace);
     }
 
-    /// Steps over a comma; `false` at the end of the string, an error at anything else.
+    /// Steps over what parts two patterns, a comma or blanks; `false` at the end of the string, an error at anything
+    /// else.
     pub fn next_pattern(&mut self) -> Result<bool, NodeSetError> {
+        let has_blanks = !self.take_while(char::is_whitespace).is_empty();
         match self.peek() {
             None => Ok(false),
             Some(',') => {
                 self.step_over(',');
                 Ok(true)
             }
+            Some(_) if has_blanks => Ok(true),
             Some(_) => Err(self.expected("`,`, `[` or the rest of a host name")),
         }
     }
@@ -72,8 +75,9 @@ impl<'a> Scanner<'a> {
         loop {
             match self.peek() {
                 Some('[') => parts.push(self.bracket(1)?),
-                Some(character) if is_name_character(character) => {
-                    parts.push(PatternPart::Text(self.take_while(is_name_character).to_string()));
+                Some(character) if is_name_character(character) || character == '@' && !parts.is_empty() => {
+                    let is_text = |character| is_name_character(character) || character == '@';
+                    parts.push(PatternPart::Text(self.take_while(is_text).to_string()));
                 }
                 _ if parts.is_empty() => return Err(self.expected("a host name such as n[0-7]")),
                 _ => return Ok(parts),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::session::ledger::Form;
-use std::collections::BTreeSet;
+use ethbcast_planning::HostNames;
 
 fn join(host: &str, nonce: u64) -> Message {
     Message::Join { nonce, group: "g".into(), host: host.into(), mtu_bytes: 1500, free_bytes: 1000, features: 0 }
@@ -13,11 +13,10 @@ const OFFER: Offer<'_> = Offer {
     mtu_bytes: 1500,
     size: Some(1000),
     form: Form::Plain,
-    wanted_hosts: &NOBODY,
+    wanted_hosts: None,
     known_hosts: None,
     most: 9,
 };
-static NOBODY: BTreeSet<String> = BTreeSet::new();
 const GREET: Duration = Duration::from_secs(1);
 
 fn mac(last: u8) -> MacAddr {
@@ -90,17 +89,35 @@ fn namesakes_are_told_apart_by_address_unless_they_are_known_by_name() {
     let long = "n".repeat(250);
     assert_eq!(enter(&mut applicants, 3, &long, 1, OFFER).as_deref(), Ok(long.as_str()), "whole");
     assert_eq!(enter(&mut applicants, 4, &long, 1, OFFER), Err(Refusal::Twin), "no room for the address");
-    let known = BTreeSet::from(["n0".to_owned(), "n1".to_owned()]);
+    let known = HostNames::new(["n0", "n1"]);
     let offer = Offer { known_hosts: Some(&known), ..OFFER };
-    for host in ["n0", "n1"] {
-        assert_eq!(enter(&mut applicants, 9, host, 1, offer), Err(Refusal::Twin));
-    }
+    assert_eq!(enter(&mut applicants, 9, "n0", 1, offer), Err(Refusal::Twin), "the root");
+    assert_eq!(enter(&mut applicants, 8, "n1", 1, offer).as_deref(), Ok("n1@02:00:00:00:00:08"));
+    assert_eq!(enter(&mut applicants, 9, "N1.lab", 1, offer), Err(Refusal::Twin));
+    // Once it is known that they share it, all of them are called by their addresses.
+    let names = applicants.names();
+    assert!(names.contains(&"n1@02:00:00:00:00:01".to_owned()) && !names.contains(&"n1".to_owned()), "{names:?}");
+}
+
+#[test]
+fn a_host_is_wanted_by_its_short_name_its_full_one_or_its_address_and_each_place_is_one_host_s() {
+    let mut applicants = Applicants::default();
+    let wanted = HostNames::new(["n1", "n2.lab", "pc@02:00:00:00:00:05", "pc@02:00:00:00:00:06"]);
+    let offer = Offer { wanted_hosts: Some(&wanted), ..OFFER };
+    let mut enter = |last, host| enter(&mut applicants, last, host, 1, offer);
+    assert_eq!(enter(1, "N1.lab").as_deref(), Ok("N1.lab"));
+    assert_eq!(enter(2, "n1.other"), Err(Refusal::Twin), "it would be n1, too");
+    assert_eq!(enter(3, "n2").as_deref(), Ok("n2"));
+    assert_eq!(enter(4, "n2.other"), Err(Refusal::NotWanted));
+    assert_eq!(enter(5, "pc").as_deref(), Ok("pc@02:00:00:00:00:05"), "by address, and so it is called");
+    assert_eq!(enter(7, "pc"), Err(Refusal::NotWanted), "another address");
+    assert_eq!(enter(6, "pc").as_deref(), Ok("pc@02:00:00:00:00:06"));
 }
 
 #[test]
 fn who_cannot_take_part_is_told_why_and_what_to_do() {
     let mut applicants = Applicants::default();
-    let known = BTreeSet::from(["n1".to_owned(), "n2".to_owned()]);
+    let known = HostNames::new(["n1", "n2"]);
     let offer = Offer { mtu_bytes: 9000, size: Some(2000), known_hosts: Some(&known), ..OFFER };
     let mut refused =
         |host: &str, offer: Offer<'_>| match applicants.on_join(at(0), mac(1), &join(host, 1), offer, GREET) {
@@ -115,8 +132,8 @@ fn who_cannot_take_part_is_told_why_and_what_to_do() {
     let offer = Offer { size: None, ..offer };
     let (why, text) = refused("n7", offer);
     assert!(why == Refusal::NotInTopology && text.contains("n7"), "{text}");
-    let wanted = BTreeSet::from(["n2".to_owned()]);
-    let (why, text) = refused("n1", Offer { wanted_hosts: &wanted, ..offer });
+    let wanted = HostNames::new(["n2"]);
+    let (why, text) = refused("n1", Offer { wanted_hosts: Some(&wanted), ..offer });
     assert!(why == Refusal::NotWanted && text.contains("n1"), "{text}");
     assert_eq!(enter(&mut applicants, 1, "n1", 1, offer).as_deref(), Ok("n1"));
     assert_eq!(enter(&mut applicants, 2, "n2", 1, Offer { most: 1, ..offer }), Err(Refusal::Late));

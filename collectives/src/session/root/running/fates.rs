@@ -12,7 +12,10 @@ impl Running {
     /// A member is gone for a reason the root found itself.
     pub(super) fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
         log::warn!("lost {}: {text}", self.host(rank));
-        self.report(now, rank, Done { outcome, bytes: 0, digest: [0; 32], text: text.to_owned() }, endpoint);
+        // By what it has said last.
+        let frames = self.members.entry(rank).map_or(0, |entry| entry.status().consumed);
+        let bytes = frames.saturating_mul(self.view.payload_bytes.into()).min(self.view.size.unwrap_or(u64::MAX));
+        self.report(now, rank, Done { outcome, bytes, digest: [0; 32], text: text.to_owned() }, endpoint);
         self.place(now, rank, Standing::Gone);
     }
 

@@ -25,7 +25,6 @@ pub fn expand(text: &str) -> Result<Vec<String>, NodeSetError> {
             return Err(NodeSetError { position, problem: NodeSetProblem::NameTooLong });
         }
         patterns.push(pattern);
-        scanner.skip_blanks();
         if !scanner.next_pattern()? {
             return Ok(write_all(&patterns));
         }

@@ -20,6 +20,8 @@ fn the_spellings_of_slurm_and_clustershell() {
     assert_eq!(names("n[001-2]"), ["n001", "n002"]);
     assert_eq!(names("n[0-8/4]"), ["n0", "n4", "n8"]);
     assert_eq!(names(" n1 ,  n3,n2 "), ["n1", "n3", "n2"]);
+    assert_eq!(names("n1 n[2-3]\n"), ["n1", "n2", "n3"]);
+    assert_eq!(names("pc@02:eb:00:00:00:0a, n[1-2]@x"), ["pc@02:eb:00:00:00:0a", "n1@x", "n2@x"]);
     assert_eq!(names("10.0.0.[1-2]"), ["10.0.0.1", "10.0.0.2"]);
     assert_eq!(names("n[18446744073709551614-18446744073709551615]").len(), 2);
 }
@@ -43,7 +45,7 @@ fn errors_name_the_character_and_what_was_expected() {
         ("", "node set, character 1: expected a host name such as n[0-7], found the end"),
         ("n1,", "node set, character 4: expected a host name such as n[0-7], found the end"),
         ("n1,,n2", "node set, character 4: expected a host name such as n[0-7], found `,`"),
-        ("n1 n2", "node set, character 4: expected `,`, `[` or the rest of a host name, found `n`"),
+        ("n1;n2", "node set, character 3: expected `,`, `[` or the rest of a host name, found `;`"),
         ("n]", "node set, character 2: expected `,`, `[` or the rest of a host name, found `]`"),
         ("n[0-7]!n3", "node set, character 7: expected `,`, `[` or the rest of a host name, found `!`"),
         ("@all", "node set, character 1: expected a host name such as n[0-7], found `@`"),
