@@ -13,14 +13,14 @@ mod chain;
 mod check;
 mod error;
 pub mod file;
-#[cfg(test)]
-mod growth;
 mod latency;
 mod layers;
 mod line;
 mod make;
 mod parcels;
 mod speeds;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod via;
 

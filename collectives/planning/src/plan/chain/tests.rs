@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::check;
-use crate::plan::growth::assert_about_ten_times;
+use crate::plan::tests::assert_about_ten_times;
 use crate::topology::{BUILTIN_NAMES, arbitrary};
 use proptest::prelude::*;
 

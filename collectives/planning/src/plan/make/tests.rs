@@ -1,7 +1,7 @@
 //! The promise of the aware planners, by the judge that shares nothing with them; and what the unaware ones do.
 
 use super::*;
-use crate::plan::growth::assert_about_ten_times;
+use crate::plan::tests::assert_about_ten_times;
 use crate::plan::{UsualCable, check, completion_time};
 use crate::topology::arbitrary;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Tells in tests whether work for ten times the hosts is about ten times the work, or a hundred times.
+//! What tests of plans share: tells whether ten times the hosts are about ten times the work, or a hundred times.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
