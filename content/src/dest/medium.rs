@@ -12,7 +12,7 @@ use std::io::{ErrorKind, Result};
 use std::path::Path;
 
 /// What statfs(2) calls a file system in memory, which would touch all that it is asked to reserve.
-const TMPFS: i64 = 0x0102_1994;
+const TMPFS: u64 = 0x0102_1994;
 
 /// What DEST's bytes are written to.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Medium {
     pub(super) fn reserve(&self, bytes: u64) -> Result<()> {
         let Medium::File(file) = self else { return Ok(()) };
         let file = file.file();
-        if bytes == 0 || fstatfs(file).is_ok_and(|system| system.f_type == TMPFS) {
+        if bytes == 0 || fstatfs(file).is_ok_and(|system| system.f_type as u64 == TMPFS) {
             return Ok(());
         }
         match fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes).map_err(std::io::Error::from) {

@@ -197,7 +197,8 @@ impl Dest {
         let Ok(stat) = statvfs(directory) else { return u64::MAX };
         // What an earlier run left needs no room again.
         let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
-        stat.blocks_available().saturating_mul(stat.fragment_size()).saturating_add(left)
+        let (blocks, block_bytes) = (stat.blocks_available() as u64, stat.fragment_size() as u64);
+        blocks.saturating_mul(block_bytes).saturating_add(left)
     }
 }
 
