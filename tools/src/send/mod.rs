@@ -15,7 +15,7 @@ use crate::exit::{Code, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
 use crate::same_host;
-use crate::session::{failure, watch};
+use crate::session::{failure, say_membership, watch, with_own_link};
 use crate::signals::Interrupt;
 use crate::udpcast::say_ignored;
 use crate::units;
@@ -59,6 +59,8 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if let Some(warning) = same_host::warning(&session, &args.wire.group).filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {warning}"));
     }
+    let _sending = same_host::send(&session, &args.wire.group);
+    say_membership(&session, args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options);
@@ -83,7 +85,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
         (Error::Cancelled { .. }, Some(signal), _) => Interrupt::failure(signal, INTERRUPTED),
         (Error::GaveUp(_), _, Some(error)) => failure(error),
-        (error, ..) => failure(error),
+        (error, ..) => with_own_link(failure(error), &session),
     });
     if let Some(why) = given_up.as_ref().filter(|_| sent.receivers.is_empty()) {
         return Err(why.clone().into());
@@ -99,7 +101,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if let Some(surprise) = report.surprise().filter(|_| !args.wire.quiet) {
         crate::exit::say(format_args!("ethbcast: {surprise}"));
     }
-    let sent = sent.all_verified().map_err(failure)?;
+    let sent = sent.all_verified().map_err(|error| with_own_link(failure(error), &session))?;
     bar.settle(sent.bytes());
     let left_out = tree.map(|tree| tree.left_out()).unwrap_or_default();
     if !left_out.is_empty() {

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 #[derive(Debug)]
 pub struct FrameSender {
     socket: OwnedFd,
+    interface: Interface,
 }
 
 impl FrameSender {
@@ -20,7 +21,14 @@ impl FrameSender {
         let failed = |step| move |errno| OpenError::new(&interface.name, step, errno);
         let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
         syscall::bind(socket.as_fd(), interface.index, None).map_err(failed("bind the packet socket"))?;
-        Ok(FrameSender { socket })
+        Ok(FrameSender { socket, interface: interface.clone() })
+    }
+
+    /// Whether the interface is on and has a link at this moment: what a card is given before is lost.
+    pub fn has_link(&self) -> bool {
+        let name = syscall::interface_name(self.socket.as_fd(), self.interface.index);
+        let state = name.and_then(|name| syscall::interface_state(self.socket.as_fd(), &name));
+        state.is_ok_and(|state| state.is_up && state.has_link)
     }
 
     /// Sends a frame, Ethernet header first, if the kernel has room for it.

@@ -33,6 +33,7 @@ mod error;
 mod filter;
 mod frame_sender;
 mod interface;
+mod links;
 mod node;
 mod outage;
 mod port;

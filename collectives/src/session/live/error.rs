@@ -79,6 +79,12 @@ pub enum Error {
     /// The whole took longer than it may; the others have been told.
     #[error("the session took longer than it may; allow more time, or find out above what it waited for")]
     TimedOut,
+    /// The interface has another MTU than when a server's port was opened: it is to be opened anew.
+    #[error("interface {interface} has another MTU now: its port is opened anew")]
+    OtherMtu {
+        /// The interface.
+        interface: String,
+    },
     /// No sender was heard in time.
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,

@@ -60,7 +60,7 @@ pub use write_behind::{WriteBehind, write_behind};
 pub use writer::Writer;
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Outcome, Receiver, Root, Station};
+use super::{Admission, Outcome, Receiver, Root, Station};
 use crate::census;
 use crate::measure::Processors;
 use crate::membership::live::{Opening, RingRoom, host};
@@ -75,6 +75,7 @@ use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
 use std::time::Duration;
 use usher::Ushered;
@@ -222,11 +223,11 @@ impl Session {
         let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
         self.port.begin_anew();
         let mut root = Limited::new(Root::new(began, config), began, options.time_limit);
-        let mut teller = Teller::new(options, form, self.port.away_flag());
+        let mut teller = Teller::new(options, form, &self.port);
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         watcher.tell(|| root.farewell(ROOT_ENDED));
         let (mut stopped, mut given_up) = (false, None);
-        drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
+        let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
             if let Some(reason) = options.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
                 let decided = root.stop_waiting(now, reason);
                 given_up = (!decided).then_some(Error::Cancelled { delivered: false });
@@ -244,8 +245,9 @@ impl Session {
             sending.turn(root, now);
             teller.root_moved(root, now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        watcher.tell(|| None);
+        });
+        let cut_off = self.port.cut_off(self.clock.now());
+        watcher.tell_end(driven, |error| root.farewell(&format!("the sender's {error}")))?;
         log_counters(&self.port.counters());
         let failed = self.why_failed(given_up, &root, sending);
         let report = SendReport {
@@ -266,6 +268,7 @@ impl Session {
             held_up_by: teller.held_up_by(&root),
             history: teller.take_history(),
             rate: root.rate(),
+            cut_off,
         };
         Ok((report, failed))
     }
@@ -297,11 +300,13 @@ impl Session {
         let began = self.clock.now();
         self.port.begin_anew();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
-        let mut teller = Teller::new(options, form, self.port.away_flag());
+        let mut teller = Teller::new(options, form, &self.port);
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         let mut timed_out = false;
         let mut ushered = Ushered::new(options.usher.as_ref());
-        drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
+        // One who stays opens its port anew; nobody else can.
+        let (other_mtu, mut is_outdated) = (self.port.other_mtu_flag(), false);
+        let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
             if options.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);
@@ -314,9 +319,15 @@ impl Session {
             ushered.turn(receiver, now);
             receiving.turn(receiver, now);
             teller.receiver_moved(receiver, receiving.sink().form(), now);
-            if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        watcher.tell(|| None);
+            is_outdated = options.usher.is_some()
+                && other_mtu.load(Ordering::Relaxed)
+                && receiver.admission() != Admission::Given;
+            if receiver.is_over() || is_outdated { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        watcher.tell_end(driven, |error| receiver.farewell(&format!("its {error}")))?;
+        if is_outdated {
+            return Err(Error::OtherMtu { interface: self.interface().name.clone() });
+        }
         log_counters(&self.port.counters());
         if receiving.verdict().is_none() && (timed_out || !receiving.is_cancelled()) {
             self.check_interface()?;
@@ -352,6 +363,11 @@ impl Session {
     /// The interface that it is on.
     pub fn interface(&self) -> &Interface {
         self.port.interface()
+    }
+
+    /// Whether the interface has a link at this moment.
+    pub fn has_link(&self) -> bool {
+        self.port.has_link()
     }
 
     /// Wakes the session's loop: for threads that have something for its source or sink.

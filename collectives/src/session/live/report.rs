@@ -53,6 +53,8 @@ pub struct SendReport {
     pub history: History,
     /// How much each host might send at the end, if there was a limit.
     pub rate: Option<Rate>,
+    /// How long this host's own interface was away, or had no link.
+    pub cut_off: Duration,
 }
 
 impl SendReport {

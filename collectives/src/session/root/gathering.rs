@@ -24,6 +24,9 @@ const FIRST_WORD: Duration = Duration::from_secs(2);
 const BETWEEN_WORDS: Duration = Duration::from_secs(5);
 /// How often those who wait are let know that their root is alive, however many invitations in its name they hear.
 const GREET_EVERY: Duration = Duration::from_secs(1);
+/// After so long, and then again and again, all hosts are invited by broadcast, too: a switch may drop frames to groups.
+const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
+const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
 /// Two roots that began within so short a time began at once: the one with the lower address stays.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
@@ -46,6 +49,7 @@ pub(super) struct Gathering {
     ramped: bool,
     calibration: Option<Calibration>,
     timers: TimerTable,
+    invite_all_at: Instant,
 }
 
 /// How gathering goes on.
@@ -78,6 +82,7 @@ impl Gathering {
             ramped: false,
             calibration: config.calibration.clone(),
             timers,
+            invite_all_at: now + BEFORE_INVITING_ALL,
         }
     }
 
@@ -191,7 +196,12 @@ impl Gathering {
 
     pub(super) fn handle_timeout(&mut self, now: Instant, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
         if self.timers.take_due(Wait::Announce, now) {
-            endpoint.send_to_group(&endpoint.config().invitation(Stage::Gathering, self.age(now)));
+            let invitation = endpoint.config().invitation(Stage::Gathering, self.age(now));
+            endpoint.send_to_group(&invitation);
+            if now >= self.invite_all_at {
+                self.invite_all_at = now + BETWEEN_INVITING_ALL;
+                endpoint.send(MacAddr::BROADCAST, &invitation);
+            }
             self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
             self.drop_silent(now, endpoint);
             self.rivals.ask(endpoint);

@@ -15,6 +15,7 @@ mod syscall;
 use super::error::OpenError;
 use super::ring::SlotContent;
 use super::{Interface, PortConfig};
+use crate::MacAddr;
 use crate::wire::ETHERNET_BYTES;
 use memory::{Chunks, FillRing, ReceiveRing};
 use nix::errno::Errno;
@@ -169,7 +170,8 @@ fn content(bytes: &[u8], most_bytes: usize) -> SlotContent<'_> {
 /// Puts the program on the interface.
 fn lead_to(socket: &OwnedFd, interface: &Interface, config: &PortConfig) -> Result<OwnedFd, Refusal> {
     let failed = |step: &'static str| move |errno| Refusal::System(step, errno);
-    let addresses: Vec<_> = [interface.mac].into_iter().chain(config.group).chain(config.also).collect();
+    let addresses: Vec<_> =
+        [interface.mac, MacAddr::BROADCAST].into_iter().chain(config.group).chain(config.also).collect();
     let map = syscall::new_map().map_err(failed("make a map of AF_XDP sockets"))?;
     syscall::set_socket(map.as_fd(), socket.as_fd()).map_err(failed("put an AF_XDP socket into its map"))?;
     let code = program::program(config.ether_type, &addresses, map.as_raw_fd());
