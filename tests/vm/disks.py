@@ -6,11 +6,11 @@ from pathlib import Path
 
 # Name, package, how it is made, how it is mounted (with the disk's name), bytes.
 KINDS = [
-    ("ext4", "e2fsprogs", "mkfs.ext4 -q -F", "mount -t ext4 {disk} {at}", 64 << 20),
-    ("xfs", "xfsprogs", "mkfs.xfs -q -f", "mount -t xfs {disk} {at}", 320 << 20),
-    ("btrfs", "btrfs-progs", "mkfs.btrfs -q -f", "mount -t btrfs {disk} {at}", 160 << 20),
-    ("vfat", "dosfstools", "mkfs.vfat", "mount -t vfat {disk} {at}", 64 << 20),
-    ("exfat", "exfatprogs", "mkfs.exfat", "mount -t exfat {disk} {at}", 64 << 20),
+    ("ext4", "e2fsprogs", "mkfs.ext4 -q -F", "modprobe ext4; mount -t ext4 {disk} {at}", 64 << 20),
+    ("xfs", "xfsprogs", "mkfs.xfs -q -f", "modprobe xfs; mount -t xfs {disk} {at}", 320 << 20),
+    ("btrfs", "btrfs-progs", "mkfs.btrfs -q -f", "modprobe btrfs; mount -t btrfs {disk} {at}", 160 << 20),
+    ("vfat", "dosfstools", "mkfs.vfat", "modprobe vfat; mount -t vfat {disk} {at}", 64 << 20),
+    ("exfat", "exfatprogs", "mkfs.exfat", "modprobe exfat; mount -t exfat {disk} {at}", 64 << 20),
     ("ntfs-3g", "ntfs-3g", "mkntfs -q -F -Q", "modprobe fuse; ntfs-3g {disk} {at}", 64 << 20),
 ]
 # Without a disk of their own.
@@ -61,6 +61,7 @@ def table(host, machine, names, check):
     host.sh("rm -rf tree && mkdir -p tree/sub && head -c 300000 /dev/urandom >tree/a && head -c 70000 /dev/urandom >tree/sub/b && "
             "truncate -s 3M tree/holes && echo x >>tree/holes; head -c 2000000 /dev/urandom >one; "
             "cp -a tree linked; ln -s a linked/l; ln linked/a linked/h")
+    machine.sh("for m in crc32c_generic nls_cp437 nls_ascii nls_iso8859_1 nls_utf8; do modprobe $m; done")
     rows = []
     for name, mount in places:
         status, text = machine.sh(f"mkdir -p /mnt/{name}; {mount}", 60)
@@ -74,9 +75,9 @@ def table(host, machine, names, check):
         machine.sh(f"rm -rf {folder}/try")
         done = []
         for what, dest, options, source in [
-            ("tree", "tree", "", "tree"), ("tree again", "tree", "--force", "tree"),
-            ("in place", "tree", "--in-place", "tree"), ("file", "one", "", "one"), ("file again", "one", "--force", "one"),
-            ("links", "linked", "", "linked"),
+            ("tree", "tree", "", "tree/"), ("tree again", "tree", "--force", "tree/"),
+            ("in place", "tree", "--in-place", "tree/"), ("file", "one", "", "one"),
+            ("file again", "one", "--force", "one"), ("links", "linked", "", "linked/"),
         ]:
             if "again" in what or what == "in place":
                 host.sh("head -c 300000 /dev/urandom >tree/a; head -c 2000000 /dev/urandom >one")
@@ -95,10 +96,10 @@ def table(host, machine, names, check):
                 is_right = is_right or status != 0 and "link" in said and left == "0"
                 done.append("yes" if status == 0 else "refused")
             else:
-                check(f"{name}: {what}", is_right, f"{status} {received} same {same} left {left}\n{sent}\n{said}")
+                check(f"{name}: {what}", is_right, f"{sent}\n{said}\nexit {status} {received} same {same} left {left}")
                 done.append("yes" if is_right else "NO")
                 continue
-            check(f"{name}: {what}", is_right, f"{status} {received} left {left}\n{sent}\n{said}")
+            check(f"{name}: {what}", is_right, f"{sent}\n{said}\nexit {status} {received} same {same} left {left}")
         rows.append([name, *able, *done])
     heads = ["file system", *(name for name, _ in ABILITIES), "tree", "replaced", "in place", "file", "replaced", "tree with links"]
     print("\n| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))

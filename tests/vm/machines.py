@@ -18,8 +18,7 @@ MODULES = ["virtio_blk", "virtio_pci", "8021q", "loop", "ext4", "xfs", "btrfs", 
            "nfsd", "nls_cp437", "nls_ascii", "nls_utf8", "nls_iso8859_1", "crc32c_generic", "virtio_rng"]
 BOOT_SECONDS = 300
 INIT = """#!/bin/busybox sh
-/bin/busybox mkdir -p /dev /proc /sys /tmp /root /srv /mnt /run /etc /sbin
-/bin/busybox ln -s /bin/busybox /sbin/modprobe
+/bin/busybox mkdir -p /dev /proc /sys /tmp /root /srv /mnt /run /etc
 /bin/busybox --install -s /bin
 mount -t devtmpfs dev /dev; mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t tmpfs tmpfs /tmp
 export PATH=/usr/bin:/bin HOME=/root PS1= PS2=

@@ -41,17 +41,13 @@ pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
     present(session, group, "receiver")
 }
 
-/// Lets receivers of the group on this host know of this sender.
-pub fn send(session: &Session, group: &str) -> Present {
+/// Lets receivers of the group on this host know of this sender; says so if there is one.
+pub fn send(session: &Session, group: &str, quiet: bool) -> Present {
+    if !quiet && is_there(session, group, "receiver") {
+        crate::exit::say(format_args!(
+            "ethbcast: a receiver of group {group} runs on this host, too: frames do not come back to the interface \
+             that sends them, and it will hear nothing; here SOURCE is already"
+        ));
+    }
     present(session, group, "sender")
-}
-
-/// What a sender says of a receiver of its group on this host, if there is one.
-pub fn warning(session: &Session, group: &str) -> Option<String> {
-    is_there(session, group, "receiver").then(|| {
-        format!(
-            "a receiver of group {group} runs on this host, too: frames do not come back to the interface that sends \
-             them, and it will hear nothing; here SOURCE is already"
-        )
-    })
 }

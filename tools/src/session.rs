@@ -93,7 +93,8 @@ pub fn say_membership(session: &Session, quiet: bool) {
     if let Some((master, kind)) = session.interface().port_of().filter(|_| !quiet) {
         let name = &session.interface().name;
         say(format_args!(
-            "ethbcast: {name} is a port of the {kind} {master}, which takes its frames: name that, with -i {master} [{}]",
+            "ethbcast: {name} is a port of the {kind} {master}, which takes its frames: use that with -i {master} \
+             [{}]",
             Fault::Member.code()
         ));
     }

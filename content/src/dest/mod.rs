@@ -197,8 +197,8 @@ impl Dest {
         let Ok(stat) = statvfs(directory) else { return u64::MAX };
         // What an earlier run left needs no room again.
         let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
-        let (blocks, block_bytes) = (stat.blocks_available() as u64, stat.fragment_size() as u64);
-        blocks.saturating_mul(block_bytes).saturating_add(left)
+        let free = stat.blocks_available() as u128 * stat.fragment_size() as u128;
+        u64::try_from(free).unwrap_or(u64::MAX).saturating_add(left)
     }
 }
 

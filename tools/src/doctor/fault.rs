@@ -295,8 +295,8 @@ const EXPLAINED: [(Fault, &str, &str); 36] = [
     ),
     (
         Fault::Multicast,
-        "a switch that filters groups passes only those that hosts have asked for by IGMP or MLD, which these frames know \
-         nothing of: hosts behind it are found by frames to all hosts, later, and get their bytes by unicast",
+        "a switch that filters groups passes only those that hosts have asked for by IGMP or MLD, which these frames \
+         know nothing of: hosts behind it are found by frames to all hosts, later, and get their bytes by unicast",
         "send by --via chain; or have the switch flood unknown groups: multicast flooding of the port on, a filter of \
          unregistered groups off",
     ),

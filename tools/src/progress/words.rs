@@ -7,8 +7,8 @@ use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::MacAddr;
 
 /// What is said of an interface without a link.
-pub const NO_LINK: &str = "the network interface has no link: no cable, or its other end is off; nothing that is sent arrives \
-                           anywhere until it has";
+pub const NO_LINK: &str = "the network interface has no link: no cable, or its other end is off; nothing that is sent \
+                           arrives anywhere until it has";
 
 /// What a user reads of something that has happened; nothing of what only moves a bar.
 pub fn line(progress: &Progress<'_>) -> Option<String> {

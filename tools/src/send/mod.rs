@@ -56,10 +56,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let (mut session, interrupt) = rate::open(&args.wire.group, &options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
-    if let Some(warning) = same_host::warning(&session, &args.wire.group).filter(|_| !args.wire.quiet) {
-        crate::exit::say(format_args!("ethbcast: {warning}"));
-    }
-    let _sending = same_host::send(&session, &args.wire.group);
+    let _sending = same_host::send(&session, &args.wire.group, args.wire.quiet);
     say_membership(&session, args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;

@@ -199,8 +199,8 @@ impl DriveError {
 /// How this user comes to the permission.
 fn permission_help(is_root: bool) -> &'static str {
     if is_root {
-        "this root lacks CAP_NET_RAW, as in a container (start it with `--cap-add NET_RAW`), or is none outside its user \
-         namespace (start it without one, or as root of the namespace that has the interface)"
+        "this root lacks CAP_NET_RAW, as in a container (start it with `--cap-add NET_RAW`), or is none outside its \
+         user namespace (start it without one, or as root of the namespace that has the interface)"
     } else {
         "run as root, or grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`"
     }

@@ -1,7 +1,7 @@
 //! A socket that only sends, for who has no loop: nothing is received, nothing is mapped.
 
 use super::error::{Errno, OpenError};
-use super::{Interface, syscall};
+use super::{Interface, links, syscall};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -26,9 +26,7 @@ impl FrameSender {
 
     /// Whether the interface is on and has a link at this moment: what a card is given before is lost.
     pub fn has_link(&self) -> bool {
-        let name = syscall::interface_name(self.socket.as_fd(), self.interface.index);
-        let state = name.and_then(|name| syscall::interface_state(self.socket.as_fd(), &name));
-        state.is_ok_and(|state| state.is_up && state.has_link)
+        links::has_link(self.interface.index)
     }
 
     /// Sends a frame, Ethernet header first, if the kernel has room for it.

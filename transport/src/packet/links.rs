@@ -77,6 +77,13 @@ pub(super) fn all() -> nix::Result<Vec<LinkInfo>> {
     }
 }
 
+/// Whether the interface with this number is on and has a link at this moment. `IFF_RUNNING`, which ioctl(2) tells of,
+/// may be as much as a second behind.
+pub(super) fn has_link(index: u32) -> bool {
+    let is_it = |link: &LinkInfo| link.index == index && link.has(libc::IFF_UP) && link.has(libc::IFF_LOWER_UP);
+    all().is_ok_and(|links| links.iter().any(is_it))
+}
+
 /// Asks for all links.
 fn request() -> [u8; HEADER_BYTES + LINK_BYTES] {
     let mut request = [0; HEADER_BYTES + LINK_BYTES];
@@ -216,7 +223,7 @@ mod tests {
         assert!(links[0].is_ethernet() && links[0].is_port() && links[0].has(libc::IFF_UP));
         for cut in 0..answer.len() {
             // Cut short it is read as far as it goes.
-            drop(read(&answer[..cut], &mut Vec::new()));
+            assert!(read(&answer[..cut], &mut Vec::new()).is_ok());
         }
         let refused = message(libc::NLMSG_ERROR as u16, &(-libc::EPERM).to_ne_bytes());
         assert_eq!(read(&refused, &mut links), Err(Errno::EPERM));

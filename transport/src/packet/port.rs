@@ -10,7 +10,7 @@ use super::ring::SlotContent;
 use super::sender::Sender;
 use super::sleep::{Sleeper, Waker};
 use super::syscall::InterfaceState;
-use super::{Interface, served, syscall};
+use super::{Interface, links, served, syscall};
 use crate::split_frame::Kept;
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr};
@@ -251,8 +251,7 @@ impl Port {
 
     /// Whether the interface has a link at this moment; one that is off or gone has none.
     pub fn has_link(&self) -> bool {
-        syscall::interface_state(self.socket.as_fd(), &self.interface.name)
-            .is_ok_and(|state| state.is_up && state.has_link)
+        links::has_link(self.interface.index)
     }
 
     /// Why nothing comes and goes at the moment, if the interface is away; or why no frames leave, or no long ones.

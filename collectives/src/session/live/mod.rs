@@ -48,7 +48,7 @@ pub use error::Error;
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use last_words::LastWords;
 pub use options::{Callback, Options};
-pub use progress::{Place, Progress};
+pub use progress::{Place, Progress, log_counters};
 pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, read_ahead};
@@ -65,7 +65,7 @@ use crate::census;
 use crate::measure::Processors;
 use crate::membership::live::{Opening, RingRoom, host};
 use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
+use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
 use ethbcast_transport::{Instant, Tuning};
 use last_words::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use limited::Limited;
@@ -304,7 +304,6 @@ impl Session {
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         let mut timed_out = false;
         let mut ushered = Ushered::new(options.usher.as_ref());
-        // One who stays opens its port anew; nobody else can.
         let (other_mtu, mut is_outdated) = (self.port.other_mtu_flag(), false);
         let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
@@ -320,8 +319,7 @@ impl Session {
             receiving.turn(receiver, now);
             teller.receiver_moved(receiver, receiving.sink().form(), now);
             is_outdated = options.usher.is_some()
-                && other_mtu.load(Ordering::Relaxed)
-                && receiver.admission() != Admission::Given;
+                && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
             if receiver.is_over() || is_outdated { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         watcher.tell_end(driven, |error| receiver.farewell(&format!("its {error}")))?;
@@ -389,14 +387,6 @@ impl Session {
 /// This computer's processors, for those who measure; `time` tells what a process or thread has had of them.
 pub fn processors(time: fn() -> Duration) -> Processors {
     Processors::new(time, host::computer(), host::cores())
-}
-
-/// Writes what a socket has done to the log.
-pub fn log_counters(counters: &Counters) {
-    log::info!("socket: {counters:?}");
-    if counters.kernel_dropped > 0 {
-        log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
-    }
 }
 
 /// Starts a thread that ends with the session.

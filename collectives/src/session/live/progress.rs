@@ -5,7 +5,7 @@ use super::{History, Options};
 use crate::session::ledger::Form;
 use crate::session::{Blocks, MemberState, Receiver, ReceiverEvent, Root, RootEvent, Status};
 use ethbcast_transport::Instant;
-use ethbcast_transport::packet::Port;
+use ethbcast_transport::packet::{Counters, Port};
 use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -180,5 +180,13 @@ impl<'a> Teller<'a> {
     pub(super) fn held_up_by(&self, root: &Root) -> Option<String> {
         let (&rank, _) = self.blocked.iter().max_by_key(|(_, times)| **times)?;
         root.view().map(|view| view.members[rank.index()].host.clone())
+    }
+}
+
+/// Writes what a socket has done to the log.
+pub fn log_counters(counters: &Counters) {
+    log::info!("socket: {counters:?}");
+    if counters.kernel_dropped > 0 {
+        log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
     }
 }

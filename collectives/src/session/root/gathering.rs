@@ -24,7 +24,7 @@ const FIRST_WORD: Duration = Duration::from_secs(2);
 const BETWEEN_WORDS: Duration = Duration::from_secs(5);
 /// How often those who wait are let know that their root is alive, however many invitations in its name they hear.
 const GREET_EVERY: Duration = Duration::from_secs(1);
-/// After so long, and then again and again, all hosts are invited by broadcast, too: a switch may drop frames to groups.
+/// After so long, and then again and again, all hosts are invited by broadcast: a switch may drop frames to groups.
 const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
 const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
 /// Two roots that began within so short a time began at once: the one with the lower address stays.
