@@ -16,7 +16,7 @@ pub fn forget(file: &File) {
 
 fn advise(file: &File, offset: u64, bytes: u64, advice: PosixFadviseAdvice) {
     // Advice: who cannot take it goes on as before.
-    posix_fadvise(file, offset as i64, bytes as i64, advice).ok();
+    posix_fadvise(file, offset as _, bytes as _, advice).ok();
 }
 
 /// A file that is read from its present position to its end.

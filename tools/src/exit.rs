@@ -195,8 +195,11 @@ pub fn report(text: &str) -> anyhow::Result<()> {
     HAS_REPORTED.store(true, Ordering::Relaxed);
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| {
-        Failure::new(Code::System, format!("cannot write the report to stdout: {error}; the exit code says the rest"))
-            .into()
+        let text = format!(
+            "cannot write the report to stdout: {error}; the exit code is for that alone, and says nothing of the \
+             transfer: --report FILE keeps a report"
+        );
+        Failure::new(Code::System, text).into()
     })
 }
 

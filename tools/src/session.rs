@@ -2,8 +2,10 @@
 
 use crate::args::WireArgs;
 use crate::doctor;
-use crate::exit::{Code, Failure, WithCode, fail};
+use crate::doctor::Fault;
+use crate::exit::{Code, Failure, WithCode, fail, say};
 use crate::interface::chosen;
+use crate::progress::NO_LINK;
 use crate::signals::Interrupt;
 use crate::watcher::Watcher;
 use ethbcast_collectives::communicator::LEAST_MTU_BYTES;
@@ -83,6 +85,29 @@ pub fn watch(session: &Session, options: &mut Options) -> Option<Watcher> {
             None
         }
     }
+}
+
+/// Says what is wrong with the own interface that the kernel does not refuse: it is a port of another, which takes
+/// what comes.
+pub fn say_membership(session: &Session, quiet: bool) {
+    if let Some((master, kind)) = session.interface().port_of().filter(|_| !quiet) {
+        let name = &session.interface().name;
+        say(format_args!(
+            "ethbcast: {name} is a port of the {kind} {master}, which takes its frames: use that with -i {master} \
+             [{}]",
+            Fault::Member.code()
+        ));
+    }
+}
+
+/// A failure, with what the own cable has to do with it: who has no link hears nobody.
+pub fn with_own_link(failure: Failure, session: &Session) -> Failure {
+    let is_own = failure.fault().is_none_or(|fault| matches!(fault, Fault::Nobody | Fault::Silent));
+    let may_be = is_own && matches!(failure.code(), Code::Nobody | Code::SomeFailed | Code::System);
+    if !may_be || session.has_link() {
+        return failure;
+    }
+    Failure::new(failure.code(), format!("{failure}; {NO_LINK}")).found(Fault::Carrier)
 }
 
 /// An error of the library with its exit code.

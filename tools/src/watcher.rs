@@ -15,12 +15,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How often the last words are said, for one that is lost, and with what pauses.
 const TIMES: u32 = 3;
 const PAUSE: Duration = Duration::from_micros(12_500);
+/// How long it waits for the interface to have a link: a card takes 2 to 3 s to negotiate.
+const LINK_LIMIT: Duration = Duration::from_secs(5);
 /// No frame is longer.
 const MAX_FRAME_BYTES: usize = 1 << 16;
 /// How long a child may take to end that has nothing to say, or says its last words.
@@ -30,6 +33,8 @@ const END_LIMIT: Duration = Duration::from_millis(200);
 pub struct Watcher {
     child: Child,
     pipe: Arc<Mutex<Option<ChildStdin>>>,
+    /// The child has last words, which it may have to wait to say.
+    has_words: Arc<AtomicBool>,
 }
 
 impl Watcher {
@@ -46,13 +51,15 @@ impl Watcher {
         // A child that does not read must not stop this process.
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pipe = Arc::new(Mutex::new(Some(pipe)));
-        let writer = Arc::clone(&pipe);
+        let (writer, has_words) = (Arc::clone(&pipe), Arc::new(AtomicBool::new(false)));
+        let has = Arc::clone(&has_words);
         let last_words = LastWords::new(move |frame| {
+            has.store(frame.is_some(), Ordering::Relaxed);
             if let Some(pipe) = writer.lock().as_mut() {
                 drop(pipe.write_all(&encode(frame.unwrap_or_default())));
             }
         });
-        Ok((Watcher { child, pipe }, last_words))
+        Ok((Watcher { child, pipe, has_words }, last_words))
     }
 }
 
@@ -62,6 +69,10 @@ impl Drop for Watcher {
         let end = Instant::now() + END_LIMIT;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
             sleep(Duration::from_millis(1));
+        }
+        if self.has_words.load(Ordering::Relaxed) {
+            // It waits for a link, and ends by itself: who started this process need not wait for it.
+            return;
         }
         // It has nothing left to do; a stopped one would stay for ever.
         drop(self.child.kill());
@@ -102,6 +113,11 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
         last_words = frame;
     }
     if !last_words.is_empty() {
+        // A card that was just given another MTU or address has no link for a moment, and loses what it is given then.
+        let end = Instant::now() + LINK_LIMIT;
+        while !sender.has_link() && Instant::now() < end {
+            sleep(Duration::from_millis(10));
+        }
         for time in 0..TIMES {
             sleep(if time == 0 { Duration::ZERO } else { PAUSE });
             // One that does not leave is as good as lost.

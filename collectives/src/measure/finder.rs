@@ -50,6 +50,9 @@ pub struct Finder {
     invite: bool,
     settled_at: Option<Instant>,
     done: bool,
+    /// Those who answered only when all hosts were invited, and not the group.
+    deaf_to_group: Vec<MacAddr>,
+    invites_all: bool,
 }
 
 impl Finder {
@@ -66,6 +69,8 @@ impl Finder {
             invite: false,
             settled_at: None,
             done: false,
+            deaf_to_group: Vec::new(),
+            invites_all: false,
         }
     }
 
@@ -77,6 +82,11 @@ impl Finder {
     /// Who has answered, in that order.
     pub fn found(&self) -> &[Answerer] {
         &self.found
+    }
+
+    /// Whether this host answered only when all hosts were invited by broadcast, and not to the group's address.
+    pub fn is_deaf_to_group(&self, mac: MacAddr) -> bool {
+        self.deaf_to_group.contains(&mac)
     }
 
     /// Which of the hosts looked for by name have not answered.
@@ -102,6 +112,9 @@ impl Part for Finder {
         let Some(host) = rest.text() else { return };
         if self.found.iter().all(|found| found.mac != frame.source) {
             self.found.push(Answerer { host, mac: frame.source, mtu_bytes: number as usize });
+            if self.invites_all {
+                self.deaf_to_group.push(frame.source);
+            }
             self.settled_at = (!self.wants_somebody()).then_some(now + SETTLED_AFTER);
         }
         self.handle_timeout(now);
@@ -116,13 +129,16 @@ impl Part for Finder {
         self.done |= complete || now.since(self.began) >= self.wanted.patience;
         if !self.done && self.invite_at <= now {
             self.invite = true;
+            // A switch may drop frames to groups and pass those to all hosts.
+            self.invites_all = now.since(self.began) >= self.wanted.patience / 2;
             self.invite_at = now + INVITE_EVERY;
         }
     }
 
     fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let invitation = std::mem::take(&mut self.invite).then(|| ProbeBody::plain(Task::Invite).named(&self.group))?;
-        Some(self.identity.write(buffer, self.group_mac, &self.identity.header(kind::PROBE), &invitation))
+        let to = if self.invites_all { MacAddr::BROADCAST } else { self.group_mac };
+        Some(self.identity.write(buffer, to, &self.identity.header(kind::PROBE), &invitation))
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {

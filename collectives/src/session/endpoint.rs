@@ -36,6 +36,8 @@ pub(super) struct Endpoint<C, E> {
     events: VecDeque<E>,
     stats: ControlStats,
     throttle: Throttle,
+    /// A frame has come with this host's own address as its source.
+    has_heard_itself: bool,
     /// The moment at which last words are given up.
     silent_at: Option<Instant>,
 }
@@ -55,6 +57,7 @@ impl<C, E> Endpoint<C, E> {
             events: VecDeque::new(),
             stats: ControlStats::default(),
             throttle: Throttle::default(),
+            has_heard_itself: false,
             silent_at: None,
         }
     }
@@ -184,6 +187,13 @@ impl<C, E> Endpoint<C, E> {
     pub(super) fn silence(&mut self) {
         self.control.clear();
         self.answers.clear();
+    }
+
+    /// Whether a frame has this host's own address as its source, which no frame that comes in can have of this host;
+    /// and whether that is news.
+    pub(super) fn is_own(&mut self, source: MacAddr) -> (bool, bool) {
+        let is_own = source == self.station.mac;
+        (is_own, is_own && !std::mem::replace(&mut self.has_heard_itself, true))
     }
 
     /// Queues an event for the user.

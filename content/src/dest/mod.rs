@@ -235,7 +235,8 @@ impl Dest {
         };
         // What an earlier run left needs no room again.
         let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
-        blocks.saturating_mul(block_bytes).saturating_add(left).saturating_add(over)
+        let free = u64::try_from(blocks as u128 * block_bytes as u128).unwrap_or(u64::MAX);
+        free.saturating_add(left).saturating_add(over)
     }
 }
 

@@ -58,7 +58,7 @@ impl FrameSocket {
 
     /// The next frame's number and payload length, and when it came; `None` after `patience` without any.
     pub fn receive(&self, patience: Duration) -> Option<(u32, usize, Instant)> {
-        let timeout = TimeVal::new(patience.as_secs() as i64, i64::from(patience.subsec_micros()));
+        let timeout = TimeVal::new(patience.as_secs() as _, patience.subsec_micros() as _);
         setsockopt(&self.socket, sockopt::ReceiveTimeout, &timeout).expect("a time limit");
         let mut frame = vec![0; 1 << 17];
         loop {

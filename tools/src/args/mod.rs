@@ -163,7 +163,8 @@ impl Command {
 /// What `send` and `recv` have in common.
 #[derive(Clone, Debug, Args)]
 pub struct WireArgs {
-    /// Network interface; without it, the only Ethernet interface that is up, or that of the default route.
+    /// Network interface: its name, an alternative name, its MAC or an IP address, or the value of BOOTIF=; without it,
+    /// the only Ethernet interface that is up, or that of the default route.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
     /// Name of the session: only sender and receivers of the same group meet.

@@ -89,6 +89,9 @@ pub enum Fault {
     /// frames to all are held back on the way, frames to one are not
     #[value(name = "E-STORM")]
     Storm,
+    /// frames to a group are dropped on the way, frames to all hosts are not
+    #[value(name = "E-MULTICAST")]
+    Multicast,
     /// another sender has the group
     #[value(name = "E-GROUP")]
     Group,
@@ -141,7 +144,7 @@ impl Fault {
 }
 
 /// Why each matters, and what is done about it.
-const EXPLAINED: [(Fault, &str, &str); 35] = [
+const EXPLAINED: [(Fault, &str, &str); 36] = [
     (
         Fault::Capability,
         "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
@@ -289,6 +292,13 @@ const EXPLAINED: [(Fault, &str, &str); 35] = [
         "a switch that polices frames to all (storm control) throws most of a cast away, and some shut the port",
         "send by --via chain, which needs none; or raise the limit: storm-control multicast level on the switch's \
          ports, or a rule for EtherType 0x88b5",
+    ),
+    (
+        Fault::Multicast,
+        "a switch that filters groups passes only those that hosts have asked for by IGMP or MLD, which these frames \
+         know nothing of: hosts behind it are found by frames to all hosts, later, and get their bytes by unicast",
+        "send by --via chain; or have the switch flood unknown groups: multicast flooding of the port on, a filter of \
+         unregistered groups off",
     ),
     (
         Fault::Group,

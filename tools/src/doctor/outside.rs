@@ -37,6 +37,9 @@ pub fn text_of(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = output.map_err(|error| format!("`{program}`: {error}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("BusyBox") {
+            return Err(format!("`{program}` is busybox's here, and cannot tell: install iproute2 and ethtool"));
+        }
         return Err(format!("`{program} {}`: {}", arguments.join(" "), said.lines().next().unwrap_or("it failed")));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

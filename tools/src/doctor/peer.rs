@@ -3,7 +3,7 @@
 use super::{Fault, Findings, Fix, quoted};
 use crate::args::DoctorArgs;
 use crate::exit::{Code, Failure, WithCode};
-use crate::probe::{Station, find, host_of, measure};
+use crate::probe::{Station, host_of, look_for, measure};
 use ethbcast_collectives::measure::{Answerer, CastFinding, ProbeResult, ProbeSettings, Search};
 use ethbcast_transport::packet::{DriveError, random_u32};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> an
     };
     let session = random_u32().code(Code::System)?;
     let search = Search { hosts: hosts.to_vec(), count: None, patience: PATIENCE };
-    let (mut found, missing) = find(&mut station, session, search)?;
+    let (mut found, missing, deaf) = look_for(&mut station, session, search)?;
     if !hosts.is_empty() {
         found.retain(|answerer| hosts.contains(&answerer.host));
     }
@@ -49,6 +49,12 @@ pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> an
             fix.clone(),
         );
     }
+    for host in deaf.iter().filter(|host| found.iter().any(|one| one.host == **host)) {
+        let what = format!("{host} hears frames to all hosts, and none to the group {group}");
+        let words = "send --via chain; or have the switch flood unknown groups to its port (multicast flooding, filters \
+                     of unregistered groups)";
+        findings.add(Fault::Multicast, what, Fix::Words(words.to_owned()));
+    }
     if !found.is_empty() {
         let mtu_bytes = usize::from(station.wire.station.mtu_bytes);
         let result = measure(&mut station, session, &found, settings(mtu_bytes))?;
@@ -57,6 +63,9 @@ pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> an
         let interface = &station.wire.port.interface().name;
         let own = first_hop(&station, findings);
         judge(interface, (mtu_bytes, own.unwrap_or(mtu_bytes)), &found, &result, findings);
+        if deaf.is_empty() {
+            frames_to_all(&result.cast, findings);
+        }
     }
     Ok(())
 }
@@ -126,7 +135,11 @@ fn judge(
             findings.add(Fault::Loss, what, Fix::Words(words));
         }
     }
-    let what = match result.cast {
+}
+
+/// What became of frames to the group.
+fn frames_to_all(cast: &CastFinding, findings: &mut Findings) {
+    let what = match *cast {
         CastFinding::Policed { knee_frames_per_second: 0 } => {
             "no frame to all arrives, while frames to one do".to_owned()
         }

@@ -52,6 +52,18 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
 /// # Errors
 /// A failure whose code is the exit code: a signal, the socket.
 pub fn find(station: &mut Station, session: u32, wanted: Search) -> anyhow::Result<(Vec<Answerer>, Vec<String>)> {
+    look_for(station, session, wanted).map(|(found, missing, _)| (found, missing))
+}
+
+/// The same; and beside it those who answered only when all hosts were asked, and not the group.
+///
+/// # Errors
+/// As for [`find`].
+pub fn look_for(
+    station: &mut Station,
+    session: u32,
+    wanted: Search,
+) -> anyhow::Result<(Vec<Answerer>, Vec<String>, Vec<String>)> {
     let group = station.wire.station.group.clone();
     let finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), &group, wanted);
     let mut finder = Alone::new(finder);
@@ -60,7 +72,8 @@ pub fn find(station: &mut Station, session: u32, wanted: Search) -> anyhow::Resu
     let mut found = finder.found().to_vec();
     found.sort_by(|a, b| (a.host.len(), &a.host, a.mac).cmp(&(b.host.len(), &b.host, b.mac)));
     let missing = finder.missing().into_iter().map(str::to_owned).collect();
-    Ok((found, missing))
+    let deaf = found.iter().filter(|one| finder.is_deaf_to_group(one.mac)).map(|one| one.host.clone()).collect();
+    Ok((found, missing, deaf))
 }
 
 /// The hosts to measure: those named, or all that answer.

@@ -12,7 +12,7 @@ use crate::signals::Interrupt;
 use ethbcast_transport::packet::{Clock, DriveError, PortConfig, Waker, drive};
 use ethbcast_transport::wire::{Identity, Rank};
 use ethbcast_transport::{Instant, Machine};
-pub use measure::{find, measure};
+pub use measure::{look_for, measure};
 pub use report::host_of;
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -94,6 +94,7 @@ fn happened(progress: &Progress<'_>, course: &Course, now: Instant) -> Option<(&
         Progress::Sender(event) => of_sender(event),
         Progress::Receiver(event) => of_receiver(event),
         Progress::Interface { away } => Some(("interface", json!({ "away": away }))),
+        Progress::Link { lost } => Some(("link", json!({ "lost": lost }))),
         Progress::Moved { .. } => Some(("progress", of_course(course, now))),
         _ => None,
     }

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use screen::{Screen, Show};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-pub use words::line;
+pub use words::{NO_LINK, line};
 
 /// How far it is, for all receivers or for this one, and lines for what happens.
 #[derive(Debug)]

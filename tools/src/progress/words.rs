@@ -1,8 +1,14 @@
 //! What a user reads of something that has happened.
 
+use crate::doctor::Fault;
 use crate::units;
 use ethbcast_collectives::session::{Outcome, Progress, ReceiverEvent, RootEvent};
 use ethbcast_planning::topology::nodeset;
+use ethbcast_transport::MacAddr;
+
+/// What is said of an interface without a link.
+pub const NO_LINK: &str = "the network interface has no link: no cable, or its other end is off; nothing that is sent \
+                           arrives anywhere until it has";
 
 /// What a user reads of something that has happened; nothing of what only moves a bar.
 pub fn line(progress: &Progress<'_>) -> Option<String> {
@@ -11,6 +17,8 @@ pub fn line(progress: &Progress<'_>) -> Option<String> {
         Progress::Receiver(event) => line_of_receiver(event)?,
         Progress::Interface { away: true } => "the network interface has gone down: waiting for it".to_owned(),
         Progress::Interface { away: false } => "the network interface is back".to_owned(),
+        Progress::Link { lost: true } => format!("{NO_LINK} [{}]", Fault::Carrier.code()),
+        Progress::Link { lost: false } => "the network interface has a link again".to_owned(),
         _ => return None,
     })
 }
@@ -22,6 +30,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         RootEvent::Refused { host, mac, text } => format!("{host} ({mac}) turned away: {text}"),
         RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
         RootEvent::OtherVersion(other) => other.to_string(),
+        RootEvent::OwnAddress(mac) => own_address(*mac),
         RootEvent::Started { receivers, via, size, selective } => {
             let what = size.map_or("a stream".to_owned(), units::bytes);
             let what = if *selective { format!("what somebody lacks of {what}") } else { what };
@@ -41,6 +50,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
 fn line_of_receiver(event: &ReceiverEvent) -> Option<String> {
     Some(match event {
         ReceiverEvent::OtherVersion(other) => other.to_string(),
+        ReceiverEvent::OwnAddress(mac) => own_address(*mac),
         ReceiverEvent::LeftOut { host, text } => format!("{host}: {text}; waiting for the next session"),
         ReceiverEvent::Invited { host, source, size, .. } => {
             let size = size.map_or("a stream of unknown length".to_owned(), units::bytes);
@@ -52,6 +62,15 @@ fn line_of_receiver(event: &ReceiverEvent) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// A host hears itself.
+fn own_address(mac: MacAddr) -> String {
+    format!(
+        "frames from this host's own address {mac} come from the network: another host has the same address (give each \
+         its own: ip link set IFACE address 02:…), or a switch sends frames back [{}]",
+        Fault::Twin.code()
+    )
 }
 
 /// Who is there, and who is not.

@@ -12,7 +12,7 @@ use crate::hosts;
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
 use crate::same_host;
-use crate::session::{interrupt, options, watch};
+use crate::session::{interrupt, options, say_membership, watch, with_own_link};
 use crate::udpcast::say_ignored;
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::Session;
@@ -50,7 +50,8 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let interrupt = interrupt(&options, "interrupted by its user")?;
     let mut session = opening::open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
-    let _receiving = same_host::receive(&session, &args.wire.group);
+    let _receiving = same_host::receive(&session, &args.wire.group, args.wire.quiet);
+    say_membership(&session, args.wire.quiet);
     let _watcher = watch(&session, &mut options);
     options.about = Some(hosts::about(session.interface()));
     options.free_bytes = dest.free_bytes();
@@ -77,7 +78,11 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         bar.settle(received.report.bytes());
     }
     report::print(&received.report, received.landed.path(), args.form(), is_quiet)?;
-    received.check(&args, interrupt.signal(), &left_by(&dest, &received.landed))?;
+    let left = left_by(&dest, &received.landed);
+    received.check(&args, interrupt.signal(), &left).map_err(|error| match error.downcast::<Failure>() {
+        Ok(failure) => with_own_link(failure, &session).into(),
+        Err(error) => error,
+    })?;
     read_again(dest);
     match &args.exec {
         Some(command) => run_after(command, received.environment(&args.wire.group)),

@@ -168,6 +168,8 @@ pub struct Run {
     pub held_up_by: Option<String>,
     /// Who was served beside the others.
     pub aside: Vec<String>,
+    /// How long the root's own interface was away, or had no link.
+    pub cut_off_seconds: f64,
     /// How it went.
     pub timeline: Timeline,
 }

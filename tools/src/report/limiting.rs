@@ -18,12 +18,18 @@ const MUCH_LONGER: f64 = 1.5;
 /// What took a host more than this part of the time has limited it.
 const MUCH_TIME: f64 = 0.5;
 
+/// More than this part of the time without an interface, or a link, is what limited it.
+const MUCH_CUT_OFF: f64 = 0.1;
+
 /// Of fewer moments nothing is said.
 const LEAST_MOMENTS: usize = 4;
 
 /// The part that limited it, to be read after "limited by".
 pub fn part(kept: &Kept) -> String {
     let is_as_predicted = kept.predicted_seconds.is_some_and(|seconds| kept.seconds <= seconds * (1.0 + AS_PREDICTED));
+    if let Some(own) = of_the_own_interface(kept) {
+        return own;
+    }
     let seen = if is_as_predicted { of_the_network(kept) } else { of_the_network(kept).or_else(|| of_hosts(kept)) };
     seen.unwrap_or_else(|| by_the_plan(kept))
 }
@@ -36,6 +42,17 @@ fn of_the_network(kept: &Kept) -> Option<String> {
     let cable = kept.contention.as_ref()?.first()?;
     let (from, to) = (shown(&cable.from), shown(&cable.to));
     Some(format!("the cable {from}–{to}, over which the plan has {} hosts send at a time", cable.senders))
+}
+
+/// The root's own interface, if it was away or without a link for much of the time.
+fn of_the_own_interface(kept: &Kept) -> Option<String> {
+    let run = kept.run.as_ref().filter(|run| run.cut_off_seconds > kept.seconds * MUCH_CUT_OFF)?;
+    Some(format!(
+        "the interface {} of {} itself, which was away or had no link for {:.1} s",
+        shown(&run.interface),
+        shown(&run.root),
+        run.cut_off_seconds
+    ))
 }
 
 /// A host, or what frames suffered on the way to it.
@@ -141,6 +158,9 @@ mod tests {
         assert_eq!(part(&kept), "loss: n0 sent 2.5 % of its frames again");
         kept.receivers[0].status = "died".to_owned();
         assert_eq!(part(&kept), "n1: failed on the way, and the others waited for it");
+        let run = Run { interface: "eth0".to_owned(), cut_off_seconds: 3.0, ..kept.run.clone().expect("it has one") };
+        let cut = Kept { run: Some(run), seconds: 5.0, ..kept.clone() };
+        assert_eq!(part(&cut), "the interface eth0 of n0 itself, which was away or had no link for 3.0 s");
         kept.rerouted = true;
         assert_eq!(part(&kept), "switches that threw away what was sent to all: it went on via cast");
     }

@@ -47,6 +47,7 @@ pub fn record(sent: &SendReport, about: &Circumstances<'_>) -> Value {
         "slow_cable": slow.map(|slow| slow.cable.as_str()),
         "held_up_by": sent.held_up_by,
         "aside": sent.aside,
+        "cut_off_seconds": to_millis(sent.cut_off.as_secs_f64()),
         "timeline": timeline(sent),
     })
 }

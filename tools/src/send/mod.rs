@@ -17,7 +17,7 @@ use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::program::run_after;
 use crate::progress::{Bar, Role};
 use crate::same_host;
-use crate::session::{failure, watch};
+use crate::session::{failure, say_membership, watch, with_own_link};
 use crate::signals::Interrupt;
 use crate::udpcast::say_ignored;
 use crate::units;
@@ -61,9 +61,8 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let (mut session, interrupt) = rate::open(&args.wire.group, &options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
-    if let Some(warning) = same_host::warning(&session, &args.wire.group).filter(|_| !args.wire.quiet) {
-        crate::exit::say(format_args!("ethbcast: {warning}"));
-    }
+    let _sending = same_host::send(&session, &args.wire.group, args.wire.quiet);
+    say_membership(&session, args.wire.quiet);
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     let _watcher = watch(&session, &mut options);
@@ -89,7 +88,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
         (Error::Cancelled { .. }, Some(signal), _) => Interrupt::failure(signal, INTERRUPTED),
         (Error::GaveUp(_), _, Some(error)) => failure(error),
-        (error, ..) => failure(error),
+        (error, ..) => with_own_link(failure(error), &session),
     });
     let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
     let lacking = left_out.iter().filter(|one| one.is_wanted()).map(|one| one.host.clone()).collect();
@@ -97,7 +96,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     if let Some(why) = given_up {
         return Err(why.into());
     }
-    let sent = sent.all_verified().map_err(failure)?;
+    let sent = sent.all_verified().map_err(|error| with_own_link(failure(error), &session))?;
     bar.settle(sent.bytes());
     let files = tree.map(|tree| tree.left_out()).unwrap_or_default();
     if !files.is_empty() {

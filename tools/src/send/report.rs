@@ -199,6 +199,10 @@ impl Report<'_> {
 
     /// A cause that something speaks for.
     fn seen_cause(&self) -> Option<String> {
+        if !self.sent.cut_off.is_zero() {
+            let seconds = self.sent.cut_off.as_secs_f64();
+            return Some(format!("this host's own interface was away, or had no link, for {seconds:.1} s"));
+        }
         if let Some(via) = self.sent.rerouted {
             return Some(format!("switches threw away what was sent to all, and it went on via {via}"));
         }

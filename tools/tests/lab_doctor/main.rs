@@ -352,6 +352,13 @@ fn what_is_wrong_on_the_way_to_another_host_is_found() {
     fix_of(&ended, "E-MTU");
     assert!(ended.json()["not_checked"].to_string().contains("the way to other hosts"), "{ended:?}");
     must(&site, "n0", "ip link set eth0 mtu 1500");
+    let flood = |how: &str| {
+        let switches = site.lab().switches_namespace();
+        must(&site, "n0", &format!("nsenter --net=/run/netns/{switches} bridge link set dev p1 mcast_flood {how}"));
+    };
+    flood("off");
+    assert!(fix_of(&look(), "E-MULTICAST").contains("--via chain"));
+    flood("on");
     // Another VLAN is another network: here, a switch that the port is taken to.
     let vlan = |line: &str| {
         must(&site, "n0", &format!("nsenter --net=/run/netns/{} sh -c '{line}'", site.lab().switches_namespace()))

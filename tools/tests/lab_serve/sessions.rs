@@ -1,6 +1,7 @@
 //! One session after another, several at once, and those that fail.
 
 use crate::{send, serve, wait_for_file};
+use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{LIMIT, Site, content, names_in, one_switch, shown_in};
 use nix::sys::signal::Signal;
 use std::fs;
@@ -107,4 +108,18 @@ fn a_session_that_this_host_has_had_goes_on_for_others_without_it() {
     ended.assert_code(0);
     assert_eq!(ended.stdout_text().lines().count(), 1, "{}\n{}", ended.stdout_text(), ended.stderr);
     assert_eq!(root.json()["receivers"].as_array().map(Vec::len), Some(2), "{}", root.json());
+}
+
+#[test]
+fn a_server_takes_part_with_the_mtu_that_its_interface_has_by_then() {
+    let site = Site::beside("servemtu", LabConfig { mtu_bytes: 9000, ..one_switch(2) });
+    let dir = site.directory("dest");
+    site.set_up("n1", "ip", &["link", "set", "eth0", "mtu", "1500"]);
+    let server = serve(&site, "n1", &["--allow-group", "a"], &dir);
+    site.set_up("n1", "ip", &["link", "set", "eth0", "mtu", "9000"]);
+    let file = site.file("file", "text");
+    send(&site, "a", "1", &["--max-wait", "30"], &file).end(LIMIT).assert_code(0);
+    wait_for_file(&dir.join("file"), b"text");
+    server.signal(Signal::SIGTERM);
+    server.end(LIMIT).assert_code(0);
 }

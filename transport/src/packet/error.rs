@@ -33,10 +33,7 @@ impl From<Errno> for io::Error {
 #[non_exhaustive]
 pub enum OpenError {
     /// Raw sockets need a privilege this process lacks.
-    #[error(
-        "raw Ethernet on {interface} is not permitted: run as root, or grant CAP_NET_RAW with `setcap cap_net_raw+ep \
-         PROGRAM`"
-    )]
+    #[error("raw Ethernet on {interface} is not permitted: {}", permission_help(nix::unistd::geteuid().is_root()))]
     Permission {
         /// The interface.
         interface: String,
@@ -191,6 +188,16 @@ impl DriveError {
     }
 }
 
+/// How this user comes to the permission.
+fn permission_help(is_root: bool) -> &'static str {
+    if is_root {
+        "this root lacks CAP_NET_RAW, as in a container (start it with `--cap-add NET_RAW`), or is none outside its \
+         user namespace (start it without one, or as root of the namespace that has the interface)"
+    } else {
+        "run as root, or grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`"
+    }
+}
+
 /// What to do where frames of an MTU pass, and longer ones do not.
 fn first_hop_help(interface: &str, passes: usize) -> String {
     match passes {
@@ -206,11 +213,14 @@ pub(super) fn is_away(errno: SystemErrno) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{OpenError, SystemErrno};
+    use super::{OpenError, SystemErrno, permission_help};
 
     #[test]
     fn a_missing_privilege_is_named() {
         let error = OpenError::new("eth0", "open a packet socket", SystemErrno::EPERM).to_string();
-        assert!(error.contains("run as root") && error.contains("setcap cap_net_raw+ep"), "{error}");
+        assert!(error.starts_with("raw Ethernet on eth0 is not permitted: "), "{error}");
+        let user = permission_help(false);
+        assert!(user.contains("run as root") && user.contains("setcap cap_net_raw+ep"), "{user}");
+        assert!(permission_help(true).contains("--cap-add NET_RAW") && !permission_help(true).contains("setcap"));
     }
 }

@@ -17,14 +17,15 @@ const ETHER_TYPE: u32 = 12;
 const ACCEPT: u32 = u32::MAX;
 const REJECT: u32 = 0;
 
-/// Builds the program: our EtherType, untagged, of `interface` itself, and for it or one of `groups`.
+/// Builds the program: our EtherType, untagged, of `interface` itself, and for it, one of `groups` or all hosts.
 ///
 /// The kernel takes a VLAN tag off before packet sockets of one EtherType see the frame. What it leaves behind, if no
 /// VLAN interface wanted the frame, is the packet type "for another host": so that is refused, whatever the MAC says.
 /// If one did, the frame is that interface's, and yet given to sockets on the card; so is that of a bond or a team to
 /// those on its port.
 pub(super) fn program(ether_type: EtherType, interface: &Interface, groups: &[MacAddr]) -> Vec<sock_filter> {
-    let addresses: Vec<MacAddr> = std::iter::once(interface.mac).chain(groups.iter().copied()).collect();
+    let own = std::iter::once(interface.mac);
+    let addresses: Vec<MacAddr> = own.chain(groups.iter().copied()).chain([MacAddr::BROADCAST]).collect();
     let mut code = Vec::new();
     code.push(load(BPF_H, ETHER_TYPE));
     code.extend(unless_equal_reject(ether_type.number().into()));

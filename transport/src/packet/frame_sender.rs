@@ -1,7 +1,7 @@
 //! A socket that only sends, for who has no loop: nothing is received, nothing is mapped.
 
 use super::error::{Errno, OpenError};
-use super::{Interface, syscall};
+use super::{Interface, links, syscall};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 #[derive(Debug)]
 pub struct FrameSender {
     socket: OwnedFd,
+    interface: Interface,
 }
 
 impl FrameSender {
@@ -20,7 +21,12 @@ impl FrameSender {
         let failed = |step| move |errno| OpenError::new(&interface.name, step, errno);
         let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
         syscall::bind(socket.as_fd(), interface.index, None).map_err(failed("bind the packet socket"))?;
-        Ok(FrameSender { socket })
+        Ok(FrameSender { socket, interface: interface.clone() })
+    }
+
+    /// Whether the interface is on and has a link at this moment: what a card is given before is lost.
+    pub fn has_link(&self) -> bool {
+        links::has_link(self.interface.index)
     }
 
     /// Sends a frame, Ethernet header first, if the kernel has room for it.

@@ -32,6 +32,7 @@ mod error;
 mod filter;
 mod frame_sender;
 mod interface;
+mod links;
 mod node;
 mod outage;
 mod port;

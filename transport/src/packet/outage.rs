@@ -14,6 +14,35 @@ const LOOK_AWAY: Duration = Duration::from_millis(10);
 /// How often one that is there is looked at: its MTU and address may change without an error.
 const LOOK_THERE: Duration = Duration::from_secs(1);
 
+/// Whether an interface that is on has a link, that is something at the other end of its cable.
+#[derive(Debug, Default)]
+pub(super) struct Carrier {
+    lost_since: Option<Instant>,
+    flag: Arc<AtomicBool>,
+}
+
+impl Carrier {
+    /// Notes what a look has shown; how long there was no link, if it is back.
+    pub(super) fn note(&mut self, now: Instant, has_link: bool) -> Option<Duration> {
+        self.flag.store(!has_link, Ordering::Relaxed);
+        if has_link {
+            return self.lost_since.take().map(|since| now.since(since));
+        }
+        self.lost_since.get_or_insert(now);
+        None
+    }
+
+    /// How long there has been none.
+    pub(super) fn lasts(&self, now: Instant) -> Option<Duration> {
+        self.lost_since.map(|since| now.since(since))
+    }
+
+    /// Whether there is none, as of the last look.
+    pub(super) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+}
+
 /// Whether an interface is away, and since when.
 #[derive(Debug)]
 pub(super) struct Outage {
@@ -92,6 +121,17 @@ mod tests {
 
     fn millis(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_link_that_is_lost_is_known_until_it_is_back() {
+        let mut carrier = Carrier::default();
+        assert_eq!((carrier.note(millis(0), true), carrier.lasts(millis(1))), (None, None));
+        assert_eq!((carrier.note(millis(1000), false), carrier.note(millis(2000), false)), (None, None));
+        assert_eq!(carrier.lasts(millis(2500)), Some(Duration::from_millis(1500)));
+        assert!(carrier.flag().load(Ordering::Relaxed));
+        assert_eq!(carrier.note(millis(3000), true), Some(Duration::from_secs(2)));
+        assert!(carrier.lasts(millis(3000)).is_none() && !carrier.flag().load(Ordering::Relaxed));
     }
 
     #[test]

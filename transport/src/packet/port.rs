@@ -4,12 +4,12 @@ mod link;
 
 use super::counters::Counters;
 use super::error::{DriveError, Errno, OpenError, is_away};
-use super::outage::Outage;
+use super::outage::{Carrier, Outage};
 use super::ring::{Geometry, Ring, SlotContent};
 use super::sender::Sender;
 use super::sleep::{Sleeper, Waker};
 use super::syscall::InterfaceState;
-use super::{Interface, served, syscall};
+use super::{Interface, links, served, syscall};
 use crate::split_frame::Kept;
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr};
@@ -18,7 +18,7 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Most frames taken from the ring before the machine gets to send.
@@ -93,6 +93,11 @@ pub struct Port {
     config: PortConfig,
     counters: Counters,
     outage: Outage,
+    carrier: Carrier,
+    /// How long this run has had no interface or no link, but for the present outage.
+    was_cut_off: Duration,
+    /// The interface has another MTU than when the port was opened.
+    has_other_mtu: Arc<AtomicBool>,
     /// The interface that the socket was bound to does not exist any more.
     is_unbound: bool,
     /// The largest frame that has come, Ethernet header included.
@@ -118,6 +123,9 @@ impl Port {
             config,
             counters: Counters::default(),
             outage: Outage::new(config.outage_limit),
+            carrier: Carrier::default(),
+            was_cut_off: Duration::ZERO,
+            has_other_mtu: Arc::default(),
             is_unbound: false,
             largest_arrival_bytes: 0,
         })
@@ -243,6 +251,17 @@ impl Port {
     /// Another run begins on this port: what was refused before it is none of its [outages](Port::outage).
     pub fn begin_anew(&mut self) {
         self.sender.forget_refusals();
+        self.was_cut_off = Duration::ZERO;
+    }
+
+    /// How long this run has had no interface, or none with a link.
+    pub fn cut_off(&self, now: Instant) -> Duration {
+        self.was_cut_off + self.outage.lasts(now).or_else(|| self.carrier.lasts(now)).unwrap_or_default()
+    }
+
+    /// Whether the interface has a link at this moment; one that is off or gone has none.
+    pub fn has_link(&self) -> bool {
+        links::has_link(self.interface.index)
     }
 
     /// Why nothing comes and goes at the moment, if the interface is away; or why no frames leave, or no long ones.
@@ -257,11 +276,31 @@ impl Port {
         self.outage.flag()
     }
 
+    /// Whether the interface has no link, for who has no port at hand: a flag that follows it.
+    pub fn no_link_flag(&self) -> Arc<AtomicBool> {
+        self.carrier.flag()
+    }
+
+    /// Whether the interface has another MTU than when the port was opened: a flag that follows it.
+    pub fn other_mtu_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_other_mtu)
+    }
+
+    /// Follows the interface to a name that it has got meanwhile: its number is what it is known by.
+    fn follow_name(&mut self) {
+        let found = syscall::interface_name(self.socket.as_fd(), self.interface.index);
+        if let Some(name) = found.ok().filter(|name| *name != self.interface.name && !self.is_unbound) {
+            log::warn!("interface {} is called {name} now", self.interface.name);
+            self.interface.name = name;
+        }
+    }
+
     /// Whether the interface is there, as far as that is known; looks now and then.
     fn is_there(&mut self, now: Instant) -> Result<bool, DriveError> {
         if !self.outage.wants_look(now) {
             return Ok(!self.outage.is_on());
         }
+        self.follow_name();
         let name = self.interface.name.as_str();
         match syscall::interface_state(self.socket.as_fd(), name) {
             Ok(state) if state.is_up => {
@@ -272,6 +311,11 @@ impl Port {
                 }
                 if let Some(away) = self.outage.is_there(now) {
                     log::warn!("interface {} is back after {away:.1?}", self.interface.name);
+                    self.was_cut_off += away;
+                }
+                if let Some(lost) = self.carrier.note(now, state.has_link) {
+                    log::warn!("interface {} has a link again after {lost:.1?}", self.interface.name);
+                    self.was_cut_off += lost;
                 }
                 Ok(true)
             }
@@ -300,6 +344,7 @@ impl Port {
         if state.mac != *mac {
             return Err(DriveError::AddressChanged { interface: name.clone(), was: *mac, is: state.mac });
         }
+        self.has_other_mtu.store(state.mtu_bytes != *mtu_bytes, Ordering::Relaxed);
         // What is too large to be sent is an error of sending.
         if state.mtu_bytes < *mtu_bytes && self.largest_arrival_bytes > state.mtu_bytes + ETHERNET_BYTES {
             return Err(DriveError::MtuLowered { interface: name.clone(), was: *mtu_bytes, is: state.mtu_bytes });

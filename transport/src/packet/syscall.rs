@@ -188,22 +188,6 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[[IoSlice; 2]]) -> nix::Result<
     Errno::result(sent).map(|sent| sent as usize)
 }
 
-/// The largest payload of one frame on the interface, in bytes.
-pub(super) fn interface_mtu_bytes(name: &str) -> nix::Result<usize> {
-    let request = interface_ioctl(name, libc::SIOCGIFMTU)?;
-    // SAFETY: SIOCGIFMTU has filled this member, and any bits make a valid integer.
-    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-    usize::try_from(mtu).map_err(|_| Errno::EINVAL)
-}
-
-/// The kind of hardware (`ARPHRD_*`) and the hardware address of the interface.
-pub(super) fn interface_hardware(name: &str) -> nix::Result<(u16, MacAddr)> {
-    let request = interface_ioctl(name, libc::SIOCGIFHWADDR)?;
-    // SAFETY: SIOCGIFHWADDR has filled this member, and any bytes make a valid `sockaddr`.
-    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-    Ok((address.sa_family, mac_of(&address)))
-}
-
 fn mac_of(address: &libc::sockaddr) -> MacAddr {
     let octet = |i: usize| address.sa_data[i] as u8;
     MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5))
@@ -214,6 +198,8 @@ fn mac_of(address: &libc::sockaddr) -> MacAddr {
 pub(super) struct InterfaceState {
     pub index: u32,
     pub is_up: bool,
+    /// Whether there is something at the other end of its cable.
+    pub has_link: bool,
     pub mac: MacAddr,
     pub mtu_bytes: usize,
 }
@@ -229,21 +215,28 @@ pub(super) fn interface_state(fd: BorrowedFd, name: &str) -> nix::Result<Interfa
     Ok(InterfaceState {
         index: u32::try_from(index).map_err(|_| Errno::EINVAL)?,
         is_up: c_int::from(flags) & libc::IFF_UP != 0,
+        has_link: c_int::from(flags) & libc::IFF_RUNNING != 0,
         mac: mac_of(&address),
         mtu_bytes: usize::try_from(mtu).map_err(|_| Errno::EINVAL)?,
     })
+}
+
+/// The present name of the interface with this number; ENODEV if there is none.
+pub(super) fn interface_name(fd: BorrowedFd, index: u32) -> nix::Result<String> {
+    // SAFETY: all bytes zero is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    request.ifr_ifru.ifru_ifindex = index as c_int;
+    let code = libc::SIOCGIFNAME as libc::Ioctl;
+    // SAFETY: SIOCGIFNAME reads and writes one `ifreq`, which outlives the call.
+    Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), code, &raw mut request) })?;
+    let name = request.ifr_name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0);
+    Ok(String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned())
 }
 
 /// Puts another open file in the place of the socket `fd`: whoever knows its number has that from now on.
 pub(super) fn replace(fd: BorrowedFd, other: BorrowedFd) -> nix::Result<()> {
     // SAFETY: both are open; `fd` stays open, as another file, and belongs to whom it did.
     Errno::result(unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) }).map(drop)
-}
-
-/// Asks about the interface `name` of the calling thread's network namespace; ENODEV if none can be called so.
-fn interface_ioctl(name: &str, code: libc::c_ulong) -> nix::Result<libc::ifreq> {
-    let any = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-    ask_interface(any.as_fd(), name, code)
 }
 
 /// Asks about the interface `name` of a socket's network namespace; ENODEV if none can be called so.

@@ -29,7 +29,14 @@ pub(in crate::measure) struct Largest {
     /// The smallest that did not.
     fails: usize,
     tried: usize,
+    /// How often this size has been tried.
+    tries: u32,
+    /// The tests of all sizes: an echo may come late.
     tests: Vec<u32>,
+    /// The largest MTU of all, which is tried once more where the next smaller one is the result: no path has such a
+    /// limit, but a host may have paused.
+    largest: usize,
+    is_repeated: bool,
     due: Option<Instant>,
 }
 
@@ -46,13 +53,18 @@ impl Largest {
             patience: PATIENCE.max(expected * PATIENCE_FACTOR),
             fails: largest + 1,
             tried: largest,
+            largest,
             ..Largest::default()
         }
     }
 
     /// The next size to try.
     fn choose(&mut self) {
-        self.tests.clear();
+        self.tries = 0;
+        if self.passes + 1 == self.largest && self.fails == self.largest && !self.is_repeated {
+            (self.fails, self.tried, self.is_repeated) = (self.largest + 1, self.largest, true);
+            return;
+        }
         let common = COMMON_MTU_BYTES.into_iter().find(|&mtu_bytes| mtu_bytes < self.fails);
         self.tried = match (self.passes, common) {
             (0, Some(mtu_bytes)) => mtu_bytes,
@@ -69,18 +81,25 @@ impl Step for Largest {
     }
 
     fn on_echo(&mut self, _now: Instant, echo: EchoFrame) {
-        let whole = echo.last && echo.payload_bytes + HEADER_BYTES == self.tried;
-        if echo.target == self.target && whole && self.tests.contains(&echo.test) {
-            self.passes = self.tried;
-            self.due = None;
-            self.choose();
+        let bytes = echo.payload_bytes + HEADER_BYTES;
+        let is_own = echo.target == self.target && echo.last && self.tests.contains(&echo.test);
+        // One of a longer frame, which had been given up, proves more.
+        if is_own && bytes > self.passes && bytes <= self.largest {
+            if bytes >= self.fails {
+                self.fails = self.largest + 1;
+            }
+            self.passes = bytes;
+            if bytes >= self.tried {
+                self.due = None;
+                self.choose();
+            }
         }
     }
 
     fn on_timeout(&mut self, now: Instant) {
         if self.due.is_some_and(|due| due <= now) {
             self.due = None;
-            if self.tests.len() >= TRIES as usize {
+            if self.tries >= TRIES {
                 self.fails = self.tried;
                 self.choose();
             }
@@ -93,6 +112,7 @@ impl Step for Largest {
         }
         let test = writer.draw();
         self.tests.push(test);
+        self.tries += 1;
         self.due = Some(now + self.patience);
         let payload_bytes = self.tried - HEADER_BYTES;
         let body = ProbeBody { task: Task::Ping, payload_bytes: payload_bytes as u16, number: payload_bytes as u32 };

@@ -152,6 +152,19 @@ fn a_host_that_dies_while_it_is_measured_is_named() {
 }
 
 #[test]
+fn a_host_that_pauses_has_no_smaller_mtu() {
+    // Of the first frames of full length none comes back.
+    let mut long = 0;
+    let faults = move |delivery: &Delivery<'_>| {
+        let is_long = delivery.to == 1 && delivery.frame.len() == MTU_BYTES + 14;
+        long += usize::from(is_long);
+        if is_long && long <= 4 { Fate::Drop } else { Fate::Deliver }
+    };
+    let (result, _) = measure(&star(2, 100_000_000), ProbeSettings::full(MTU_BYTES), &[], faults);
+    assert_eq!(result.path_mtu_bytes, Some(MTU_BYTES));
+}
+
+#[test]
 fn the_largest_frame_that_passes_is_found_to_the_byte() {
     for limit in [1500, 1499, 1442, 577, 576] {
         let faults = move |delivery: &Delivery<'_>| match delivery.frame.len() > limit + 14 {

@@ -1,5 +1,6 @@
 //! What another process says for this one if it ends without a word.
 
+use ethbcast_transport::packet::DriveError;
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,6 +44,19 @@ pub(super) struct Teller {
 impl Teller {
     pub(super) fn new(last_words: Option<LastWords>) -> Teller {
         Teller { last_words, told: None }
+    }
+
+    /// Tells that there is nothing more to say, or what to say where this host's own interface has ended the session.
+    ///
+    /// # Errors
+    /// That error.
+    pub(super) fn tell_end<T>(
+        &mut self,
+        driven: Result<T, DriveError>,
+        why: impl FnOnce(&DriveError) -> Option<Vec<u8>>,
+    ) -> Result<T, DriveError> {
+        self.tell(|| driven.as_ref().err().and_then(why));
+        driven
     }
 
     /// Tells the present frame, if it is another than before.

@@ -54,16 +54,17 @@ pub use read_ahead::{ReadAhead, read_ahead};
 pub use reader::Reader;
 pub use report::{Error, ReceiveReport, SendReport};
 pub use storage::{Output, Storage, StorageError, is_full};
+pub use teller::log_counters;
 pub use usher::Usher;
 pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 use super::application::{Receiving, Sending, Sink, Source};
-use super::{Outcome, Receiver, Root, Station};
+use super::{Admission, Outcome, Receiver, Root, Station};
 use crate::census;
 use crate::measure::Processors;
 use crate::membership::live::{Opening, RingRoom, host};
 use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::packet::{Clock, Counters, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
+use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
 use ethbcast_transport::{Instant, Tuning};
 use last_words::{RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 use limited::Limited;
@@ -72,6 +73,7 @@ use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
 use std::time::Duration;
 use teller::Teller;
@@ -220,11 +222,11 @@ impl Session {
         let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
         self.port.begin_anew();
         let mut root = Limited::new(Root::new(began, config), began, options.time_limit);
-        let mut teller = Teller::new(options, form, self.port.away_flag());
+        let mut teller = Teller::new(options, form, &self.port);
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         watcher.tell(|| root.farewell(ROOT_ENDED));
         let (mut stopped, mut given_up) = (false, None);
-        drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
+        let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
             if let Some(reason) = options.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
                 let decided = root.stop_waiting(now, reason);
                 given_up = (!decided).then_some(Error::Cancelled { delivered: false });
@@ -242,8 +244,9 @@ impl Session {
             sending.turn(root, now);
             teller.root_moved(root, now);
             if root.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        watcher.tell(|| None);
+        });
+        let cut_off = self.port.cut_off(self.clock.now());
+        watcher.tell_end(driven, |error| root.farewell(&format!("the sender's {error}")))?;
         log_counters(&self.port.counters());
         let failed = self.why_failed(given_up, &root, sending);
         let reports = if failed.is_some() { fates(&root, form) } else { root.reports().cloned().collect() };
@@ -265,6 +268,7 @@ impl Session {
             held_up_by: teller.held_up_by(&root),
             history: teller.take_history(),
             rate: root.rate(),
+            cut_off,
         };
         Ok((report, failed))
     }
@@ -296,14 +300,15 @@ impl Session {
         let began = self.clock.now();
         self.port.begin_anew();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.time_limit);
-        let mut teller = Teller::new(options, form, self.port.away_flag());
+        let mut teller = Teller::new(options, form, &self.port);
         if let Some(Expected::Digest(digest)) = options.expects {
             receiving.expect(digest);
         }
         let mut watcher = last_words::Teller::new(options.last_words.clone());
         let mut timed_out = false;
         let mut ushered = Ushered::new(options.usher.as_ref());
-        drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
+        let (other_mtu, mut is_outdated) = (self.port.other_mtu_flag(), false);
+        let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
             if options.cancel.is_cancelled() || timed_out {
                 receiving.cancel(receiver, now);
@@ -316,9 +321,14 @@ impl Session {
             ushered.turn(receiver, now);
             receiving.turn(receiver, now);
             teller.receiver_moved(receiver, receiving.sink().form(), now);
-            if receiver.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        watcher.tell(|| None);
+            is_outdated = options.usher.is_some()
+                && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
+            if receiver.is_over() || is_outdated { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        watcher.tell_end(driven, |error| receiver.farewell(&format!("its {error}")))?;
+        if is_outdated {
+            return Err(Error::OtherMtu { interface: self.interface().name.clone() });
+        }
         log_counters(&self.port.counters());
         if receiving.verdict().is_none() && (timed_out || !receiving.is_cancelled()) {
             self.check_interface()?;
@@ -356,6 +366,11 @@ impl Session {
         self.port.interface()
     }
 
+    /// Whether the interface has a link at this moment.
+    pub fn has_link(&self) -> bool {
+        self.port.has_link()
+    }
+
     /// Wakes the session's loop: for threads that have something for its source or sink.
     pub fn waker(&self) -> &Arc<Waker> {
         &self.waker
@@ -375,14 +390,6 @@ impl Session {
 /// This computer's processors, for those who measure; `time` tells what a process or thread has had of them.
 pub fn processors(time: fn() -> Duration) -> Processors {
     Processors::new(time, host::computer(), host::cores())
-}
-
-/// Writes what a socket has done to the log.
-pub fn log_counters(counters: &Counters) {
-    log::info!("socket: {counters:?}");
-    if counters.kernel_dropped > 0 {
-        log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
-    }
 }
 
 /// Starts a thread that ends with the session.

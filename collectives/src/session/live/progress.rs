@@ -15,6 +15,11 @@ pub enum Progress<'a> {
         /// Whether it is away.
         away: bool,
     },
+    /// This host's interface has no link (no cable, or its other end is off); or it has one again.
+    Link {
+        /// Whether there is none.
+        lost: bool,
+    },
     /// So many bytes are there: to a sender, at the slowest receiver.
     Moved {
         /// Bytes.

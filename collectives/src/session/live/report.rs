@@ -57,6 +57,8 @@ pub struct SendReport {
     pub history: History,
     /// How much each host might send at the end, if there was a limit.
     pub rate: Option<Rate>,
+    /// How long this host's own interface was away, or had no link.
+    pub cut_off: Duration,
 }
 
 impl SendReport {
@@ -309,6 +311,12 @@ pub enum Error {
     /// The whole took longer than it may; the others have been told.
     #[error("the session took longer than it may; allow more time, or find out above what it waited for")]
     TimedOut,
+    /// The interface has another MTU than when a server's port was opened: it is to be opened anew.
+    #[error("interface {interface} has another MTU now: its port is opened anew")]
+    OtherMtu {
+        /// The interface.
+        interface: String,
+    },
     /// No sender was heard in time.
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,

@@ -5,6 +5,7 @@ use super::{History, Options, Place, Progress};
 use crate::session::ledger::Form;
 use crate::session::{Blocks, MemberState, Receiver, Root, RootEvent, Status};
 use ethbcast_transport::Instant;
+use ethbcast_transport::packet::{Counters, Port};
 use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,31 +19,51 @@ pub(super) struct Teller<'a> {
     told_at: Option<Instant>,
     /// By rank, how often it was seen to take frames more slowly than they came.
     blocked: BTreeMap<Rank, u32>,
-    /// Whether the interface is away, and what of it was told last.
-    away: Arc<AtomicBool>,
-    told_away: bool,
+    /// Whether the interface is away.
+    away: Told,
+    /// The same for its link.
+    no_link: Told,
     history: History,
 }
 
+/// A flag, and what of it was told last.
+struct Told {
+    flag: Arc<AtomicBool>,
+    told: bool,
+}
+
+impl Told {
+    fn new(flag: Arc<AtomicBool>) -> Told {
+        Told { flag, told: false }
+    }
+
+    /// What it is, if that has not been told.
+    fn news(&mut self) -> Option<bool> {
+        let is = self.flag.load(Ordering::Relaxed);
+        (is != std::mem::replace(&mut self.told, is)).then_some(is)
+    }
+}
+
 impl<'a> Teller<'a> {
-    pub(super) fn new(options: &'a Options, form: Form, away: Arc<AtomicBool>) -> Teller<'a> {
+    pub(super) fn new(options: &'a Options, form: Form, port: &Port) -> Teller<'a> {
         Teller {
             options,
             form,
             told_at: None,
             blocked: BTreeMap::new(),
-            away,
-            told_away: false,
+            away: Told::new(port.away_flag()),
+            no_link: Told::new(port.no_link_flag()),
             history: History::default(),
         }
     }
 
     /// Tells it when the interface goes or comes back.
     fn look_at_interface(&mut self) {
-        let away = self.away.load(Ordering::Relaxed);
-        if away != self.told_away {
-            self.told_away = away;
+        if let Some(away) = self.away.news() {
             self.options.tell(Progress::Interface { away });
+        }
+        if let Some(lost) = self.no_link.news() {
+            self.options.tell(Progress::Link { lost });
         }
     }
 
@@ -109,5 +130,13 @@ impl<'a> Teller<'a> {
     pub(super) fn held_up_by(&self, root: &Root) -> Option<String> {
         let (&rank, _) = self.blocked.iter().max_by_key(|(_, times)| **times)?;
         root.view().map(|view| view.members[rank.index()].host.clone())
+    }
+}
+
+/// Writes what a socket has done to the log.
+pub fn log_counters(counters: &Counters) {
+    log::info!("socket: {counters:?}");
+    if counters.kernel_dropped > 0 {
+        log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
     }
 }

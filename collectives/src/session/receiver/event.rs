@@ -4,6 +4,7 @@ use crate::membership::OtherBuild;
 use crate::session::ledger::ChunkSize;
 use crate::session::message::{ContentKind, Refusal, Trailer};
 use ethbcast_planning::plan::Via;
+use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ pub enum ReceiverEvent {
     },
     /// A host speaks another version of the protocol.
     OtherVersion(OtherBuild),
+    /// Frames come in with this host's own address as their source: another host has the same one, or the network sends
+    /// frames back.
+    OwnAddress(MacAddr),
     /// This host is a member: data will come.
     Started {
         /// This host's rank.

@@ -19,6 +19,16 @@ impl Machine for Receiver {
                 return;
             }
         };
+        if let (true, is_news) = self.endpoint.is_own(frame.source) {
+            self.endpoint.count_stranger();
+            if is_news {
+                self.endpoint.tell(ReceiverEvent::OwnAddress(frame.source));
+                // So that a root of this address hears of it, too: no switch would bring it what is sent to it alone.
+                let (request, all) = (self.endpoint.config().request(), self.endpoint.station().group_mac);
+                self.endpoint.send_in(frame.header.session, all, &request);
+            }
+            return;
+        }
         if frame.header.kind == WHO && self.endpoint.config().about.is_some() {
             if !self.answerer.hear(now, &frame, self.endpoint.station()) {
                 self.endpoint.count_malformed();

@@ -38,6 +38,9 @@ pub enum RootEvent {
     },
     /// A host speaks another version of the protocol.
     OtherVersion(OtherBuild),
+    /// Frames come in with this host's own address as their source: another host has the same one, or the network sends
+    /// frames back.
+    OwnAddress(MacAddr),
     /// The root has been waiting for receivers for some time.
     Waiting {
         /// Who is there, in the order of their ranks.

@@ -24,6 +24,9 @@ const FIRST_WORD: Duration = Duration::from_secs(2);
 const MOST_BETWEEN_WORDS: Duration = Duration::from_secs(60);
 /// How often those who wait are let know that their root is alive, however many invitations in its name they hear.
 const GREET_EVERY: Duration = Duration::from_secs(1);
+/// After so long, and then again and again, all hosts are invited by broadcast: a switch may drop frames to groups.
+const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
+const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
 /// Two roots that began within so short a time began at once: the one with the lower address stays.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
@@ -48,6 +51,7 @@ pub(super) struct Gathering {
     timers: TimerTable,
     /// Between the last word to the user and the next.
     between_words: Duration,
+    invite_all_at: Instant,
 }
 
 /// How gathering goes on.
@@ -81,6 +85,7 @@ impl Gathering {
             calibration: config.calibration.clone(),
             timers,
             between_words: FIRST_WORD,
+            invite_all_at: now + BEFORE_INVITING_ALL,
         }
     }
 
@@ -194,7 +199,12 @@ impl Gathering {
 
     pub(super) fn handle_timeout(&mut self, now: Instant, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
         if self.timers.take_due(Wait::Announce, now) {
-            endpoint.send_to_group(&endpoint.config().invitation(Stage::Gathering, self.age(now)));
+            let invitation = endpoint.config().invitation(Stage::Gathering, self.age(now));
+            endpoint.send_to_group(&invitation);
+            if now >= self.invite_all_at {
+                self.invite_all_at = now + BETWEEN_INVITING_ALL;
+                endpoint.send(MacAddr::BROADCAST, &invitation);
+            }
             self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
             self.drop_silent(now, endpoint);
             self.rivals.ask(endpoint);

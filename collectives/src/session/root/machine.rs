@@ -1,6 +1,6 @@
 //! The root as its driver sees it.
 
-use super::{Phase, Root};
+use super::{Phase, Root, RootEvent};
 use crate::session::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
 use ethbcast_transport::{Deadline, Instant, Kept, Machine, Part, SplitFrame, wire};
 
@@ -13,6 +13,13 @@ impl Machine for Root {
                 return;
             }
         };
+        if let (true, is_news) = self.endpoint.is_own(frame.source) {
+            self.endpoint.count_stranger();
+            if is_news {
+                self.endpoint.tell(RootEvent::OwnAddress(frame.source));
+            }
+            return;
+        }
         let kind = frame.header.kind;
         // A receiver that has not joined yet knows our session number from the invitation.
         if frame.header.session != self.endpoint.config().session {

@@ -101,7 +101,7 @@ impl Strangers {
     ) {
         let Some(message) = endpoint.read(frame) else { return };
         let (station, Message::Announce { group, .. }) = (endpoint.station(), &message) else { return };
-        if *group != station.group || frame.source == station.mac {
+        if *group != station.group {
             endpoint.count_stranger();
             return;
         }

@@ -83,3 +83,26 @@ fn a_receiver_of_a_cast_that_is_stopped_for_3_s_gets_the_file() {
 fn when_the_root_is_stopped_for_3_s_all_get_the_file() {
     stopped("rootstop", "chain", "n0");
 }
+
+#[test]
+fn a_relay_whose_interface_gets_another_name_gets_the_file() {
+    let site = Site::beside("renamed", relays());
+    let session = twelve_mebibytes(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    for line in ["link set eth0 down", "link set eth0 name lan0", "link set lan0 up"] {
+        site.set_up(CULPRIT, "ip", &line.split(' ').collect::<Vec<_>>());
+    }
+    session.end(LIMIT).assert_verified();
+}
+
+#[test]
+fn a_host_that_ends_for_its_own_interface_tells_the_sender_why() {
+    let site = Site::beside("ownreason", relays());
+    let session = impatient(&site, "chain").start();
+    session.wait_for_sent(QUARTER_BYTES);
+    site.set_up(CULPRIT, "ip", &["link", "set", "eth0", "mtu", "1400"]);
+    let outcome = session.end(LIMIT);
+    ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    outcome.assert_named(CULPRIT, &["its MTU was lowered", "MTU of interface eth0 was lowered"]);
+    outcome.assert_nothing(CULPRIT, 4);
+}

@@ -7,6 +7,7 @@ mod gathering;
 mod interface;
 mod meeting;
 pub mod nobody;
+mod own_side;
 mod perf;
 mod pipes;
 mod probe;

@@ -96,14 +96,16 @@ impl Place {
         let stride = Board::stride(ETHERNET_BYTES + interface.mtu_bytes);
         let bytes = Board::file_bytes(stride);
         let (found, others) = (stat(&file, &path)?, is_anybody_in(&file));
-        if found.st_size != 0 && !others {
+        let found_bytes = usize::try_from(found.st_size).unwrap_or(usize::MAX);
+        if found_bytes != 0 && !others {
             log::info!("{} is what a run that has ended left: it is made anew", path.display());
             ftruncate(&file, 0).map_err(failed("empty"))?;
         }
         if !others {
-            ftruncate(&file, bytes.get() as i64).map_err(failed("make"))?;
+            // The kernel's offsets have 32 bits on some machines.
+            ftruncate(&file, bytes.get() as _).map_err(failed("make"))?;
             reserve(&file, Board::header()).map_err(failed("find memory for"))?;
-        } else if found.st_size != bytes.get() as i64 {
+        } else if found_bytes != bytes.get() {
             return Err(NodeError::OtherLayout { path });
         }
         let board = Board::new(SharedMemory::map(&file, bytes).map_err(failed("map"))?, stride);
@@ -235,7 +237,7 @@ fn stat(file: &OwnedFd, path: &Path) -> Result<FileStat, NodeError> {
 
 /// Sees to it that there is memory for a part of the file: without it a write would end the process.
 fn reserve(file: &OwnedFd, range: Range<usize>) -> nix::Result<()> {
-    posix_fallocate(file, range.start as i64, range.len() as i64)
+    posix_fallocate(file, range.start as _, range.len() as _)
 }
 
 /// Compares what the others were told with what this process was.
