@@ -236,7 +236,8 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Whether a link at `below` of what is sent from `root` leads out of it: up beyond its top, or to an absolute path, unless `root` is the root of a system and has that path itself.
+/// Whether a link at `below` of what is sent from `root` leads out of it: up beyond its top, or
+/// to an absolute path, unless `root` is the root of a system and has that path itself.
 fn leads_out(target: &Path, root: &Path, below: &Path) -> bool {
     if let Ok(inside) = target.strip_prefix("/") {
         return root != Path::new("/") && root.join(inside).symlink_metadata().is_err();

@@ -3,10 +3,11 @@
 //! `rack[1-2]n[01-08],login` is seventeen hosts. [`expand`] turns the string into names, [`fold`] turns names back into
 //! a short string; `expand(fold(names)) == names`, order and repetitions included.
 //!
-//! Understood: any number of bracket groups per name (the leftmost varies slowest), lists and ranges inside a bracket,
-//! zero padding (`01-08`), ClusterShell's steps (`0-8/2`), brackets inside brackets (`1[0-3]`), blanks and lines instead
-//! of commas or around them, and `name@address`, as hosts are called that share a name. Not understood, and refused:
-//! set operators (`!`, `&`, `^`), group names (`@group`), wildcards.
+//! Understood: any number of bracket groups per name (the leftmost varies slowest), lists and ranges inside brackets,
+//! zero padding (`01-08`), ClusterShell's steps (`0-8/2`), brackets inside brackets (`1[0-3]`), blanks and lines
+//! instead of commas or around them, and `name@address`, as hosts are called that share a name.
+//!
+//! Not understood, and refused: set operators (`!`, `&`, `^`), group names (`@group`), wildcards.
 
 mod expand;
 mod fold;
