@@ -43,6 +43,12 @@ fn has_pipeline(command: &str) -> bool {
     command.replace("||", "").contains('|')
 }
 
+/// Whether nothing of a pipeline has failed, and one command was ended as the next wanted no more of its output, as of
+/// `a | head -c 1G`: a shell says of the last that failed.
+fn reader_had_enough(command: &str, status: ExitStatus) -> bool {
+    has_pipeline(command) && status.code() == Some(SIGNALLED + Signal::PIPE.as_raw())
+}
+
 /// The shell that knows the option pipefail, if there is one: `sh` where it can, else bash.
 fn teller() -> Option<&'static str> {
     static TELLER: OnceLock<Option<&str>> = OnceLock::new();
@@ -79,7 +85,7 @@ impl Read for CommandOutput {
         let count = self.stdout.read(buffer)?;
         if count == 0 && !buffer.is_empty() {
             let status = self.child.wait()?;
-            if !status.success() {
+            if !status.success() && !reader_had_enough(&self.command, status) {
                 return Err(failed(&self.command, status, "nobody keeps a part of it"));
             }
         }

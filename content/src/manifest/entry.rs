@@ -2,6 +2,7 @@
 
 use super::{Fault, FileData};
 use crate::name;
+use std::path::PathBuf;
 
 /// The bits of a mode: permissions, set-user-id, set-group-id and sticky.
 const MODE_BITS: u16 = 0o7777;
@@ -98,6 +99,11 @@ pub struct Owner {
 }
 
 impl Entry {
+    /// Its own name as a path.
+    pub fn own_path(&self) -> PathBuf {
+        name::path(&self.name)
+    }
+
     /// Whether this is a directory.
     pub fn is_directory(&self) -> bool {
         self.node == Node::Directory

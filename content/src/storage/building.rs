@@ -1,13 +1,12 @@
 //! Builds a directory from its stream.
 
-use super::filling::Current;
+use super::current::Current;
 use super::makers::{Failed, Makers, Orders, SMALL_BYTES};
 use super::putting::Putting;
 use crate::disk::{Directory, Kind, PRIVATE_FILE, Setter, is_taken, one};
 use crate::hidden_names::is_hidden;
 use crate::layout::{Layout, Piece, Verdict};
 use crate::manifest::{Entry, Manifest, Node};
-use crate::name;
 use crate::replay::{Trouble, Troubles};
 use crate::runs::Runs;
 use crate::trouble::trouble;
@@ -218,7 +217,7 @@ impl<D: Directory> Building<D> {
         let lost: Vec<usize> = self.troubles.lock().keys().copied().collect();
         for entry in lost {
             let removed =
-                self.enter(entries[entry].parent).and_then(|directory| directory.remove(&path_of(&entries[entry])));
+                self.enter(entries[entry].parent).and_then(|directory| directory.remove(&entries[entry].own_path()));
             match removed {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 removed => removed.map_err(|error| self.failed("remove", entry, error))?,
@@ -250,7 +249,7 @@ impl<D: Directory> Building<D> {
     }
 
     fn make(&mut self, entry: &Entry) -> io::Result<()> {
-        let (layout, own) = (Arc::clone(&self.layout), path_of(entry));
+        let (layout, own) = (Arc::clone(&self.layout), entry.own_path());
         let manifest = layout.manifest();
         if self.is_taken_up && self.take_up(entry, &own)? {
             return Ok(());
@@ -289,7 +288,7 @@ impl<D: Directory> Building<D> {
                 }
                 let first = &manifest.entries()[first];
                 let other = self.root.directory(&manifest.path(first.parent.unwrap_or(0) as usize))?;
-                match self.enter(entry.parent)?.make_link(&own, &other, &path_of(first)) {
+                match self.enter(entry.parent)?.make_link(&own, &other, &first.own_path()) {
                     Err(error) if has_none(&error) => self.copy_other(&other, first, entry.parent, &own, &error),
                     made => made,
                 }
@@ -358,11 +357,6 @@ impl<D: Directory> Building<D> {
 fn has_none(error: &io::Error) -> bool {
     let errors = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOSYS, libc::EMLINK];
     error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
-}
-
-/// An entry's own name as a path.
-pub(super) fn path_of(entry: &Entry) -> std::path::PathBuf {
-    name::path(&entry.name)
 }
 
 /// Removes what is below a directory and not in its manifest.

@@ -1,6 +1,7 @@
 //! The files of a directory that is being built, as their bytes come.
 
-use super::building::{Building, path_of};
+use super::building::Building;
+use super::current::Current;
 use super::putting::Putting;
 use crate::disk::{Directory, DiskFile, Lack, PRIVATE_FILE};
 use crate::journal::read_all;
@@ -14,15 +15,6 @@ use std::sync::Arc;
 
 /// Bytes of a file that are copied at once.
 const COPY_BYTES: usize = 256 << 10;
-
-/// A file whose bytes come.
-#[derive(Debug)]
-pub(super) enum Current<F> {
-    /// One that is built.
-    New(F),
-    /// What DEST has in its place, as long as that is the same.
-    Same(F),
-}
 
 impl<D: Directory> Building<D> {
     /// Does something that needs room; where there is none files that wait are put before, as those that they replace
@@ -56,11 +48,11 @@ impl<D: Directory> Building<D> {
     fn renew(&mut self, entry: usize, until: u64) -> io::Result<()> {
         let layout = Arc::clone(&self.layout);
         let own = &layout.manifest().entries()[entry];
-        let to = self.enter(own.parent)?.create(&path_of(own), PRIVATE_FILE)?;
+        let to = self.enter(own.parent)?.create(&own.own_path(), PRIVATE_FILE)?;
         if let Some(Current::Same(from)) = &self.file
             && let Err(error) = copy(from, &to, until)
         {
-            drop(self.enter(own.parent)?.remove(&path_of(own)));
+            drop(self.enter(own.parent)?.remove(&own.own_path()));
             return Err(error);
         }
         self.file = Some(Current::New(to));
@@ -77,7 +69,7 @@ impl<D: Directory> Building<D> {
         why: &io::Error,
     ) -> io::Result<()> {
         let layout = Arc::clone(&self.layout);
-        let from = other.file(&path_of(first))?;
+        let from = other.file(&first.own_path())?;
         let to = self.enter(parent)?.create(own, PRIVATE_FILE)?;
         copy(&from, &to, from.bytes()?)?;
         self.setter.count(Lack::HardLinks, &why.to_string());

@@ -1,7 +1,7 @@
 //! What an earlier run built of a directory, found by what is offered again.
 
+use super::current::BuiltFiles;
 use super::hidden::Hidden;
-use super::work::BuiltFiles;
 use crate::disk::Directory;
 use crate::hidden_names::HiddenNames;
 use crate::journal::{Identity, Journal, JournalError};

@@ -1,6 +1,5 @@
 //! Small files, made on several threads: what a file system does to make one takes longer than its bytes.
 
-use super::building::path_of;
 use crate::disk::{Directory, DiskFile, PRIVATE_FILE, Setter};
 use crate::layout::Layout;
 use crate::runs::Runs;
@@ -220,7 +219,7 @@ impl<D: Directory> Orders<D> {
         let manifest = self.layout.manifest();
         let own = &manifest.entries()[file.entry];
         let failed = |doing| move |error| Failed { entry: file.entry, doing, error };
-        let made = file.directory.create(&path_of(own), PRIVATE_FILE).map_err(failed("make"))?;
+        let made = file.directory.create(&own.own_path(), PRIVATE_FILE).map_err(failed("make"))?;
         made.write_all_at(&bytes[file.data.clone()], 0).map_err(failed("write"))?;
         made.set_attributes(self.setter.gives(&own.attributes, manifest)).map_err(failed("set the attributes of"))
     }

@@ -4,6 +4,7 @@ mod aside;
 mod building;
 #[cfg(test)]
 mod crashes;
+mod current;
 mod filling;
 mod hidden;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::disk::Beneath;
 use crate::journal::Identity;
 use crate::replay::Replay;
 use crate::trouble::trouble;
+use current::BuiltFiles;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::{Outcome, Trailer};
@@ -34,7 +36,7 @@ use place::Place;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use work::{BuiltFiles, Published, Work};
+use work::{Published, Work};
 
 /// What is shorter is sent again as a whole.
 const LEAST_KEPT_BYTES: u64 = 1 << 20;

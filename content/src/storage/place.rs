@@ -1,7 +1,7 @@
 //! Where a directory will be, and how it gets there.
 
 use super::aside::{self, Aside, Displaced};
-use super::building::{path_of, remove_others};
+use super::building::remove_others;
 use super::hidden::Hidden;
 use super::mounted;
 use crate::disk::{Beneath, Directory, Setter, is_taken};
@@ -223,7 +223,7 @@ impl<D: Directory> Place<D> {
         let entries = manifest.entries();
         let mut open: Option<(u32, D, D)> = None;
         for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !done.contains(at)) {
-            let (parent, own) = (entry.parent.unwrap_or(0), path_of(entry));
+            let (parent, own) = (entry.parent.unwrap_or(0), entry.own_path());
             if open.as_ref().is_none_or(|(of, ..)| *of != parent) {
                 let path = manifest.path(parent as usize);
                 open = Some((parent, hidden.root().directory(&path)?, self.holder.directory(&path)?));

@@ -1,7 +1,6 @@
 //! Files that are put into the directory that is there, one after the other: each gets its name as soon as it is whole
 //! and synced, so that there need be room for a few of them only, and for none that is the same already.
 
-use super::building::path_of;
 use crate::disk::{Directory, DiskFile, Kind};
 use crate::layout::Layout;
 use crate::manifest::Node;
@@ -44,10 +43,10 @@ impl<D: Directory> Putting<D> {
             return None;
         }
         let directory = self.dest.directory(&manifest.path(own.parent? as usize)).ok()?;
-        if directory.kind(&path_of(own)).ok()? != Some(Kind::File) {
+        if directory.kind(&own.own_path()).ok()? != Some(Kind::File) {
             return None;
         }
-        let file = directory.file(&path_of(own)).ok()?;
+        let file = directory.file(&own.own_path()).ok()?;
         let is_alike = file.bytes().ok()? == data.bytes() && file.links().ok()? == 1;
         is_alike.then_some(file)
     }
@@ -75,7 +74,7 @@ impl<D: Directory> Putting<D> {
         self.waiting_bytes = 0;
         for entry in std::mem::take(&mut self.waiting) {
             let own = &manifest.entries()[entry];
-            let (parent, name) = (manifest.path(own.parent.unwrap_or(0) as usize), path_of(own));
+            let (parent, name) = (manifest.path(own.parent.unwrap_or(0) as usize), own.own_path());
             // What is in the way, or has no directory yet, waits until all has come.
             if self.can_take(&parent, &name) {
                 let (from, to) = (self.root.directory(&parent)?, self.dest.directory(&parent)?);

@@ -2,16 +2,16 @@
 
 use super::aside::Aside;
 use super::building::Building;
+use super::current::BuiltFiles;
 use super::hidden::Hidden;
 use super::leftover::{self, Leftover};
-use super::makers::Orders;
 use super::place::Place;
 use super::putting::Putting;
-use crate::disk::{Directory, DiskFile, PRIVATE_FILE};
+use crate::disk::{Directory, PRIVATE_FILE};
 use crate::journal::{Identity, Journal};
 use crate::layout::{Layout, Verdict};
 use crate::manifest::Manifest;
-use crate::replay::{OpenEntry, Replay, Troubles};
+use crate::replay::{Replay, Troubles};
 use crate::runs::Runs;
 use crate::syncer::{Pace, Syncer};
 use crate::trouble::trouble;
@@ -49,45 +49,6 @@ pub(super) struct Published {
     pub remains: Vec<String>,
     /// What of it could not be kept here.
     pub lacks: Vec<String>,
-}
-
-/// The files of a directory that is being built, or was.
-#[derive(Debug)]
-pub(super) struct BuiltFiles<D: Directory> {
-    layout: Arc<Layout>,
-    root: Arc<D>,
-    /// Where they are once they were moved one by one; none where an earlier run built them.
-    moved: Option<D>,
-    /// Who makes them now, if others than the thread that takes the stream do.
-    orders: Option<Arc<Orders<D>>>,
-}
-
-impl<D: Directory> BuiltFiles<D> {
-    pub(super) fn new(layout: &Arc<Layout>, root: &Arc<D>, moved: Option<D>) -> BuiltFiles<D> {
-        BuiltFiles { layout: Arc::clone(layout), root: Arc::clone(root), moved, orders: None }
-    }
-
-    fn made_by(self, orders: Option<Arc<Orders<D>>>) -> BuiltFiles<D> {
-        BuiltFiles { orders, ..self }
-    }
-}
-
-impl<D: Directory> OpenEntry for BuiltFiles<D> {
-    type File = D::File;
-
-    fn open(&self, entry: usize) -> io::Result<D::File> {
-        if let Some(orders) = &self.orders {
-            orders.wait_for(entry);
-        }
-        let path = self.layout.manifest().path(entry);
-        let Some(moved) = &self.moved else {
-            let file = self.root.file(&path)?;
-            // What memory has of it may be what the disk does not: an error of writing it back is told once.
-            file.forget()?;
-            return Ok(file);
-        };
-        self.root.file(&path).or_else(|_| moved.file(&path))
-    }
 }
 
 /// Where a directory is built: what an earlier run left, or a new one.

@@ -1,9 +1,12 @@
 //! What must never be (ARCHITECTURE.md), read from the tree itself: rules that no compiler knows. Needs no root.
 
+mod circles;
 mod shape;
 mod source;
 
+use circles::Crate;
 use source::{Source, files};
+use std::collections::BTreeMap;
 
 /// What belongs to drivers alone: a clock, a thread, a socket, a random source, and the crates that know Linux.
 const DRIVERS_OWN: [&str; 11] = [
@@ -124,6 +127,25 @@ fn packages_import_one_way() {
             let package = path.split("::").next().and_then(|word| word.strip_prefix("ethbcast_"));
             let wrong = package.filter(|package| !allowed.contains(package));
             violations.extend(wrong.map(|package| place.says(&format!("{folder} must not import ethbcast_{package}"))));
+        }
+    }
+    assert_none(violations);
+}
+
+#[test]
+fn no_files_of_a_crate_import_each_other_in_a_circle() {
+    let sources = files(&[".rs"]);
+    let shipped = |source: &&Source| !source.is_test() && source.path.contains("/src/");
+    let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
+    for source in sources.iter().filter(shipped) {
+        let folder = source.path.split_once("/src/").map_or("", |(folder, _)| folder);
+        crates.entry(folder).or_default().push(source);
+    }
+    let mut violations = Vec::new();
+    for sources in crates.values() {
+        let files = Crate::of(sources.iter().copied());
+        for circle in files.circles() {
+            violations.push(format!("a circle of {} files:\n  {}", circle.len(), files.ties(&circle).join("\n  ")));
         }
     }
     assert_none(violations);

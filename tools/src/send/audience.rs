@@ -1,13 +1,9 @@
 //! For whom `send` waits: it says so, and on a terminal starts when its user says that those who are there will do.
 
 use super::StartRule;
-use crate::exit::say;
 use crate::progress::Bar;
 use ethbcast_collectives::session::{Options, Session};
 use ethbcast_planning::topology::nodeset;
-use std::io::BufRead;
-use std::sync::Arc;
-use std::thread;
 
 /// Says for whom it waits, and where; `rule` may start it with fewer than the options say.
 pub fn show(bar: &Bar, session: &Session, options: &Options, rule: Option<StartRule>) {
@@ -35,24 +31,4 @@ pub fn show(bar: &Bar, session: &Session, options: &Options, rule: Option<StartR
 /// So many receivers, in words.
 pub fn count_of(count: usize) -> String {
     if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
-}
-
-/// Starts at Enter, if the options leave that to the user.
-///
-/// # Errors
-/// If the system has no room for a thread.
-pub fn start_at_enter(bar: &Arc<Bar>, options: &Options) -> std::io::Result<()> {
-    let Some(start) = options.start.clone() else { return Ok(()) };
-    let bar = Arc::clone(bar);
-    // Not waited for: it ends with the process.
-    let wait = move || {
-        for line in std::io::stdin().lock().lines() {
-            match (line, bar.joined()) {
-                (Err(_), _) => return,
-                (Ok(_), 0) => say("nobody has joined yet"),
-                (Ok(_), _) => return start.now(),
-            }
-        }
-    };
-    thread::Builder::new().name("enter".to_owned()).spawn(wait).map(drop)
 }

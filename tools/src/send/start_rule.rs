@@ -1,9 +1,9 @@
 //! When a sender starts by udpcast's rules, which count from the first receiver that has joined.
 
-use super::audience;
+use crate::exit::say;
 use crate::progress::Bar;
 use ethbcast_collectives::session::Options;
-use std::io;
+use std::io::{self, BufRead};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,9 +33,29 @@ pub struct StartRule {
 pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
     match rule {
         Some(rule) => rule.watch(bar, options),
-        None if at_enter => audience::start_at_enter(bar, options),
+        None if at_enter => start_at_enter(bar, options),
         None => Ok(()),
     }
+}
+
+/// Starts at Enter, if the options leave that to the user.
+///
+/// # Errors
+/// If the system has no room for a thread.
+fn start_at_enter(bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
+    let Some(start) = options.start.clone() else { return Ok(()) };
+    let bar = Arc::clone(bar);
+    // Not waited for: it ends with the process.
+    let wait = move || {
+        for line in io::stdin().lock().lines() {
+            match (line, bar.joined()) {
+                (Err(_), _) => return,
+                (Ok(_), 0) => say("nobody has joined yet"),
+                (Ok(_), _) => return start.now(),
+            }
+        }
+    };
+    thread::Builder::new().name("enter".to_owned()).spawn(wait).map(drop)
 }
 
 impl StartRule {
@@ -45,7 +65,7 @@ impl StartRule {
     /// If the system has no room for a thread.
     fn watch(self, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
         if self.at_enter {
-            audience::start_at_enter(bar, options)?;
+            start_at_enter(bar, options)?;
         }
         let Some(start) = options.start.clone() else { return Ok(()) };
         let (bar, began) = (Arc::clone(bar), Instant::now());

@@ -6,6 +6,7 @@ use super::counters::Counters;
 use super::error::{DriveError, Errno, OpenError, is_away};
 use super::outage::{Carrier, Outage};
 use super::ring::{Geometry, Ring, SlotContent};
+use super::send_buffer::set_send_buffer;
 use super::sender::Sender;
 use super::sleep::{Sleeper, Waker};
 use super::syscall::InterfaceState;
@@ -14,7 +15,7 @@ use crate::split_frame::Kept;
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr};
 use nix::errno::Errno as SystemErrno;
-use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use nix::sys::socket::{getsockopt, sockopt};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -394,9 +395,4 @@ pub(super) fn pending_error(socket: &OwnedFd) -> nix::Result<()> {
         0 => Ok(()),
         errno => Err(SystemErrno::from_raw(errno)),
     }
-}
-
-/// Sets the send buffer; only CAP_NET_ADMIN may exceed the system's limit, others get that limit.
-fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> nix::Result<()> {
-    setsockopt(socket, sockopt::SndBufForce, &bytes).or_else(|_| setsockopt(socket, sockopt::SndBuf, &bytes))
 }

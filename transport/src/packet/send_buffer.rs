@@ -6,6 +6,8 @@
 //! limits do in drivers.
 
 use crate::Instant;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// What the kernel may hold, as a time: half of it is left when the kernel says there is room again, which must outlast
@@ -79,6 +81,11 @@ impl SendBuffer {
         self.present_bytes = wanted;
         Some(wanted)
     }
+}
+
+/// Sets the send buffer; only CAP_NET_ADMIN may exceed the system's limit, others get that limit.
+pub(super) fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> nix::Result<()> {
+    setsockopt(socket, sockopt::SndBufForce, &bytes).or_else(|_| setsockopt(socket, sockopt::SndBuf, &bytes))
 }
 
 #[cfg(test)]

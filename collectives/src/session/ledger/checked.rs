@@ -3,7 +3,8 @@
 use super::decoder::Damage;
 use super::layout::ChunkSize;
 use super::ledgered::{fill, read_again};
-use super::receiver::{Order, ReceiverOutput, ReceiverState, VerifiedReceiver};
+use super::receiver::{Order, ReceiverOutput, VerifiedReceiver};
+use super::receiver_state::ReceiverState;
 use super::selection::Holdings;
 use super::span_sink::{Backend, SpanSink};
 use crate::session::application::{Again, Sink};

@@ -30,6 +30,7 @@ mod hash;
 mod layout;
 mod ledgered;
 mod receiver;
+mod receiver_state;
 mod recent;
 mod selection;
 mod sender;
@@ -50,7 +51,8 @@ pub use hash::ChunkHash;
 pub use layout::{CHUNK_BYTES, ChunkSize, Form, SPAN_BYTES, SpanPlace};
 pub(in crate::session) use layout::{amount, overlap};
 pub use ledgered::{Ledgered, ReadInTurns};
-pub use receiver::{Offered, Order, ReceiverOutput, ReceiverState, RightSpan, VerifiedReceiver};
+pub use receiver::{Offered, Order, ReceiverOutput, RightSpan, VerifiedReceiver};
+pub use receiver_state::ReceiverState;
 pub use recent::Recent;
 pub(in crate::session) use selection::MOST_AHEAD;
 pub use selection::{

@@ -1,23 +1,21 @@
 //! The receiving end of a verified stream: checks its spans, asks again for what came damaged or is lacking, and says
 //! what is to be stored next.
 //!
-//! [`VerifiedReceiver`] takes [`Order`]s and gives [`ReceiverOutput`]s; whoever drives it carries each of them out before it
-//! asks for the next. On hosts a thread does that beside the session, in simulations the session's own turn. The
+//! [`VerifiedReceiver`] takes [`Order`]s and gives [`ReceiverOutput`]s; whoever drives it carries each of them out
+//! before it asks for the next. On hosts a thread does that beside the session, in simulations the session's own turn. The
 //! session's side of it is [`SpanSink`](super::SpanSink); both see the [`ReceiverState`].
 
 use super::crew::{Alone, Crew};
 use super::decoder::{Content, Damage, Decoder};
 use super::layout::ChunkSize;
+use super::receiver_state::ReceiverState;
 use super::selection::{Completed, Completer, Completion, HeldOffer, Holdings};
 use super::spans::Spans;
-use crate::session::{ContentKind, Done, Needs, Outcome, Trailer};
+use crate::session::{ContentKind, Done, Outcome, Trailer};
 use ethbcast_transport::planted;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What a sender offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +58,7 @@ pub enum ReceiverOutput {
     Begin(Offered),
     /// The next bytes of the content are these, and right.
     Write(Vec<u8>),
-    /// The next bytes are those of a span, all right; [`wrote`](VerifiedReceiver::wrote) is called when they are stored.
+    /// The next bytes are those of a span, all right; [`wrote`](VerifiedReceiver::wrote) follows once they are stored.
     Span(RightSpan),
     /// Memory that is free again.
     Used(Vec<u8>),
@@ -119,98 +117,6 @@ impl RightSpan {
     /// The memory, to be used again.
     pub fn into_memory(self) -> Vec<u8> {
         self.content.into_memory()
-    }
-}
-
-/// What a verified receiver and the session's side of it both see.
-#[derive(Debug, Default)]
-pub struct ReceiverState {
-    /// Orders that wait, those behind a damaged span among them.
-    waiting: AtomicUsize,
-    /// The storage is settling or publishing.
-    syncing: AtomicBool,
-    /// What of the stream is to come again, and whether it has not come at all.
-    wanted: Mutex<Option<(Range<u64>, bool)>>,
-    /// What is lacking of the next stretches, and below which it is decided what comes.
-    needs: Mutex<VecDeque<Needs>>,
-    decided: AtomicU64,
-    /// Content bytes that are right and with the storage.
-    content_bytes: AtomicU64,
-    /// How often something came damaged.
-    damages: AtomicU64,
-    /// The root only asks what is lacking.
-    only_asked: AtomicBool,
-    conclusion: Mutex<Option<(Done, Option<io::Error>)>>,
-}
-
-impl ReceiverState {
-    /// Orders that wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
-    }
-
-    /// One more order waits.
-    pub(super) fn order(&self) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn obeyed(&self, orders: usize) {
-        self.waiting.fetch_sub(orders, Ordering::Relaxed);
-    }
-
-    /// Whether the storage is settling or publishing.
-    pub fn is_syncing(&self) -> bool {
-        self.syncing.load(Ordering::Relaxed)
-    }
-
-    /// The storage begins to settle or publish, or has ended.
-    pub fn set_syncing(&self, is_syncing: bool) {
-        self.syncing.store(is_syncing, Ordering::Relaxed);
-    }
-
-    /// What of the stream is to come again.
-    pub(super) fn wanted(&self) -> Option<Range<u64>> {
-        self.wanted.lock().as_ref().map(|(wanted, _)| wanted.clone())
-    }
-
-    /// Whether it has not come at all.
-    pub(super) fn is_lacking(&self) -> bool {
-        self.wanted.lock().as_ref().is_some_and(|(_, lacking)| *lacking)
-    }
-
-    /// What is lacking of the next stretch.
-    pub(super) fn poll_needs(&self) -> Option<Needs> {
-        self.needs.lock().pop_front()
-    }
-
-    /// Below this stretch it is decided what comes.
-    pub(super) fn decided(&self) -> u64 {
-        self.decided.load(Ordering::Relaxed)
-    }
-
-    /// What was wanted is on its way to the receiver, which says what else it wants.
-    pub(super) fn is_supplied(&self) {
-        *self.wanted.lock() = None;
-    }
-
-    /// Content bytes that are right and with the storage.
-    pub fn content_bytes(&self) -> u64 {
-        self.content_bytes.load(Ordering::Acquire)
-    }
-
-    /// How often something came damaged.
-    pub fn damages(&self) -> u64 {
-        self.damages.load(Ordering::Relaxed)
-    }
-
-    /// Whether the root only asks what is lacking.
-    pub fn is_only_asked(&self) -> bool {
-        self.only_asked.load(Ordering::Relaxed)
-    }
-
-    /// What it came to, said once.
-    pub(super) fn take_conclusion(&self) -> Option<(Done, Option<io::Error>)> {
-        self.conclusion.lock().take()
     }
 }
 
@@ -291,7 +197,7 @@ impl VerifiedReceiver {
     pub fn poll_output(&mut self) -> Option<ReceiverOutput> {
         while self.phase == Phase::Coming {
             if let Some(damage) = self.decoder.poll_damage() {
-                self.state.damages.fetch_add(1, Ordering::Relaxed);
+                self.state.count_damage();
                 return Some(ReceiverOutput::Damaged(damage));
             }
             if let Some(text) = self.decoder.failed() {
@@ -304,16 +210,16 @@ impl VerifiedReceiver {
                 if std::mem::replace(&mut self.asked, true) {
                     return None;
                 }
-                *self.state.wanted.lock() = Some((wanted, self.decoder.is_lacking()));
+                self.state.want(wanted, self.decoder.is_lacking());
                 return Some(ReceiverOutput::Said);
             }
             if let Some(completion) = self.complete() {
                 match completion {
                     Completion::Needs(needs) => {
-                        self.state.needs.lock().push_back(needs);
+                        self.state.need(needs);
                         return Some(ReceiverOutput::Said);
                     }
-                    Completion::Passed => self.state.only_asked.store(true, Ordering::Relaxed),
+                    Completion::Passed => self.state.set_only_asked(),
                     Completion::Span(Completed { span, here, own, in_place }) => {
                         self.in_place = in_place;
                         self.decoder.take_partly(span, here, own);
@@ -334,7 +240,7 @@ impl VerifiedReceiver {
     fn complete(&mut self) -> Option<Completion> {
         let completer = self.completer.as_mut()?;
         let completion = completer.poll(|| Vec::with_capacity(Spans::MOST_BYTES));
-        self.state.decided.store(completer.decided(), Ordering::Relaxed);
+        self.state.set_decided(completer.decided());
         completion
     }
 
@@ -386,7 +292,7 @@ impl VerifiedReceiver {
 
     /// The span that was given is stored: others may be given it.
     pub fn wrote(&self) {
-        self.state.content_bytes.store(self.decoder.content_bytes(), Ordering::Release);
+        self.state.set_content_bytes(self.decoder.content_bytes());
     }
 
     /// All is stored for good, and not visible.
@@ -397,12 +303,14 @@ impl VerifiedReceiver {
 
     /// All is visible; `note` is what its sender should know of it, if anything.
     pub fn published(&mut self, note: String) {
-        self.end(Outcome::Delivered, note, None);
+        self.fail(Outcome::Delivered, note, None);
     }
 
     /// The storage has failed, or no more can be had: what is half done is gone.
     pub fn fail(&mut self, outcome: Outcome, text: String, cause: Option<io::Error>) {
-        self.end(outcome, text, cause);
+        self.phase = Phase::Over;
+        self.state.obeyed(std::mem::take(&mut self.waiting).len());
+        self.conclude(outcome, text, cause);
     }
 
     /// Whether all is published or has failed.
@@ -410,15 +318,9 @@ impl VerifiedReceiver {
         self.phase == Phase::Over
     }
 
-    fn end(&mut self, outcome: Outcome, text: String, cause: Option<io::Error>) {
-        self.phase = Phase::Over;
-        self.state.obeyed(std::mem::take(&mut self.waiting).len());
-        self.conclude(outcome, text, cause);
-    }
-
     /// A verdict on what has come and is right.
     fn conclude(&self, outcome: Outcome, text: String, cause: Option<io::Error>) {
         let Trailer { bytes, digest } = self.decoder.trailer();
-        *self.state.conclusion.lock() = Some((Done { outcome, bytes, digest, text }, cause));
+        self.state.conclude(Done { outcome, bytes, digest, text }, cause);
     }
 }

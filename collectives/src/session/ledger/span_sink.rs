@@ -1,7 +1,8 @@
 //! The session's side of a verified receiver: puts what comes into spans, and hands them on.
 
 use super::layout::{ChunkSize, Form, overlap};
-use super::receiver::{Offered, Order, ReceiverState};
+use super::receiver::{Offered, Order};
+use super::receiver_state::ReceiverState;
 use super::selection::HeldOffer;
 use super::spans::Spans;
 use crate::session::application::{Again, Sink, Tally};

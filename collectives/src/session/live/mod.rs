@@ -46,7 +46,7 @@ pub use cancel::{Cancel, Start};
 pub use content::Content;
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 pub use last_words::LastWords;
-pub use options::{Callback, Expected, Options};
+pub use options::{Callback, Expected, Options, processors};
 pub use progress::{Place, Progress};
 pub use rate_limit::RateLimit;
 pub use read_again::{ReadAt, RestOfFile};
@@ -61,8 +61,7 @@ pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 use super::application::{Receiving, Sending, Sink, Source};
 use super::{Admission, Outcome, Receiver, Root, Station};
 use crate::census;
-use crate::measure::Processors;
-use crate::membership::live::{Opening, RingRoom, host};
+use crate::membership::live::{Opening, RingRoom};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive, random_u32, random_u64};
 use ethbcast_transport::{Instant, Tuning};
@@ -385,11 +384,6 @@ impl Session {
     pub fn clock(&self) -> Clock {
         self.clock
     }
-}
-
-/// This computer's processors, for those who measure; `time` tells what a process or thread has had of them.
-pub fn processors(time: fn() -> Duration) -> Processors {
-    Processors::new(time, host::computer(), host::cores())
 }
 
 /// Starts a thread that ends with the session.

@@ -1,8 +1,10 @@
 //! What a session is told.
 
-use super::{Cancel, Error, LastWords, Progress, RateLimit, Start, Usher, processors};
+use super::{Cancel, Error, LastWords, Progress, RateLimit, Start, Usher};
 use crate::Preset;
 use crate::census::About;
+use crate::measure::Processors;
+use crate::membership::live::host;
 use crate::session::ledger::Form;
 use crate::session::{ContentKind, Digest, OnSlow, ReceiverConfig, RootConfig, Route, Station, Timing, Wanted};
 use ethbcast_planning::model::Calibration;
@@ -228,6 +230,11 @@ impl Options {
             ..ReceiverConfig::new(station.clone(), nonce)
         }
     }
+}
+
+/// This computer's for those who measure; `time` tells what a process or thread has had of them.
+pub fn processors(time: fn() -> Duration) -> Processors {
+    Processors::new(time, host::computer(), host::cores())
 }
 
 #[cfg(test)]
