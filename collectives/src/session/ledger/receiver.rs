@@ -2,8 +2,9 @@
 //! what is to be stored next.
 //!
 //! [`VerifiedReceiver`] takes [`Order`]s and gives [`ReceiverOutput`]s; whoever drives it carries each of them out
-//! before it asks for the next. On hosts a thread does that beside the session, in simulations the session's own turn. The
-//! session's side of it is [`SpanSink`](super::SpanSink); both see the [`ReceiverState`].
+//! before it asks for the next. On hosts a thread does that beside the session, in simulations the session's own turn.
+//! The session's side of it is [`SpanSink`](super::SpanSink); both see the
+//! [`ReceiverState`](super::ReceiverState).
 
 use super::crew::{Alone, Crew};
 use super::decoder::{Content, Damage, Decoder};
