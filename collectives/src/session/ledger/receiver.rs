@@ -132,7 +132,7 @@ enum Phase {
     Over,
 }
 
-/// Checks a stream and completes it; see the [module](self).
+/// Checks a stream and completes it.
 #[derive(Debug)]
 pub struct VerifiedReceiver {
     state: Arc<ReceiverState>,

@@ -65,7 +65,7 @@ pub enum Selected {
     Asked,
 }
 
-/// Makes the stream of which only what somebody lacks is sent; see the [module](self).
+/// Makes the stream of which only what somebody lacks is sent.
 #[derive(Debug)]
 pub struct SelectedSender {
     selector: Selector,
