@@ -38,7 +38,7 @@ const INTERRUPTED: &str = "interrupted; the receivers have been told";
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) whose code is the exit code.
+/// A [`Failure`] whose code is the exit code.
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| say_ignored(&names));
     let bar = Bar::open(Role::Root, &args.wire, &args.progress)?;

@@ -35,7 +35,7 @@ impl Settings {
     /// Resolves the arguments.
     ///
     /// # Errors
-    /// A [`Failure`] with code 2, or 4 if the topology file cannot be read.
+    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the topology file cannot be read.
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
         let mut options = session::options(&args.wire);
         args.patience.apply(&mut options);
@@ -92,7 +92,7 @@ impl Settings {
     /// Checks that the topology names this host, and that its frames suit the plan, before anybody is waited for.
     ///
     /// # Errors
-    /// A [`Failure`] with code 2.
+    /// A [`Failure`](crate::exit::Failure) with code 2.
     pub fn check_station(&self, station: &Station) -> anyhow::Result<()> {
         if let Route::Saved(plan) = &self.options.route {
             let frame_payload_bytes = u64::from(station.mtu_bytes) - HEADER_BYTES as u64;
