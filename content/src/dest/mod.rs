@@ -226,17 +226,17 @@ impl Dest {
         }
         let Some(directory) = self.directory() else { return u64::MAX };
         let Ok(stat) = statvfs(directory) else { return u64::MAX };
-        let (blocks, block_bytes) = (stat.blocks_available(), stat.fragment_size());
+        // Their types differ between machines.
+        let bytes = |blocks| u64::try_from(blocks as u128 * stat.fragment_size() as u128).unwrap_or(u64::MAX);
         let over = match self {
             // What is written over needs none.
             Dest::File { path, over: Over::InPlace } => path.metadata().map_or(0, |there| there.blocks() * 512),
-            Dest::Directory { over: Over::InPlace, .. } => return stat.blocks().saturating_mul(block_bytes),
+            Dest::Directory { over: Over::InPlace, .. } => return bytes(stat.blocks()),
             _ => 0,
         };
         // What an earlier run left needs no room again.
         let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
-        let free = u64::try_from(blocks as u128 * block_bytes as u128).unwrap_or(u64::MAX);
-        free.saturating_add(left).saturating_add(over)
+        bytes(stat.blocks_available()).saturating_add(left).saturating_add(over)
     }
 }
 

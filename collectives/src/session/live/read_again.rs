@@ -3,6 +3,7 @@
 
 use crate::session::application::Again;
 use crate::session::ledger::{ChunkSize, Form, SPAN_BYTES, SpanBuffer, SpanPlace, overlap};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use ethbcast_transport::packet::Waker;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,7 +11,6 @@ use std::io::{self, ErrorKind, Seek};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 /// Requests that may wait for the disk; further ones are made when they are answered.
@@ -117,7 +117,7 @@ impl Span {
 #[derive(Debug)]
 pub(super) struct ReadAgain {
     chunk: ChunkSize,
-    requests: SyncSender<Request>,
+    requests: Sender<Request>,
     spans: Receiver<Span>,
     /// What the thread has been asked and not answered.
     asked: Vec<Request>,
@@ -132,8 +132,8 @@ pub(super) struct ReadAgain {
 impl ReadAgain {
     /// Reads from `positions` a content whose chunks are so long, and tells `waker` when something has been read.
     pub(super) fn new(positions: impl ReadAt, chunk: ChunkSize, waker: &Arc<Waker>) -> ReadAgain {
-        let (requests, orders) = sync_channel::<Request>(REQUESTS);
-        let (answers, spans) = sync_channel(REQUESTS);
+        let (requests, orders) = bounded::<Request>(REQUESTS);
+        let (answers, spans) = bounded(REQUESTS);
         let waker = Arc::clone(waker);
         let work = Work(Box::new(move || {
             for request in orders {

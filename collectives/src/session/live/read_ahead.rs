@@ -8,13 +8,14 @@ use crate::session::application::Again;
 use crate::session::ledger::{
     Bringer, Brought, ChunkSet, ChunkSize, Cut, Form, Manner, Sections, SpanBuffer, SpanSource,
 };
+use crossbeam_channel::{Receiver, TryRecvError, bounded, never};
+use crossbeam_queue::ArrayQueue;
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 /// Spans read ahead: 3 MiB.
 const SPANS_AHEAD: usize = 3;
@@ -26,7 +27,8 @@ pub type ReadAhead = SpanSource<OnThreads>;
 #[derive(Debug)]
 pub struct OnThreads {
     progress: Receiver<Progress>,
-    used: SyncSender<SpanBuffer>,
+    /// Memory that is free again, on its way back.
+    used: Arc<ArrayQueue<SpanBuffer>>,
     error: Option<Error>,
     /// Reads what was read before, or why that cannot be.
     again: Result<ReadAgain, String>,
@@ -48,8 +50,9 @@ pub fn read_ahead<R: Read>(
     chunk: ChunkSize,
     waker: &Arc<Waker>,
 ) -> (Reader<R>, ReadAhead) {
-    let (to_machine, progress) = sync_channel(SPANS_AHEAD);
-    let (used, recycled) = sync_channel(SPANS_AHEAD);
+    let (to_machine, progress) = bounded(SPANS_AHEAD);
+    let used = Arc::new(ArrayQueue::new(SPANS_AHEAD));
+    let recycled = Arc::clone(&used);
     let (what, waker) = (what.to_owned(), Arc::clone(waker));
     let threads = OnThreads {
         progress,
@@ -138,8 +141,8 @@ impl Bringer for OnThreads {
     }
 
     fn recycle(&mut self, used: SpanBuffer) {
-        // A reader that has ended needs no memory: dropping this one is right.
-        drop(self.used.try_send(used));
+        // What there is no room for is not needed.
+        drop(self.used.push(used));
     }
 
     fn selects(&self) -> bool {
@@ -149,9 +152,7 @@ impl Bringer for OnThreads {
     fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>> {
         let (positions, size) = self.positions.as_ref().zip(self.size)?;
         // From here on that thread takes what the reader brings.
-        let ((_, progress), (used, _)) = (sync_channel(0), sync_channel(0));
-        let used = std::mem::replace(&mut self.used, used);
-        let spans = SealedSpans::new(std::mem::replace(&mut self.progress, progress), used);
+        let spans = SealedSpans::new(std::mem::replace(&mut self.progress, never()), Arc::clone(&self.used));
         let manner = Manner { chunk: self.chunk, cut: self.cut, frame_bytes, only_asks: self.only_asks };
         match SelectAhead::begin(spans, positions.clone(), (&self.what, size), manner, &self.waker) {
             Ok((selecting, sections)) => {

@@ -4,10 +4,11 @@ use super::Error;
 use super::hashers::hashers;
 use crate::session::Trailer;
 use crate::session::ledger::{ChunkSize, Encoder, SpanBuffer};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_queue::ArrayQueue;
 use ethbcast_transport::packet::Waker;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 /// Spans that were read and wait to be hashed.
@@ -28,8 +29,8 @@ pub struct Reader<R> {
     what: String,
     size: Option<u64>,
     chunk: ChunkSize,
-    progress: SyncSender<Progress>,
-    used: Receiver<SpanBuffer>,
+    progress: Sender<Progress>,
+    used: Arc<ArrayQueue<SpanBuffer>>,
     waker: Arc<Waker>,
 }
 
@@ -39,8 +40,8 @@ impl<R: Read> Reader<R> {
     pub(super) fn new(
         (input, what, size): (R, String, Option<u64>),
         chunk: ChunkSize,
-        progress: SyncSender<Progress>,
-        used: Receiver<SpanBuffer>,
+        progress: Sender<Progress>,
+        used: Arc<ArrayQueue<SpanBuffer>>,
         waker: Arc<Waker>,
     ) -> Reader<R> {
         Reader { input, what, size, chunk, progress, used, waker }
@@ -49,7 +50,7 @@ impl<R: Read> Reader<R> {
     /// Reads until the end, an error, or the end of the session.
     pub fn run(self) {
         let Reader { mut input, what, size, chunk, progress, used, waker } = self;
-        let (to_hasher, filled) = sync_channel(SPANS_UNHASHED);
+        let (to_hasher, filled) = bounded(SPANS_UNHASHED);
         let (failed, woken) = (progress.clone(), Arc::clone(&waker));
         thread::scope(|scope| {
             let hasher = Hasher { what, size, encoder: Encoder::new(chunk).hashed_by(hashers()), progress, waker };
@@ -61,7 +62,7 @@ impl<R: Read> Reader<R> {
             // Whoever waits for more learns it when this ends, also by a panic.
             drop(failed);
             loop {
-                let mut span = SpanBuffer::empty(chunk, used.try_recv().unwrap_or_default());
+                let mut span = SpanBuffer::empty(chunk, used.pop().unwrap_or_default());
                 let result = fill(&mut input, &mut span);
                 let more = result.is_ok() && span.content_bytes() > 0;
                 // The other end is gone once the session is over.
@@ -78,7 +79,7 @@ struct Hasher {
     what: String,
     size: Option<u64>,
     encoder: Encoder,
-    progress: SyncSender<Progress>,
+    progress: Sender<Progress>,
     waker: Arc<Waker>,
 }
 

@@ -8,11 +8,12 @@ use crate::session::Trailer;
 use crate::session::ledger::{
     Brought, ChunkSet, Manner, Sections, Selected, SelectedInput, SelectedSender, SpanBuffer, SpanPlace,
 };
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
+use crossbeam_queue::ArrayQueue;
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread;
 
 /// Parts of the stream that are ready.
@@ -38,8 +39,8 @@ impl SelectAhead {
         manner: Manner,
         waker: &Arc<Waker>,
     ) -> io::Result<(SelectAhead, Arc<Mutex<Sections>>)> {
-        let (to_machine, parts) = sync_channel(PARTS_AHEAD);
-        let (choices, chosen) = channel();
+        let (to_machine, parts) = bounded(PARTS_AHEAD);
+        let (choices, chosen) = unbounded();
         let sender = SelectedSender::new(content_bytes, manner);
         let sections = Arc::clone(sender.sections());
         let input = Input { spans, positions, what: what.to_owned(), content_bytes };
@@ -73,12 +74,12 @@ impl SelectAhead {
 pub(super) struct SealedSpans {
     progress: Receiver<Progress>,
     /// Where used memory goes.
-    used: SyncSender<SpanBuffer>,
+    used: Arc<ArrayQueue<SpanBuffer>>,
 }
 
 impl SealedSpans {
     /// What comes by `progress`; used memory goes back by `used`.
-    pub(super) fn new(progress: Receiver<Progress>, used: SyncSender<SpanBuffer>) -> SealedSpans {
+    pub(super) fn new(progress: Receiver<Progress>, used: Arc<ArrayQueue<SpanBuffer>>) -> SealedSpans {
         SealedSpans { progress, used }
     }
 
@@ -104,7 +105,7 @@ impl SelectedInput for Input {
     type Error = Error;
 
     fn span(&mut self, _place: &SpanPlace, used: SpanBuffer) -> Result<SpanBuffer, Error> {
-        drop(self.spans.used.try_send(used));
+        drop(self.spans.used.push(used));
         match self.spans.next()? {
             Progress::Span(span) => Ok(span),
             _ => Err(panicked()),
@@ -142,7 +143,7 @@ struct Work {
     input: Input,
     sender: SelectedSender,
     chosen: Receiver<ChunkSet>,
-    parts: SyncSender<Result<Selected, Error>>,
+    parts: Sender<Result<Selected, Error>>,
     waker: Arc<Waker>,
 }
 

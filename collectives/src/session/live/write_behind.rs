@@ -8,11 +8,12 @@ use crate::session::application::Again;
 use crate::session::ledger::{
     Backend, ChunkSize, Holdings, Order, ReceiverOutput, ReceiverState, SpanSink, Spans, VerifiedReceiver,
 };
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use crossbeam_queue::ArrayQueue;
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::Waker;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
 /// Orders that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; what comes then waits in the feed.
@@ -25,8 +26,9 @@ pub type WriteBehind = SpanSink<OnThread>;
 #[derive(Debug)]
 pub struct OnThread {
     state: Arc<ReceiverState>,
-    orders: Option<SyncSender<Order>>,
-    used: Receiver<Vec<u8>>,
+    orders: Option<Sender<Order>>,
+    /// Memory that is free again, on its way back.
+    used: Arc<ArrayQueue<Vec<u8>>>,
     /// Disconnected when the writer has ended.
     ended: Receiver<()>,
     /// What the storage keeps for others, once it is there.
@@ -43,30 +45,29 @@ pub struct Writer<S> {
     state: Arc<ReceiverState>,
     storage: S,
     orders: Receiver<Order>,
-    used: SyncSender<Vec<u8>>,
-    kept: SyncSender<Box<dyn ReadAt>>,
+    used: Arc<ArrayQueue<Vec<u8>>>,
+    kept: Sender<Box<dyn ReadAt>>,
     waker: Arc<Waker>,
-    _alive: SyncSender<()>,
+    _alive: Sender<()>,
 }
 
 /// A sink and the writer that empties it into `storage`; `waker` is told when a span has been written, when something
 /// is wanted again, and of the verdict.
 pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, WriteBehind) {
     // What was wanted again does not wait behind the spans.
-    let (to_writer, orders) = sync_channel(ORDERS_WAITING + 1);
+    let (to_writer, orders) = bounded(ORDERS_WAITING + 1);
     // All memory is taken, and touched, at once: the peak of a long stream is that of a short one. One more span is
     // being written, one being filled.
-    let (recycle, used) = sync_channel(ORDERS_WAITING + 2);
-    let memory = || vec![0; Spans::MOST_BYTES];
-    (0..ORDERS_WAITING + 2).for_each(|_| recycle.try_send(memory()).expect("there is room for so many"));
-    let ((keep, kept), (_alive, ended)) = (sync_channel(1), sync_channel(0));
+    let used = Arc::new(ArrayQueue::new(ORDERS_WAITING + 2));
+    (0..used.capacity()).for_each(|_| used.push(vec![0; Spans::MOST_BYTES]).expect("there is room for so many"));
+    let ((keep, kept), (_alive, ended)) = (bounded(1), bounded(0));
     let state = Arc::new(ReceiverState::default());
     let writer = Writer {
         receiver: VerifiedReceiver::new(&state).hashed_by(hashers),
         state: Arc::clone(&state),
         storage,
         orders,
-        used: recycle,
+        used: Arc::clone(&used),
         kept: keep,
         waker: Arc::clone(waker),
         _alive,
@@ -101,7 +102,7 @@ impl Backend for OnThread {
     }
 
     fn memory(&mut self) -> Vec<u8> {
-        self.used.try_recv().unwrap_or_else(|_| Vec::with_capacity(Spans::MOST_BYTES))
+        self.used.pop().unwrap_or_else(|| Vec::with_capacity(Spans::MOST_BYTES))
     }
 
     fn is_open(&self) -> bool {
@@ -186,10 +187,10 @@ impl<S: Storage> Writer<S> {
             ReceiverOutput::Span(span) => {
                 span.store(&mut self.storage, S::write, S::keep)?;
                 self.receiver.wrote();
-                drop(self.used.try_send(span.into_memory()));
+                drop(self.used.push(span.into_memory()));
                 self.waker.wake();
             }
-            ReceiverOutput::Used(memory) => drop(self.used.try_send(memory)),
+            ReceiverOutput::Used(memory) => drop(self.used.push(memory)),
             ReceiverOutput::Said => self.waker.wake(),
             ReceiverOutput::Damaged(damage) => log::warn!("{damage}"),
             ReceiverOutput::Settle { content, end_differs } => {
