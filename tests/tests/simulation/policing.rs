@@ -1,7 +1,7 @@
 //! Switches that let only so many frames a second through to all: `auto` does not bet on them, and a cast that runs
 //! when they begin goes on as a chain.
 
-use ethbcast_collectives::session::{Outcome, RootEvent};
+use ethbcast_collectives::session::{End, Outcome, RootEvent};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, Played, play, star};
 use ethbcast_transport::Instant;
@@ -104,6 +104,17 @@ fn a_broadcast_that_is_policed_from_the_start_is_not_bet_on() {
         println!("{control:?}: {} in {:?}, a chain {:?}", played.view.via, played.took, chain.took);
         assert_eq!((played.view.via, rerouted_at(&played)), (Via::Chain, None), "{control:?}");
         assert!(played.took < chain.took.mul_f64(1.2), "{:?} of {:?}", played.took, chain.took);
+    }
+}
+
+#[test]
+fn who_has_everything_hears_so_where_little_of_what_is_sent_to_all_passes() {
+    for seed in 0..12 {
+        let case = asked(Via::Cast, MIB);
+        let control = StormControl { frames_per_second: [2, 20, 100][seed as usize % 3], burst_frames: 1 };
+        let played = play_clean(&case, &policed(&case, control), seed, &format!("seed {seed}"));
+        let ends: Vec<_> = played.ends.iter().filter(|end| **end != Some(End::Confirmed)).collect();
+        assert!(ends.is_empty(), "seed {seed}: {ends:?} after {:?}", played.took);
     }
 }
 

@@ -49,7 +49,10 @@ fn of_those_who_are_named_who_is_missing_is_said_and_others_are_told_why_not() {
     let scene = Scene::new(1500).root_with(0, 1000, |config| RootConfig { wanted, hosts: hosts.clone(), ..config });
     let played = scene.receivers(3).play(NoFaults, |_| {});
     let text = played.failure(0);
-    assert!(text.contains("2 of 3") && text.contains("(n[1-2]; not n4; refused n3: not asked for)"), "{text}");
+    assert!(
+        text.contains("2 of 3") && text.contains("(n[1-2]; not n4; refused n3 (02:eb:00:00:00:03): not asked for)"),
+        "{text}"
+    );
     let (when, event) = played.told(0, |event| matches!(event, RootEvent::Waiting { .. })).expect("said");
     let RootEvent::Waiting { joined, missing, wanted } = event else { unreachable!("asked for") };
     assert_eq!((joined.join(" "), missing.join(" "), *wanted), ("n1 n2".to_owned(), "n4".to_owned(), Some(3)));
