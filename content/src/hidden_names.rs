@@ -1,9 +1,12 @@
 //! The hidden names of what is unfinished, and what becomes of those that nobody takes up again.
 
 use crate::disk::{Directory, DiskFile, Kind};
+use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
+use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const PREFIX: &str = ".ethbcast-";
@@ -32,10 +35,12 @@ impl HiddenNames {
         HiddenNames::with(&format!("{PREFIX}{}", &digest[..16]))
     }
 
-    /// Others each time.
+    /// Others each time, also on another host that has the directory mounted.
     pub(crate) fn fleeting() -> HiddenNames {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        HiddenNames::with(&format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
+        static OWN: OnceLock<u64> = OnceLock::new();
+        let own = OWN.get_or_init(|| RandomState::new().build_hasher().finish());
+        HiddenNames::with(&format!("{PREFIX}{own:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// A directory in which something stands under its own name while another takes its place.

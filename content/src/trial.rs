@@ -16,6 +16,9 @@ const LONG_NAME_BYTES: usize = 140;
 /// What vfat, exFAT, NTFS and SMB refuse in names.
 const ODD_BYTES: &[u8] = b"\"*:<>?\\|";
 
+/// How often an entry is made anew that another receiver, which starts in the same directory, took for one of the dead.
+const MOST_TRIES: usize = 16;
+
 /// A step that cannot be made.
 #[derive(Debug)]
 pub(crate) struct Refused {
@@ -39,6 +42,29 @@ impl<'a, D: Directory> Scratch<'a, D> {
     fn new(holder: &'a D) -> Scratch<'a, D> {
         Scratch { holder, names: [HiddenNames::fleeting(), HiddenNames::fleeting()] }
     }
+
+    /// Makes a directory and locks it, so that nobody takes it for one that a dead receiver left, and what is in it for
+    /// something that was set aside; false if there are no locks here, or somebody was faster.
+    fn directory(&self) -> io::Result<Option<(PathBuf, D)>> {
+        let path = self.names[0].old();
+        self.holder.make_directory(&path)?;
+        let made = match self.holder.directory(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            made => made?,
+        };
+        Ok((made.try_lock() && self.holder.is_own(&made, &path)).then_some((path, made)))
+    }
+}
+
+/// Does something in a directory of its own that it has locked; nothing where that cannot be had.
+fn within<D: Directory, T>(holder: &D, mut work: impl FnMut(&Path, &D) -> io::Result<T>) -> io::Result<Option<T>> {
+    for _ in 0..MOST_TRIES {
+        let scratch = Scratch::new(holder);
+        if let Some((path, directory)) = scratch.directory()? {
+            return work(&path, &directory).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 impl<D: Directory> Drop for Scratch<'_, D> {
@@ -55,11 +81,21 @@ impl<D: Directory> Drop for Scratch<'_, D> {
 /// # Errors
 /// The first step that fails.
 pub(crate) fn try_place<D: Directory>(holder: &D) -> Result<(), Refused> {
+    let is_gone = |refused: &Refused| refused.error.kind() == io::ErrorKind::NotFound;
+    let tries = (1..MOST_TRIES).map(|_| try_place_once(holder));
+    let done = tries.into_iter().find(|done| !done.as_ref().is_err_and(is_gone));
+    done.unwrap_or_else(|| try_place_once(holder))
+}
+
+fn try_place_once<D: Directory>(holder: &D) -> Result<(), Refused> {
     let scratch = Scratch::new(holder);
     let [one, other] = &scratch.names;
     let file = at("make a file", holder.create(&one.part, COMMON_FILE))?;
+    // Whoever starts here at the same time leaves alone what is locked.
+    file.try_lock();
     at("sync a file", file.sync())?;
-    at("make a second file", holder.create(&other.part, COMMON_FILE))?;
+    let second = at("make a second file", holder.create(&other.part, COMMON_FILE))?;
+    second.try_lock();
     at("give a file the name of another", holder.rename(&one.part, holder, &other.part))?;
     at("make a directory", holder.make_directory(&one.old()))?;
     at("open a directory", holder.directory(&one.old()))?;
@@ -72,15 +108,22 @@ pub(crate) fn try_place<D: Directory>(holder: &D) -> Result<(), Refused> {
 /// # Errors
 /// The system's reason why the name cannot be given away.
 pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
-    let scratch = Scratch::new(holder);
-    let full = scratch.names[0].old();
-    holder.make_directory(&full)?;
-    holder.directory(&full)?.create(Path::new("full"), COMMON_FILE)?;
     let refused = [libc::EXDEV, libc::EBUSY, libc::EACCES, libc::EROFS];
-    match holder.rename(name, holder, &full) {
-        Err(error) if error.raw_os_error().is_some_and(|errno| refused.contains(&errno)) => Err(error),
-        _ => Ok(()),
-    }
+    let tried = within(holder, |full, directory| {
+        let inside = Path::new("full");
+        directory.create(inside, COMMON_FILE)?;
+        let moved = holder.rename(name, holder, full);
+        if moved.is_ok() {
+            // No file system does that; this one gives it back.
+            return holder.rename(full, holder, name);
+        }
+        directory.remove(inside)?;
+        match moved {
+            Err(error) if error.raw_os_error().is_some_and(|errno| refused.contains(&errno)) => Err(error),
+            _ => Ok(()),
+        }
+    });
+    tried.map(|_| ())
 }
 
 /// Tries those names of what comes that a file system may refuse; the first that it does, with the reason.
@@ -94,20 +137,19 @@ pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io:
     if odd.is_empty() {
         return Ok(None);
     }
-    let scratch = Scratch::new(holder);
-    let full = scratch.names[0].old();
-    holder.make_directory(&full)?;
-    let within = holder.directory(&full)?;
-    for (at, entry) in odd {
-        let own = name::path(&entry.name);
-        match within.create(&own, COMMON_FILE) {
-            // The disk is full, or failing: it is not the name.
-            Err(error) if is_of_name(&error) => return Ok(Some((manifest.path(at), error))),
-            Err(error) => return Err(error),
-            Ok(_) => within.remove(&own)?,
+    let found = within(holder, |_, directory| {
+        for &(at, entry) in &odd {
+            let own = name::path(&entry.name);
+            match directory.create(&own, COMMON_FILE) {
+                // The disk is full, or failing: it is not the name.
+                Err(error) if is_of_name(&error) => return Ok(Some((manifest.path(at), error))),
+                Err(error) => return Err(error),
+                Ok(_) => directory.remove(&own)?,
+            }
         }
-    }
-    Ok(None)
+        Ok(None)
+    });
+    Ok(found?.flatten())
 }
 
 fn is_odd(name: &[u8]) -> bool {
@@ -125,7 +167,9 @@ fn is_of_name(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Beneath;
     use crate::disk::model::{Abilities, Model, World};
+    use crate::hidden_names::remove_stale;
     use crate::manifest::{Attributes, Builder, Entry, FileData, Node};
 
     /// A disk with a file and a directory that has one.
@@ -155,6 +199,31 @@ mod tests {
             }
         }
         assert_eq!(named.len(), 7, "{named:?}");
+    }
+
+    /// Two receivers that start in one directory: what one tries was taken by the other for what a dead one left.
+    #[test]
+    fn many_that_start_at_once_in_one_directory_try_it_without_harm() {
+        let scratch = tempfile::tempdir().expect("room");
+        std::fs::create_dir(scratch.path().join("dest")).expect("room");
+        std::fs::write(scratch.path().join("dest/old"), b"old").expect("room");
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let holder = Beneath::open(scratch.path()).expect("there");
+                    for _ in 0..50 {
+                        remove_stale(&holder);
+                        try_place(&holder).unwrap_or_else(|refused| panic!("{refused:?}"));
+                        try_replacing(&holder, Path::new("dest")).expect("it can be replaced");
+                    }
+                });
+            }
+        });
+        remove_stale(&Beneath::open(scratch.path()).expect("there"));
+        let left: Vec<_> =
+            std::fs::read_dir(scratch.path()).expect("there").map(|one| one.expect("one").file_name()).collect();
+        assert_eq!(left, ["dest"], "nothing else");
+        assert_eq!(std::fs::read(scratch.path().join("dest/old")).expect("it is there"), b"old");
     }
 
     #[test]
