@@ -62,8 +62,6 @@ pub const BUGS: &[Bug] = &[
     bug("view-with-fewer-members", "a view in which members are lacking is followed"),
     bug("supply-waits-behind-spans", "what was sent again waits behind the spans that wait for it"),
     bug("asked-for-once", "what comes damaged twice is not asked for again"),
-    bug("end-before-the-rest", "a content of which parts were here ends before the rest has been completed"),
-    bug("verdict-before-it-is-settled", "a receiver says that it has verified what its disk may not have"),
     bug("part-shown-twice", "a part of a selected content is sent once more where nothing is ready behind it"),
     bug("bridge-forgotten", "nobody serves the children of a relay that has gone"),
     bug("sent-to-the-dead", "a child that has gone is served on"),
