@@ -94,12 +94,14 @@ pub fn send(port: &mut Port, frames: impl IntoIterator<Item = Vec<u8>>) {
 
 /// How long nothing comes once all has come, also where a kernel that has other work hands frames on late.
 const QUIET_MILLIS: u32 = 100;
+/// How long nothing comes where nothing is to come.
+const NOTHING_MILLIS: u32 = 1000;
 
 /// Takes what has arrived, until nothing more comes for a while.
 pub fn collect(port: &mut Port) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut quiet = 0;
-    while quiet < QUIET_MILLIS {
+    while quiet < if frames.is_empty() { NOTHING_MILLIS } else { QUIET_MILLIS } {
         if port.receive(|frame| frames.push(frame.to_vec())) == 0 {
             std::thread::sleep(Duration::from_millis(1));
             quiet += 1;
