@@ -45,8 +45,8 @@ impl<'a, D: Directory> Scratch<'a, D> {
 
     /// Makes a directory and locks it, so that nobody takes it for one that a dead receiver left, and what is in it for
     /// something that was set aside; false if there are no locks here, or somebody was faster.
-    fn directory(&self) -> io::Result<Option<(PathBuf, D)>> {
-        let path = self.names[0].old();
+    fn directory(&self, path: fn(&HiddenNames) -> PathBuf) -> io::Result<Option<(PathBuf, D)>> {
+        let path = path(&self.names[0]);
         self.holder.make_directory(&path)?;
         let made = match self.holder.directory(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -57,10 +57,14 @@ impl<'a, D: Directory> Scratch<'a, D> {
 }
 
 /// Does something in a directory of its own that it has locked; nothing where that cannot be had.
-fn within<D: Directory, T>(holder: &D, mut work: impl FnMut(&Path, &D) -> io::Result<T>) -> io::Result<Option<T>> {
+fn within<D: Directory, T>(
+    holder: &D,
+    path: fn(&HiddenNames) -> PathBuf,
+    mut work: impl FnMut(&Path, &D) -> io::Result<T>,
+) -> io::Result<Option<T>> {
     for _ in 0..MOST_TRIES {
         let scratch = Scratch::new(holder);
-        if let Some((path, directory)) = scratch.directory()? {
+        if let Some((path, directory)) = scratch.directory(path)? {
             return work(&path, &directory).map(Some);
         }
     }
@@ -71,7 +75,9 @@ impl<D: Directory> Drop for Scratch<'_, D> {
     fn drop(&mut self) {
         for names in &self.names {
             drop(self.holder.remove(&names.part));
-            drop(self.holder.remove_all(&names.old()));
+            // Nothing in it is removed: if a name was given away after all, that is what has it.
+            drop(self.holder.remove_directory(&names.old()));
+            drop(self.holder.remove_all(&names.tree));
         }
     }
 }
@@ -109,8 +115,9 @@ fn try_place_once<D: Directory>(holder: &D) -> Result<(), Refused> {
 /// The system's reason why the name cannot be given away.
 pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
     let refused = [libc::EXDEV, libc::EBUSY, libc::EACCES, libc::EROFS];
-    let tried = within(holder, |full, directory| {
-        let inside = Path::new("full");
+    let tried = within(holder, HiddenNames::old, |full, directory| {
+        // A hidden name: what a receiver that is killed here leaves is removed by the next.
+        let inside = &HiddenNames::fleeting().part;
         directory.create(inside, COMMON_FILE)?;
         let moved = holder.rename(name, holder, full);
         if moved.is_ok() {
@@ -137,18 +144,22 @@ pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io:
     if odd.is_empty() {
         return Ok(None);
     }
-    let found = within(holder, |_, directory| {
-        for &(at, entry) in &odd {
-            let own = name::path(&entry.name);
-            match directory.create(&own, COMMON_FILE) {
-                // The disk is full, or failing: it is not the name.
-                Err(error) if is_of_name(&error) => return Ok(Some((manifest.path(at), error))),
-                Err(error) => return Err(error),
-                Ok(_) => directory.remove(&own)?,
+    let found = within(
+        holder,
+        |names| names.tree.clone(),
+        |_, directory| {
+            for &(at, entry) in &odd {
+                let own = name::path(&entry.name);
+                match directory.create(&own, COMMON_FILE) {
+                    // The disk is full, or failing: it is not the name.
+                    Err(error) if is_of_name(&error) => return Ok(Some((manifest.path(at), error))),
+                    Err(error) => return Err(error),
+                    Ok(_) => directory.remove(&own)?,
+                }
             }
-        }
-        Ok(None)
-    });
+            Ok(None)
+        },
+    );
     Ok(found?.flatten())
 }
 

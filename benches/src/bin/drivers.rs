@@ -1,4 +1,4 @@
-//! What each way of moving frames takes here: rings, calls, busy poll, buffers and the qdisc, at three MTUs.
+//! The cost of each way to move frames: rings, calls, busy poll, buffers and the qdisc, at three MTUs.
 //!
 //! `cargo run --release -p ethbcast-benches --bin drivers`, as root. One hop of a lab: every way of receiving beside
 //! the port's way of sending, then every way of sending beside the port's way of receiving. On a veth the kernel

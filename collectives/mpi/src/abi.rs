@@ -94,7 +94,7 @@ pub fn is_spoken() -> bool {
 
 /// The key of what is kept with a communicator.
 static KEY: OnceLock<c_int> = OnceLock::new();
-/// Who takes it when the communicator is freed.
+/// The function that takes it when the communicator is freed.
 static CLOSED: OnceLock<Closed> = OnceLock::new();
 /// Nobody sends here: a receive that never ends is tested so that the messages of others get on.
 static NOBODYS: AtomicUsize = AtomicUsize::new(COMM_NULL);

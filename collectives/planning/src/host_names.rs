@@ -28,9 +28,9 @@ fn lower(name: &str) -> Cow<'_, str> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostNames {
     exact: HashMap<String, usize>,
-    /// By name in lower case; `None` if several hosts have it.
+    /// Hosts by name in lower case; `None` if several have it.
     lower: HashMap<String, Option<usize>>,
-    /// By short name in lower case; `None` if several hosts have it.
+    /// Hosts by short name in lower case; `None` if several have it.
     short: HashMap<String, Option<usize>>,
 }
 

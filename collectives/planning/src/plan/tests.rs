@@ -1,9 +1,9 @@
-//! What tests of plans share: tells whether ten times the hosts are about ten times the work, or a hundred times.
+//! A measure of growth for tests of plans: ten times the hosts are about ten times the work, or a hundred times.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// What a piece of work takes of a processor: not what passes while others have it.
+/// Returns the processor time of a piece of work, without what passes while others have the processor.
 fn time(work: &impl Fn()) -> Duration {
     let now = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has it"));
     let started = now();

@@ -1,20 +1,20 @@
-//! What a source of a topology said, before anybody checked it.
+//! A topology as its source states it, unchecked.
 
 use super::error::{TopologyError, TopologyProblem};
 use super::nodeset::{self, MAX_HOSTS};
 use crate::natural_order;
 
-/// What a source said, before anybody checked it; every statement remembers its line.
+/// The statements of a source, unchecked, each with its line.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub switches: Vec<DraftSwitch>,
     /// In the order of the ids they shall have.
     pub hosts: Vec<DraftHost>,
-    /// What becomes of cables that close a loop.
+    /// The treatment of cables that close a loop.
     pub loops: Loops,
 }
 
-/// What becomes of cables that close a loop.
+/// The treatment of cables that close a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Loops {
     /// They are refused: whoever wrote the source can say which are blocked.
@@ -50,7 +50,7 @@ pub(super) struct DraftHost {
     pub line: Option<usize>,
     /// In bits per second.
     pub rate: Option<u64>,
-    /// How long it takes to send a frame.
+    /// Time to send a frame, in nanoseconds.
     pub injection_ns: Option<u64>,
 }
 

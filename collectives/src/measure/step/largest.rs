@@ -29,7 +29,7 @@ pub(in crate::measure) struct Largest {
     /// The smallest that did not.
     fails: usize,
     tried: usize,
-    /// How often this size has been tried.
+    /// Number of tries of this size.
     tries: u32,
     /// The tests of all sizes: an echo may come late.
     tests: Vec<u32>,

@@ -46,9 +46,7 @@ impl<K: Sink> Checked<K> {
 
     /// The same at a receiver that may have some of the content already.
     pub fn holding(mut self, holdings: Arc<dyn Holdings>) -> Checked<K> {
-        let backend = self.backend_mut();
-        let unused = VerifiedReceiver::new(&Arc::default());
-        backend.receiver = std::mem::replace(&mut backend.receiver, unused).holding(holdings);
+        self.backend_mut().receiver.hold(holdings);
         self.told_to_hold()
     }
 

@@ -171,9 +171,9 @@ impl VerifiedReceiver {
         VerifiedReceiver { crew, ..self }
     }
 
-    /// The same at a receiver that may have some of the content already.
-    pub fn holding(self, holdings: Arc<dyn Holdings>) -> VerifiedReceiver {
-        VerifiedReceiver { holdings: Some(holdings), ..self }
+    /// Lets it look at what may be here of the content already.
+    pub fn hold(&mut self, holdings: Arc<dyn Holdings>) {
+        self.holdings = Some(holdings);
     }
 
     /// Takes an order. What was wanted again does not wait behind the spans.

@@ -98,7 +98,7 @@ impl<B: Backend> SpanSink<B> {
     }
 
     /// The same at a receiver that may have some of the content: the root is told so. The verified receiver must be
-    /// [holding](super::VerifiedReceiver::holding) it.
+    /// [holding](super::VerifiedReceiver::hold) it.
     pub fn told_to_hold(self) -> SpanSink<B> {
         SpanSink { holds: true, ..self }
     }

@@ -138,8 +138,9 @@ impl Backend for OnThread {
 
 impl<S: Storage> Writer<S> {
     /// What may be here of a content that is about to come.
-    pub fn holding(self, holdings: Arc<dyn Holdings>) -> Writer<S> {
-        Writer { receiver: self.receiver.holding(holdings), ..self }
+    pub fn holding(mut self, holdings: Arc<dyn Holdings>) -> Writer<S> {
+        self.receiver.hold(holdings);
+        self
     }
 
     /// Writes what comes until all is published, something fails, or the session ends.
