@@ -71,20 +71,39 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     bring_back(directory);
     let Ok(names) = directory.names() else { return 0 };
     let all = |suffix| names.iter().filter_map(move |name| with_suffix(name, suffix));
-    let is_dead = |part: &Path| directory.take_up(part).is_ok_and(|part| part.try_lock());
-    let is_dead_tree = |tree: &Path| {
-        directory.has_directory(tree).is_ok_and(|there| there)
-            && directory.directory(tree).is_ok_and(|tree| tree.try_lock())
-    };
-    let is_old = |names: &HiddenNames| is_old(directory, names);
-    let parts = all(PART).filter(|names| is_old(names) && is_dead(&names.part) && remove(directory, names));
-    let trees = all(TREE).filter(|names| is_old(names) && is_dead_tree(&names.tree) && remove(directory, names));
+    // The lock is held until it is removed: in between another receiver could take it up.
+    let parts = all(PART).filter(|names| dead_part(directory, names).is_some_and(|_locked| remove(directory, names)));
+    let trees = all(TREE).filter(|names| dead_tree(directory, names).is_some_and(|_locked| remove(directory, names)));
     let removed = parts.count() + trees.count();
     let is_alone = |names: &HiddenNames| {
         let is_free = |name: &Path| directory.kind(name).is_ok_and(|kind| kind.is_none());
         is_free(&names.part) && is_free(&names.tree)
     };
     removed + all(JOURNAL).filter(|names| is_alone(names) && directory.remove(&names.journal).is_ok()).count()
+}
+
+/// The locked data of a file that no living receiver has and none will take up.
+fn dead_part<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File> {
+    lock_part(directory, names).filter(|_| is_old(directory, names))
+}
+
+/// Locks the data of an unfinished file; `None` if there is none, or a living receiver has it.
+fn lock_part<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File> {
+    let part = directory.take_up(&names.part).ok().filter(DiskFile::try_lock)?;
+    // Its process may have given it its own name, and another one made this name anew.
+    directory.is_named(&part, &names.part).then_some(part)
+}
+
+/// Removes an unfinished file that no living receiver has; returns whether there was one.
+pub(crate) fn remove_left_part<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
+    lock_part(directory, names).is_some_and(|_locked| remove(directory, names))
+}
+
+/// A locked directory that no living receiver builds and none will take up.
+fn dead_tree<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D> {
+    directory.has_directory(&names.tree).ok().filter(|there| *there)?;
+    let tree = directory.directory(&names.tree).ok().filter(Directory::try_lock)?;
+    (directory.is_own(&tree, &names.tree) && is_old(directory, names)).then_some(tree)
 }
 
 /// Brings back what dead receivers set aside in a directory, if it has no successor.
@@ -163,4 +182,32 @@ pub(crate) fn remove<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
     // The journal last: without its data it says nothing, and is removed by the next receiver.
     drop(directory.remove(&names.journal));
     removed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::Beneath;
+    use std::fs;
+
+    #[test]
+    fn what_is_being_removed_is_locked_and_a_name_that_was_made_anew_is_another_files() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let directory = Beneath::open(scratch.path()).expect("there");
+        let (names, other) = (HiddenNames::of(b"file"), HiddenNames::of(b"other"));
+        fs::write(scratch.path().join(&names.part), b"left").expect("room");
+        let dead = dead_part(&directory, &names).expect("nobody has it");
+        assert!(lock_part(&directory, &names).is_none(), "nobody takes up what is being removed");
+        drop(dead);
+        let left = directory.take_up(&names.part).expect("there");
+        directory.rename(&names.part, &directory, &other.part).expect("free");
+        fs::write(scratch.path().join(&names.part), b"anew").expect("room");
+        assert!(DiskFile::try_lock(&left) && !directory.is_named(&left, &names.part));
+        fs::create_dir(scratch.path().join(&names.tree)).expect("room");
+        let dead = dead_tree(&directory, &names).expect("nobody has it");
+        assert!(dead_tree(&directory, &names).is_none(), "nobody takes up what is being removed");
+        drop(dead);
+        assert_eq!(remove_stale(&directory), 2, "the file that is locked stays");
+        assert!(scratch.path().join(&other.part).exists());
+    }
 }

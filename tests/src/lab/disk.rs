@@ -164,6 +164,11 @@ impl ThinDisk {
         &self.mount
     }
 
+    /// Writes back what is cached; whether blocks were lost that no call before was told of.
+    pub fn has_lost_blocks(&self) -> bool {
+        fs::File::open(&self.mount).is_ok_and(|mount| nix::unistd::syncfs(mount).is_err())
+    }
+
     /// Gives the store all the room it wants.
     ///
     /// # Errors

@@ -99,8 +99,7 @@ impl<D: Directory> FileDest<D> {
         let identity = match resume {
             Resume::From(identity) | Resume::InPlace(identity) => identity.clone(),
             Resume::Not => {
-                if holder.take_up(&names.part).is_ok_and(|part| part.try_lock()) && hidden_names::remove(holder, &names)
-                {
+                if hidden_names::remove_left_part(holder, &names) {
                     log::info!("removed what an earlier run left of {shown}");
                 }
                 let (file, hidden) = open_fleeting(holder, &place.holder_path)?;
