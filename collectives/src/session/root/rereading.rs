@@ -1,39 +1,41 @@
-//! What of the source is read again, and where it is in the stream.
+//! Positions in the source of frames that are sent again.
 
 use crate::session::blocks::Dealing;
 use crate::session::message::Trailer;
 use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
-/// Bytes that are read again at a time.
+/// Maximum number of bytes re-read at a time.
 const MOST_BYTES: u64 = 128 << 10;
 
-/// A stream of whole frames, as far as it has been sent: where its frames are in the source.
+/// Positions in the source of a stream's frames, as far as they have been sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     dealing: Dealing,
     payload_bytes: u64,
-    /// Full frames that have been pushed so far.
+    /// Full frames pushed so far.
     frames: u64,
-    /// What the end says, and how many bytes there are before it.
+    /// Trailer, and the number of bytes before it.
     end: Option<(Trailer, u64)>,
 }
 
 impl Extent {
-    /// A stream of which so many frames have been pushed; all of them once its end is known.
+    /// Creates the extent of a stream of which `pushed` frames have been sent; `end` adds a last
+    /// partial frame.
     pub(super) fn new(dealing: Dealing, payload_bytes: usize, pushed: u64, end: Option<(Trailer, u64)>) -> Extent {
         let payload_bytes = payload_bytes as u64;
         let frames = end.map_or(pushed, |(_, bytes)| bytes.div_ceil(payload_bytes));
         Extent { dealing, payload_bytes, frames, end }
     }
 
-    /// The trailer, if frame `sequence` of the stream at place `at` carries it.
+    /// Returns the trailer, if frame `sequence` of the stream with index `at` carries it.
     pub(super) fn trailer_at(&self, at: usize, sequence: u64) -> Option<Trailer> {
         self.end.map(|(trailer, _)| trailer).filter(|_| sequence == self.dealing.of_stream(at, self.frames))
     }
 
-    /// Where frame `sequence` of the stream at place `at`, and at most `frames` that follow it there, are in the
-    /// source. None if it has not been sent yet, or is no frame of the source.
+    /// Returns the range in the source of frame `sequence` of the stream with index `at`, and of up
+    /// to `frames` that follow it there. `None` if the frame has not been sent yet, or is not part
+    /// of the source.
     pub(super) fn bytes_of(&self, at: usize, sequence: u64, frames: u64) -> Option<Range<u64>> {
         let whole = self.dealing.in_whole(at, sequence);
         let block = self.dealing.block_frames();
@@ -47,19 +49,18 @@ impl Extent {
     }
 }
 
-/// For whom something is read again.
+/// Destination of re-read bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needy {
-    /// One that is aside.
+    /// A demoted member.
     Aside(Rank),
-    /// One that lacks frames of the stream at this place.
+    /// A member with a gap in the stream of this index.
     Gap(Rank, usize),
-    /// One that has asked for it.
+    /// A member that has requested them.
     Fetch(Rank),
 }
 
 impl Needy {
-    /// Who it is.
     pub(super) fn rank(self) -> Rank {
         let (Needy::Aside(rank) | Needy::Gap(rank, _) | Needy::Fetch(rank)) = self;
         rank
