@@ -8,7 +8,6 @@ use std::time::Duration;
 /// members report every 100 ms.
 const KEPT: Duration = Duration::from_millis(500);
 
-/// Counters of a status report that show progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Word {
     arrived: u64,
@@ -36,7 +35,6 @@ impl Word {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advance {
     last: Word,
-    /// Maximum of the current period, then of the previous one.
     most: [Word; 2],
     ends_at: Instant,
 }
@@ -57,14 +55,12 @@ impl Advance {
         known.most(word) != known
     }
 
-    /// Restarts the comparison from `status`.
     pub(super) fn begin(&mut self, status: &Status) {
         self.last = Word::of(status);
         self.most = [self.last; 2];
     }
 }
 
-/// Position of a state in the order in which a member passes through them.
 pub(super) fn phase(state: MemberState) -> u8 {
     match state {
         MemberState::Alive | MemberState::Blocked | MemberState::Starved | MemberState::WaitsForChild => 0,

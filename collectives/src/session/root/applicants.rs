@@ -29,21 +29,17 @@ pub(super) struct Applicant {
     /// Name in the join request; in [`Applicants::ranked`], the name used in the session.
     pub host: String,
     pub mac: MacAddr,
-    /// Nonce of this run of the receiver.
     pub nonce: u64,
-    /// Whether it may already hold part of the content.
     pub holds: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Full-length frames have not been confirmed to reach it.
     Unreached,
     Reached,
     Admitted,
 }
 
-/// Another run of a receiver at an address that already has one.
 #[derive(Clone, Copy, Debug)]
 struct Rival {
     nonce: u64,
@@ -58,21 +54,15 @@ struct Candidate {
     rival: Option<Rival>,
     /// Entry in the queue of unreached candidates. A host that leaves and asks again gets another.
     ticket: u64,
-    /// Time of the last sign of life sent to it.
     greeted_at: Instant,
-    /// Claims it holds, once admitted.
     claims: Vec<Claim>,
-    /// Whether it is told from others of its name only by its address.
     by_address: bool,
 }
 
-/// Reaction to a join request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Wait,
-    /// The path to it must be checked.
     Check,
-    /// It is owed a sign of life from the root.
     Greet,
     Refused(Refusal, String),
 }
@@ -87,7 +77,6 @@ pub(super) struct Applicants {
     /// Queue of unreached candidates in order of arrival. Entries may be stale.
     unreached: VecDeque<(MacAddr, u64)>,
     unreached_count: usize,
-    /// Number of tickets handed out.
     tickets: u64,
 }
 
@@ -136,12 +125,10 @@ impl Applicants {
         self.candidates.contains_key(&mac)
     }
 
-    /// Number of entries kept for all candidates.
     pub(super) fn entries(&self) -> usize {
         self.candidates.len() + self.unreached.len()
     }
 
-    /// Evicts the candidate that has waited longest, if too many are unreached.
     pub(super) fn evict(&mut self) -> Option<MacAddr> {
         while self.unreached.len() > MOST_UNREACHED {
             let (mac, ticket) = self.unreached.pop_front()?;
@@ -153,7 +140,6 @@ impl Applicants {
         None
     }
 
-    /// Marks a host as reached by full-length frames. Returns false if it was not waiting for that.
     pub(super) fn set_reached(&mut self, mac: MacAddr) -> bool {
         let waits = |candidate: &&mut Candidate| candidate.standing == Standing::Unreached;
         let Some(candidate) = self.candidates.get_mut(&mac).filter(waits) else { return false };
@@ -199,14 +185,12 @@ impl Applicants {
         self.candidates.get(&mac).map(|candidate| Ok(self.name_of(candidate)))
     }
 
-    /// Name of an admitted host in the session, with its address if another host has the same name.
     fn name_of(&self, candidate: &Candidate) -> String {
         let Applicant { host, mac, .. } = &candidate.applicant;
         let is_shared = self.namesakes.get(&Claim::name(host)).is_some_and(|&count| count > 1);
         if is_shared || candidate.by_address { node_name(host, *mac) } else { host.clone() }
     }
 
-    /// Removes the candidate if `nonce` is that of its current run.
     pub(super) fn on_leave(&mut self, mac: MacAddr, nonce: u64) -> Option<Gone> {
         self.candidates.get(&mac).filter(|candidate| candidate.applicant.nonce == nonce)?;
         self.remove(mac)
@@ -245,7 +229,6 @@ impl Applicants {
         self.candidates.values().filter(|candidate| candidate.standing == Standing::Admitted)
     }
 
-    /// Returns a member from the middle of the list.
     pub(super) fn sample(&self) -> Option<&Applicant> {
         self.members().nth(self.admitted / 2).map(|candidate| &candidate.applicant)
     }
@@ -266,7 +249,6 @@ impl Applicants {
         macs.into_iter().filter_map(|mac| self.remove(mac)).collect()
     }
 
-    /// Names of the admitted hosts, in rank order.
     pub(super) fn names(&self) -> Vec<String> {
         self.ranked().into_iter().map(|applicant| applicant.host).collect()
     }
@@ -295,7 +277,6 @@ enum RivalFate {
 }
 
 impl Candidate {
-    /// Whether it is unreached and `ticket` is its current queue entry.
     fn is_waiting(&self, ticket: u64) -> bool {
         self.ticket == ticket && self.standing == Standing::Unreached
     }

@@ -14,17 +14,13 @@ const MOST_MORE: u64 = 9;
 /// and storm control is likely.
 const TIMES_ALONE: u32 = 3;
 
-/// Repeats the final message: the verdict on all members, or an abort.
 #[derive(Clone, Debug)]
 pub(super) struct Closing {
     last_word: Message,
-    /// Members that group frames do not reach.
     deaf: Vec<MacAddr>,
     /// All members, if group frames may be policed.
     alone: Vec<MacAddr>,
-    /// Repetitions left.
     left: u32,
-    /// Time of the next repetition, or of the session's end.
     next: Instant,
 }
 

@@ -41,12 +41,12 @@ const BET_FRAMES: u64 = 160;
 /// Treatment of a straggler, a member that is slower than the others and holds them up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnSlow {
-    /// It is demoted: served on a catch-up stream of its own, it finishes after the others.
+    /// Demotion: it gets a catch-up stream of its own and finishes after the others.
     #[default]
     Demote,
     /// All members slow down to its rate.
     Wait,
-    /// It is dropped from the session.
+    /// Removal from the session.
     Evict,
 }
 
@@ -171,12 +171,10 @@ impl RootConfig {
         Err(NamesError::Together { bytes, room_bytes, mtu_bytes: *mtu_bytes })
     }
 
-    /// Length of the stream in bytes, if known in advance.
     pub(super) fn stream_size(&self) -> Option<u64> {
         self.size.map(|bytes| self.form.stream_bytes(bytes))
     }
 
-    /// Whether broadcast may be chosen for more frames than a broadcast probe takes.
     pub(super) fn may_bet_on_cast(&self) -> bool {
         let least = BET_FRAMES * u64::from(self.station.payload_bytes());
         matches!(self.route, Route::Auto) && self.size.is_none_or(|size| size >= least)
@@ -201,7 +199,6 @@ impl RootConfig {
         if self.late { Stage::LateWelcome } else { Stage::Started }
     }
 
-    /// Announcement of the session, which has been announced for `age`.
     pub(super) fn invitation(&self, stage: Stage, age: Duration) -> Message {
         let Station { group, host, mtu_bytes, .. } = &self.station;
         Message::Announce {

@@ -56,12 +56,10 @@ impl fmt::Display for Damage {
 #[derive(Clone, Debug)]
 struct Record {
     bytes: Range<u64>,
-    /// Time of the last first-time request for these bytes.
     noted_at: Instant,
     askers: BTreeSet<Rank>,
     /// Pairs of sender and requester.
     hops: BTreeSet<(Rank, Rank)>,
-    /// Senders already reported to the user.
     told: BTreeSet<Rank>,
 }
 
@@ -94,7 +92,6 @@ pub(super) struct Damages {
 }
 
 impl Damages {
-    /// Records a member's request for bytes that came damaged.
     pub(super) fn note(&mut self, now: Instant, fetch: &Fetch) {
         let Fetch { rank, bytes, blamed, .. } = fetch;
         let at = self.records.iter().position(|record| record.meets(bytes)).unwrap_or(self.records.len());

@@ -46,7 +46,6 @@ pub(super) struct Delivery {
     answering: Answering,
     trials: Trials,
     pause: Pause,
-    /// Addresses of the members by rank.
     macs: Vec<MacAddr>,
     first_data: Option<Instant>,
 }
@@ -82,7 +81,6 @@ impl Delivery {
         self.trailer
     }
 
-    /// Time since the first data frame; zero before it.
     pub(super) fn since_first_data(&self, now: Instant) -> Duration {
         self.first_data.map(|start| now.since(start)).unwrap_or_default()
     }
@@ -107,12 +105,10 @@ impl Delivery {
         }
     }
 
-    /// Stops sending new frames to the group.
     pub(super) fn retire(&mut self) {
         self.blocks.retire();
     }
 
-    /// Stops data and view changes for good.
     pub(super) fn shut(&mut self) {
         self.flow = Flow::Shut;
     }
@@ -139,8 +135,6 @@ impl Delivery {
         self.pause.holds(self.blocks.frames()) && (!self.pause.has_messages() || self.blocks.is_consumed())
     }
 
-    /// Takes as many of `bytes` as there is room for and returns how many. A last partial frame
-    /// waits for more bytes, or for an end.
     pub(super) fn push(&mut self, bytes: &[u8]) -> usize {
         let payload_bytes = self.blocks.payload_bytes();
         let mut taken = 0;
@@ -163,7 +157,6 @@ impl Delivery {
         taken
     }
 
-    /// Ends a message after the bytes pushed last. Returns false while there is no room.
     pub(super) fn end_message(&mut self, ending: Ending) -> bool {
         let ready = self.wants_data();
         if ready {
@@ -174,7 +167,6 @@ impl Delivery {
         ready
     }
 
-    /// Ends the stream as soon as there is room.
     pub(super) fn finish(&mut self, trailer: Trailer) {
         self.trailer = Some(trailer);
         self.end_streams();
@@ -193,7 +185,6 @@ impl Delivery {
         self.blocks.push(&trailer.encode(), Ending::Stream);
     }
 
-    /// Length of the whole stream in bytes, once its end is known.
     fn end(&self) -> Option<u64> {
         self.trailer.map(|trailer| if self.is_whole { trailer.bytes } else { self.pushed })
     }
@@ -202,7 +193,6 @@ impl Delivery {
         Extent::new(dealing, self.blocks.payload_bytes(), self.blocks.frames(), self.trailer.zip(self.end()))
     }
 
-    /// Source bytes in `frames` frames, at most as many as have been pushed.
     pub(super) fn bytes_of(&self, frames: u64) -> u64 {
         let bytes = frames.saturating_mul(self.blocks.payload_bytes() as u64);
         self.end().map_or(bytes, |end| bytes.min(end))
@@ -212,7 +202,6 @@ impl Delivery {
         self.bytes_of(self.blocks.frames())
     }
 
-    /// Bytes pushed, plus those of the pieces that were re-sent.
     pub(super) fn sent_bytes(&self) -> u64 {
         self.pushed + self.answering.sent_bytes()
     }
@@ -221,7 +210,6 @@ impl Delivery {
         self.macs.push(mac);
     }
 
-    /// Starts a catch-up stream for a demoted member from frame `first`.
     pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
         // No member is ahead of the stream.
         self.sides.invite(rank, first.min(self.blocks.frames()) + u64::from(planted!("side-begins-one-late")));
@@ -244,7 +232,6 @@ impl Delivery {
         }
     }
 
-    /// Frames sent to all readers the root serves, plus those of probe transfers.
     pub(super) fn frames_sent(&self) -> u64 {
         self.blocks.frames_sent() + self.trials.sent()
     }
@@ -314,7 +301,6 @@ impl Delivery {
         self.write_after(now, buffer, endpoint).map(SplitFrame::whole)
     }
 
-    /// Returns the payload of a frame whose header was written separately.
     pub(super) fn payload(&self, kept: Kept) -> &[u8] {
         self.blocks.payload(kept)
     }
@@ -342,7 +328,6 @@ impl Delivery {
         side.or_else(|| self.answer(now, settled, buffer, endpoint))
     }
 
-    /// Writes the next piece of a requested range.
     fn answer(&mut self, now: Instant, over: bool, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         let (rank, piece) = self.answering.poll(now, over)?;
         Some(endpoint.write(buffer, self.macs[rank.index()], &Message::Piece(piece)))

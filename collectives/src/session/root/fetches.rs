@@ -22,7 +22,6 @@ use std::time::Duration;
 /// Maximum number of members asked for the same bytes.
 const MOST_KEEPERS: usize = 64;
 
-/// State of the requests; the replies are sent by [`Delivery`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fetches {
     questions: Questions,
@@ -38,7 +37,6 @@ impl Fetches {
         self.damages.all(view, form)
     }
 
-    /// Validates and takes a member's request.
     pub(super) fn on_fetch(
         &mut self,
         now: Instant,
@@ -106,7 +104,6 @@ impl Fetches {
         Some(chosen)
     }
 
-    /// Totals of the stretches decided so far.
     pub(super) fn lacking(&self) -> Lacking {
         self.needs.lacking()
     }
@@ -125,7 +122,6 @@ impl Fetches {
         delivery.needy().filter(|_| !self.questions.is_open()).map(|(_, bytes)| bytes)
     }
 
-    /// Asks the members for bytes that the source cannot supply; `text` gives the reason.
     pub(super) fn on_denial(
         &mut self,
         now: Instant,
@@ -196,7 +192,6 @@ impl Fetches {
         lost
     }
 
-    /// Reports damages whose hop is known; all of them if the session is `over`.
     pub(super) fn tell(&mut self, now: Instant, over: bool, view: &View, endpoint: &mut RootEndpoint) {
         let form = endpoint.config().form;
         for damage in self.damages.news(now, over, view, form) {

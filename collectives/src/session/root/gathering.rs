@@ -42,13 +42,10 @@ pub(super) struct Gathering {
     began: Instant,
     applicants: Applicants,
     checks: PathChecks,
-    /// Candidates that may be admitted, in the order in which full-length frames reached them.
     reached: VecDeque<MacAddr>,
     names: Names,
     rivals: Rivals,
-    /// Whether the user asked to start with the receivers present.
     started_by_user: bool,
-    /// Measurement before the start, once all receivers are there and no calibration exists.
     prober: Option<Prober>,
     /// Whether the measurement has been done, with any result; then whether broadcast has been
     /// probed.
@@ -56,17 +53,14 @@ pub(super) struct Gathering {
     ramped: bool,
     calibration: Option<Calibration>,
     timers: TimerTable,
-    /// Interval until the next report to the user.
     between_words: Duration,
     invite_all_at: Instant,
 }
 
-/// Next step of this phase.
 #[derive(Debug)]
 #[must_use]
 pub(super) enum GatheringStep {
     Wait,
-    /// Starts with the receivers present.
     Start,
     GiveUp(RootFailure),
 }
@@ -95,23 +89,18 @@ impl Gathering {
         }
     }
 
-    /// Makes the first view of the receivers present. Also returns the predicted choice and the
-    /// planner.
     pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice, Planner), NoPlan> {
         first_view(config, &self.applicants.ranked(), self.calibration.take())
     }
 
-    /// Hands over the timers that continue in the session: that of announcements.
     pub(super) fn take_timers(&mut self) -> TimerTable {
         std::mem::take(&mut self.timers)
     }
 
-    /// Time since the first announcement.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.since(self.began)
     }
 
-    /// Number of entries kept for candidates.
     pub(super) fn entries(&self) -> usize {
         self.applicants.entries() + self.checks.entries() + self.reached.len()
     }
@@ -140,7 +129,6 @@ impl Gathering {
         }
     }
 
-    /// Handles a leave message of a receiver, or of the watcher that outlives its process.
     pub(super) fn on_leave(&mut self, from: MacAddr, nonce: u64, text: &str, endpoint: &mut RootEndpoint) {
         if let Some(gone) = self.applicants.on_leave(from, nonce) {
             self.forget(gone, text, endpoint);
@@ -182,12 +170,10 @@ impl Gathering {
         self.rivals.on_answer((frame.source, frame.header.session), nonce, endpoint)
     }
 
-    /// Starts with the receivers present as soon as there is at least one.
     pub(super) fn start_now(&mut self) {
         self.started_by_user = true;
     }
 
-    /// Takes any frame but a join request.
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
         if frame.header.kind == CHALLENGE && self.applicants.knows(frame.source) {
             // Another host has sent it a forged view, so it takes itself for a member.
@@ -332,7 +318,6 @@ impl Gathering {
         }
     }
 
-    /// Measures the network; starts at once if the cost is known or does not matter.
     fn probe_or_start(&mut self, now: Instant, endpoint: &RootEndpoint) -> GatheringStep {
         if self.prober.is_some() {
             return GatheringStep::Wait;
@@ -344,7 +329,6 @@ impl Gathering {
         GatheringStep::Wait
     }
 
-    /// Next measurement, with its peers.
     fn measurement(&self, config: &RootConfig) -> Option<(Vec<Peer>, ProbeSettings)> {
         let peer = |mac| Peer { rank: Rank::ROOT, mac };
         let mtu_bytes = usize::from(config.station.mtu_bytes);
@@ -363,7 +347,6 @@ impl Gathering {
         })
     }
 
-    /// Records the result of a finished measurement.
     fn take_measured(&mut self, prober: &Prober) {
         let result = prober.result();
         let Some(calibration) = self.calibration.take() else {
@@ -385,7 +368,6 @@ impl Gathering {
     }
 }
 
-/// Expected hosts that have not joined.
 fn missing(joined: &[String], config: &RootConfig) -> Vec<String> {
     let expected = config.expected_hosts();
     let names = table(&expected);

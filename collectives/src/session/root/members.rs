@@ -12,12 +12,10 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
 use std::time::Duration;
 
-/// A member as the root sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     rank: Rank,
     standing: Standing,
-    /// Epoch of the last view it has confirmed.
     ready_epoch: u32,
     status: Status,
     advance: Advance,
@@ -31,9 +29,7 @@ pub(super) struct Entry {
     /// Time of the last change that may let it progress: it confirmed a view, or another member was
     /// moved.
     tried_at: Instant,
-    /// Time at which the user was last told of its stall.
     told_at: Option<Instant>,
-    /// Reception counters of its last report.
     taken: Option<Taken>,
     report: Option<MemberReport>,
 }
@@ -65,12 +61,10 @@ impl Entry {
         self.standing
     }
 
-    /// Its last status report.
     pub(super) fn status(&self) -> Status {
         self.status
     }
 
-    /// Rate at which it receives and consumes frames.
     pub(super) fn pace(&self) -> &Pace {
         &self.pace
     }
@@ -92,7 +86,6 @@ impl Entry {
         self.is_reported() || (self.accepted && outcome == Outcome::Verified)
     }
 
-    /// Time since it last progressed.
     pub(super) fn idle_for(&self, now: Instant) -> Duration {
         now.since(self.moved_at)
     }
@@ -102,12 +95,10 @@ impl Entry {
         now.since(self.moved_at.max(self.tried_at))
     }
 
-    /// Records progress, or that there is nothing to do.
     pub(super) fn moved(&mut self, now: Instant) {
         (self.moved_at, self.told_at) = (now, None);
     }
 
-    /// Restarts its time to show progress after a change that affects it.
     pub(super) fn tried(&mut self, now: Instant) {
         (self.tried_at, self.told_at) = (now, None);
     }
@@ -133,7 +124,6 @@ impl Entry {
 /// under made-up names cannot fill the list.
 const MOST_COMING: usize = 16;
 
-/// All members but the root.
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     entries: Vec<Entry>,
@@ -176,7 +166,6 @@ impl Members {
         self.entry(rank).is_some_and(Entry::is_reported)
     }
 
-    /// Returns a member if it is in place.
     pub(super) fn in_place(&self, rank: Rank) -> Option<&Entry> {
         self.entry(rank).filter(|entry| entry.standing == Standing::InPlace)
     }
@@ -185,7 +174,6 @@ impl Members {
         self.entries.get_mut(rank.index().checked_sub(1)?)
     }
 
-    /// Records a sign of life.
     pub(super) fn hear(&mut self, now: Instant, rank: Rank) {
         if self.entry(rank).is_some() {
             self.presence.hear(now, rank);
@@ -200,17 +188,14 @@ impl Members {
         self.presence.silence(now, rank)
     }
 
-    /// Returns changes of presence that are due.
     pub(super) fn look(&mut self, now: Instant) -> Vec<Change> {
         self.presence.look(now)
     }
 
-    /// Time at which the next member becomes suspected, away or dead.
     pub(super) fn next_silence(&self) -> Option<Instant> {
         self.presence.next_silence()
     }
 
-    /// Resets every member's stall timer.
     pub(super) fn all_moved(&mut self, now: Instant) {
         self.entries.iter_mut().for_each(|entry| entry.moved(now));
     }
@@ -272,7 +257,6 @@ impl Members {
         }
     }
 
-    /// Sets where the catch-up stream of a member begins, even if that is behind its last report.
     pub(super) fn stands_at(&mut self, rank: Rank, arrived: u64) {
         if let Some(entry) = self.entry_mut(rank) {
             (entry.status.arrived, entry.status.consumed) = (arrived, arrived.min(entry.status.consumed));
@@ -280,7 +264,6 @@ impl Members {
         }
     }
 
-    /// Marks a member's digest as correct. Returns false if it was already.
     pub(super) fn accept(&mut self, now: Instant, rank: Rank) -> bool {
         let Some(entry) = self.entry_mut(rank).filter(|entry| !entry.accepted) else { return false };
         entry.accepted = true;
@@ -288,7 +271,6 @@ impl Members {
         true
     }
 
-    /// Records a member's reception counters, which decide nothing.
     pub(super) fn took(&mut self, rank: Rank, taken: Taken) {
         if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.report.is_none()) {
             entry.taken = Some(taken);
@@ -299,7 +281,6 @@ impl Members {
         self.entry(rank)?.taken
     }
 
-    /// Records a member's outcome. Returns false if it was known, or there is no such member.
     pub(super) fn set_report(&mut self, report: &MemberReport) -> bool {
         let entry = self.entry_mut(report.rank).filter(|entry| entry.report.is_none());
         entry.map(|entry| entry.report = Some(report.clone())).is_some()
@@ -319,7 +300,6 @@ impl Members {
         entry.map(changed).is_some()
     }
 
-    /// Number of members that are not gone.
     pub(super) fn present(&self) -> usize {
         self.entries.iter().filter(|entry| entry.standing != Standing::Gone).count()
     }
@@ -329,7 +309,6 @@ impl Members {
         self.entries.iter().all(ready)
     }
 
-    /// Members that are heard and have not confirmed view `epoch`.
     pub(super) fn unready(&self, epoch: u32) -> impl Iterator<Item = Rank> + '_ {
         let lacks = move |entry: &&Entry| {
             entry.standing != Standing::Gone && self.is_here(entry.rank) && !entry.is_ready(epoch)
@@ -348,7 +327,6 @@ impl Members {
         open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
     }
 
-    /// Verdict with the reports known so far.
     pub(super) fn verdict(&self, trailer: Option<Trailer>, over: bool) -> Verdict {
         let (heard, accepted) = (self.bitmap(Entry::is_reported), self.bitmap(Entry::is_accepted));
         Verdict { over, trailer, heard, accepted }
@@ -363,12 +341,10 @@ impl Members {
         bits
     }
 
-    /// Reports of the members whose outcome is known, by rank.
     pub(super) fn reports(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.entries.iter().filter_map(|entry| entry.report.as_ref())
     }
 
-    /// Last status report of each member that is not gone, by rank.
     pub(super) fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
         let there = self.entries.iter().filter(|entry| entry.standing != Standing::Gone);
         there.map(|entry| (entry.rank, entry.status))

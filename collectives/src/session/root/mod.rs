@@ -74,7 +74,6 @@ type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 pub struct Root {
     endpoint: RootEndpoint,
     phase: Phase,
-    /// Length and digest of the whole stream, once its user has finished it.
     trailer: Option<Trailer>,
     choice: Option<Choice>,
     failure: Option<RootFailure>,
@@ -274,7 +273,6 @@ impl Root {
         Some(self.endpoint.frame(self.endpoint.station().group_mac, &message))
     }
 
-    /// Begins to send the final message, which is repeated.
     fn close(&mut self, now: Instant, last_word: Message) {
         let mut members = self.phase.take();
         let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells, members.as_deref());
@@ -335,7 +333,6 @@ impl Root {
         }
     }
 
-    /// Handles the reply of another root that was asked whether it is alive.
     fn on_answer(&mut self, now: Instant, frame: &Frame<'_>) {
         let Phase::Gathering(gathering) = &self.phase else {
             self.endpoint.count_stranger();
@@ -393,7 +390,6 @@ impl Root {
         self.watch_reports(now);
     }
 
-    /// Closes the session when every member's outcome is known.
     fn watch_reports(&mut self, now: Instant) {
         if let Some(verdict) = self.phase.running_mut().and_then(Running::take_last_word) {
             self.close(now, verdict);

@@ -17,17 +17,13 @@ pub struct Lacking {
     pub alone_bytes: u64,
 }
 
-/// Want-bitmaps of the next stretches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Needs {
     /// First undecided stretch; all below it are decided.
     decided: u64,
     said: BTreeMap<u64, BTreeMap<Rank, ChunkSet>>,
-    /// Time since which the next stretch is waited for.
     since: Option<Instant>,
-    /// Totals of the stretches that were decided.
     lacking: Lacking,
-    /// Last decision, kept for the source.
     decision: Option<(u64, ChunkSet)>,
 }
 

@@ -10,7 +10,6 @@ use ethbcast_planning::topology::Topology;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::HEADER_BYTES;
 
-/// Host names that admission compares with: of `--hosts` and of the topology.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     wanted: Option<HostNames>,
@@ -24,7 +23,6 @@ impl Names {
         Names { wanted, known: config.topology.as_ref().map(known) }
     }
 
-    /// Session parameters of a root with this configuration.
     pub(super) fn offer<'a>(&'a self, config: &'a RootConfig) -> Offer<'a> {
         Offer {
             root: &config.station.host,
@@ -38,23 +36,18 @@ impl Names {
     }
 }
 
-/// Session parameters that decide admission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer<'a> {
     pub root: &'a str,
     pub mtu_bytes: u16,
     pub size: Option<u64>,
     pub form: Form,
-    /// The only hosts that are admitted, if they were named.
     pub wanted_hosts: Option<&'a HostNames>,
-    /// Hosts of the topology, if there is one.
     pub known_hosts: Option<&'a HostNames>,
-    /// Maximum number of receivers.
     pub most: usize,
 }
 
 impl Offer<'_> {
-    /// Whether a host is known by its name alone.
     pub(super) fn needs_names(&self) -> bool {
         self.known_hosts.is_some() || self.wanted_hosts.is_some()
     }
@@ -74,13 +67,11 @@ impl Offer<'_> {
         [self.wanted_hosts, self.known_hosts].into_iter().flatten().any(|names| names.find(&node) != names.find(host))
     }
 
-    /// Returns the root's own claims.
     pub(super) fn root_claims(&self) -> Vec<Claim> {
         let known = self.known_hosts.and_then(|known| known.find(self.root)).map(Claim::Known);
         known.into_iter().chain([Claim::name(self.root)]).collect()
     }
 
-    /// Returns the reason why a host with these properties cannot take part, if there is one.
     pub(super) fn refusal(
         &self,
         (host, mac): (&str, MacAddr),
@@ -136,7 +127,6 @@ fn most_receivers(mtu_bytes: u16) -> usize {
 /// Bytes of a verdict beside its two bitmaps: over, flags, bytes, digest, their length.
 const VERDICT_BYTES: usize = 1 + 1 + 8 + 32 + 2;
 
-/// Refusal text for `host`, which sends from the address of `other`.
 pub(super) fn twin_text(host: &str, other: &str, mac: MacAddr) -> String {
     if host == other || other.strip_prefix(host).is_some_and(|rest| rest.starts_with('@')) {
         return format!(
@@ -146,7 +136,6 @@ pub(super) fn twin_text(host: &str, other: &str, mac: MacAddr) -> String {
     format!("two hosts use the address {mac}, {other} and {host}: give each interface an address of its own")
 }
 
-/// Refusal text for a host whose name another host of the session has.
 pub(super) fn namesake_text(host: &str, mac: MacAddr) -> String {
     format!(
         "another host of this session is {host}, too: give each a name of its own with --host NAME, or name it with \
@@ -157,11 +146,8 @@ pub(super) fn namesake_text(host: &str, mac: MacAddr) -> String {
 /// A place in a session that only one host can take.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Claim {
-    /// A name, as DNS compares names.
     Name(String),
-    /// Index of a wanted host.
     Wanted(usize),
-    /// Index of a host in the topology.
     Known(usize),
 }
 
@@ -171,12 +157,10 @@ impl Claim {
     }
 }
 
-/// A size for people; in bytes below 1 MiB.
 fn mebibytes(bytes: u64) -> String {
     if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20)) }
 }
 
-/// Full name of a host among others of its name.
 pub(super) fn node_name(host: &str, mac: MacAddr) -> String {
     format!("{host}@{mac}")
 }

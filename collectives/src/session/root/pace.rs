@@ -11,14 +11,12 @@ use std::time::Duration;
 /// Minimum time between two marks of a member, which reports every 100 ms.
 const SPACING: Duration = Duration::from_millis(90);
 
-/// Number of marks in the time for which marks are kept.
 const MARKS: u32 = 20;
 
 /// Periods over which a rate is measured; the slowest result counts. In the shorter ones a member
 /// that stood still for a moment catches up with a backlog, which is no rate it can keep.
 const PERIODS: [Duration; 3] = [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(600)];
 
-/// Counters of a member at one time.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
@@ -26,7 +24,6 @@ struct Mark {
     consumed: u64,
 }
 
-/// Recent progress of a member.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     /// The last mark moves along until it is far enough from the one before.
@@ -38,7 +35,6 @@ impl Pace {
         Pace { marks: VecDeque::from([Mark { at: now, arrived: 0, consumed: 0 }]) }
     }
 
-    /// Records a status report; marks are kept for at least `kept`.
     pub(super) fn note(&mut self, now: Instant, status: &Status, kept: Duration) {
         let kept = kept.max(PERIODS[2]);
         let spacing = SPACING.max(kept / MARKS);
@@ -76,16 +72,12 @@ impl Pace {
     }
 }
 
-/// Rates of sending and receiving since the last change of the view.
 #[derive(Clone, Debug)]
 pub(super) struct Rates {
-    /// Time for which marks are kept.
     kept: Duration,
-    /// Frames sent by the root.
     sent: Pace,
     best_sent: f64,
     best_taken: f64,
-    /// Share of each rank, see [`shares`].
     shares: Vec<f64>,
 }
 
@@ -98,7 +90,6 @@ impl Rates {
         self.kept
     }
 
-    /// Forgets the best rates when the view changes.
     pub(super) fn forget(&mut self, view: &View) {
         (self.best_sent, self.best_taken, self.shares) = (0.0, 0.0, shares(view));
     }
@@ -107,19 +98,16 @@ impl Rates {
         self.shares.get(rank.index()).copied().unwrap_or(1.0)
     }
 
-    /// Records a member's arrival rate in frames per second.
     pub(super) fn took(&mut self, rank: Rank, rate: f64) {
         self.best_taken = self.best_taken.max(rate * self.share(rank));
     }
 
-    /// Records that the root has sent `frames` frames until now.
     pub(super) fn sent(&mut self, now: Instant, frames: u64) {
         let sent = Status { arrived: frames, consumed: frames, ..Status::default() };
         self.sent.note(now, &sent, self.kept);
         self.best_sent = self.best_sent.max(self.sent.arriving().unwrap_or_default() * self.share(Rank::ROOT));
     }
 
-    /// Highest send rate of the root, in frames per second.
     pub(super) fn best_sent(&self) -> f64 {
         self.best_sent
     }

@@ -29,28 +29,23 @@ const LATE_ROUND: Duration = Duration::from_millis(800);
 
 #[derive(Clone, Copy, Debug)]
 struct Check {
-    /// Nonce of the receiver's run that asks.
     nonce: u64,
     tries: u32,
     first_test: u32,
-    /// Time of the last PROBE.
     sent_at: Option<Instant>,
 }
 
-/// The path checks in progress.
 #[derive(Clone, Debug)]
 pub(super) struct PathChecks {
     identity: Identity,
     payload_bytes: usize,
     checks: BTreeMap<MacAddr, Check>,
-    /// Hosts that are due a PROBE.
     queue: VecDeque<MacAddr>,
     /// Hosts that are due a PROBE alone, then the time of the next one.
     late: VecDeque<MacAddr>,
     late_at: Instant,
     /// Hosts that are due a short PROBE as a sign of life from the root.
     greetings: VecDeque<(MacAddr, u64)>,
-    /// PROBEs in flight, with the time they were sent.
     sent: VecDeque<(Instant, MacAddr)>,
     credit: u32,
     refill_at: Instant,
@@ -58,7 +53,6 @@ pub(super) struct PathChecks {
 }
 
 impl PathChecks {
-    /// Creates checks with frames of `payload_bytes` bytes of payload.
     pub(super) fn new(identity: Identity, payload_bytes: usize) -> PathChecks {
         PathChecks {
             identity,
@@ -75,7 +69,6 @@ impl PathChecks {
         }
     }
 
-    /// Starts a check unless one is in progress. The PROBE carries `nonce`.
     pub(super) fn begin(&mut self, host: MacAddr, nonce: u64) {
         let check = self.checks.entry(host).or_insert_with(|| {
             self.queue.push_back(host);
@@ -84,7 +77,6 @@ impl PathChecks {
         check.nonce = nonce;
     }
 
-    /// Queues a sign of life, which needs no answer.
     pub(super) fn greet(&mut self, host: MacAddr, nonce: u64) {
         self.greetings.push_back((host, nonce));
     }
@@ -97,7 +89,6 @@ impl PathChecks {
         self.checks.remove(&host);
     }
 
-    /// Handles an ECHO. Returns the host whose check succeeded.
     pub(super) fn on_echo(&mut self, frame: &Frame<'_>) -> Option<MacAddr> {
         let check = self.checks.get(&frame.source).filter(|check| check.tries > 0)?;
         let own = (check.first_test..self.next_test).contains(&frame.header.stamp);

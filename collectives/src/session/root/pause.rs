@@ -1,6 +1,5 @@
 //! A pause of the main stream, in which all members catch up with what was sent.
 
-/// Whether new data is held back, and where that may begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pause {
     wanted: bool,
@@ -20,7 +19,6 @@ impl Pause {
         self.message_end.is_some()
     }
 
-    /// Records that a message ends before frame `next`.
     pub(super) fn on_message_end(&mut self, next: u64) {
         self.message_end = Some(next);
     }

@@ -8,7 +8,6 @@ use super::running::Running;
 pub(super) enum Phase {
     Gathering(Box<Gathering>),
     Running(Box<Running>),
-    /// Keeps the state of the members, if there were any.
     Closing(Closing, Option<Box<Running>>),
     Ended(Option<Box<Running>>),
 }
@@ -34,7 +33,6 @@ impl Phase {
         matches!(self, Phase::Gathering(_) | Phase::Running(_))
     }
 
-    /// Leaves the phase, and returns the state of the members.
     pub(super) fn take(&mut self) -> Option<Box<Running>> {
         match std::mem::replace(self, Phase::Ended(None)) {
             Phase::Gathering(_) => None,

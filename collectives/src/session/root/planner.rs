@@ -15,11 +15,9 @@ use std::time::Duration;
 /// takes about 10 ms, and grows with its cube.
 const MOST_RANKS_AGAIN: usize = 1024;
 
-/// Topology, positions of the session's hosts, and link costs.
 #[derive(Clone)]
 pub(super) struct Planner {
     topology: Topology,
-    /// Host in the topology for each rank of the first view.
     hosts: Vec<usize>,
     calibration: Calibration,
     frame_payload_bytes: u64,
@@ -86,12 +84,10 @@ impl Planner {
         Ok(choice)
     }
 
-    /// Time that one host needs per full frame, as far as known.
     pub(super) fn frame_time(&self) -> Duration {
         Duration::from_nanos(self.calibration.gap_ns(self.frame_payload_bytes) as u64)
     }
 
-    /// Whether another plan for `ranks` members is possible: quickly enough, and with known links.
     pub(super) fn can_again(&self, ranks: usize) -> bool {
         self.certain && ranks <= MOST_RANKS_AGAIN
     }
@@ -148,7 +144,6 @@ fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan
     }
 }
 
-/// Returns the network's cost under the configured rate limit.
 fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
     let Some(limit) = config.rate.and_then(Rate::limit) else { return calibration };
     let burst_ns = DEPTH.as_nanos() as u64;

@@ -38,31 +38,25 @@ const WORTH_PERIODS: u32 = 4;
 const MANY: &str = "most receivers lose most of the frames that are sent to all: switches police broadcast";
 const FEW: &str = "loses most of the frames that are sent to all: its port polices broadcast, or its cable is slow";
 
-/// Counters of the broadcast at one time.
 #[derive(Clone, Debug)]
 struct Mark {
     at: Instant,
     /// Frames that all receivers have, then frames sent.
     everywhere: u64,
     sent: u64,
-    /// Frames lost on the way to each listener.
     lost: Vec<(Rank, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Watching,
-    /// Nothing new is broadcast until all receivers are at the same frame.
     Levelling,
-    /// The fallback is done, or is not wanted.
     Settled,
 }
 
-/// State of the detection and the fallback.
 #[derive(Clone, Debug)]
 pub(super) struct Policing {
     stage: Stage,
-    /// Recent marks, taken while the broadcast had bytes to send.
     marks: VecDeque<Mark>,
 }
 
@@ -73,12 +67,10 @@ impl Policing {
         Policing { stage: if watched { Stage::Watching } else { Stage::Settled }, marks: VecDeque::new() }
     }
 
-    /// Whether no new frames may be broadcast.
     pub(super) fn is_levelling(&self) -> bool {
         self.stage == Stage::Levelling
     }
 
-    /// Checks the broadcast once per period. Returns the members to demote.
     pub(super) fn look(&mut self, scene: &Scene<'_>, planner: &Planner, on_slow: OnSlow) -> Vec<Finding> {
         if self.stage != Stage::Watching {
             return Vec::new();
@@ -124,7 +116,6 @@ impl Policing {
         Some(last.everywhere.saturating_sub(first.everywhere) as f64 / seconds.max(1e-6))
     }
 
-    /// Members with heavy loss.
     fn losers(&self) -> Vec<Rank> {
         let (Some(first), Some(last)) = (self.marks.front(), self.marks.back()) else { return Vec::new() };
         let heavy = (last.sent.saturating_sub(first.sent) / HEAVY_PART).max(LEAST_LOST);
@@ -163,12 +154,10 @@ impl Root {
     }
 }
 
-/// Whether all get far fewer frames than unicast carries.
 fn is_low(rate: f64, frame_time: Duration) -> bool {
     rate * frame_time.as_secs_f64() < LOW_PART
 }
 
-/// Whether the rest would be sent enough sooner by the chain.
 fn is_worth_it(scene: &Scene<'_>, rate: f64, frame_time: Duration, listeners: usize) -> bool {
     let blocks = scene.delivery.blocks();
     let (sent, everywhere) = (blocks.frames_sent(), blocks.frames_everywhere());

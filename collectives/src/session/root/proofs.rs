@@ -15,7 +15,6 @@ pub(super) const BETWEEN: Duration = Duration::from_millis(5);
 /// within their period.
 const ALONE_AT_ONCE: usize = 32;
 
-/// Latest challenge of each member, in order of arrival.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proofs {
     questions: BTreeMap<Rank, Challenge>,

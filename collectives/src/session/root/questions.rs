@@ -15,12 +15,9 @@ const SILENT_AFTER: Duration = Duration::from_millis(500);
 /// Pause before all members are asked again, if some may have the bytes and none has sent them.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Next step of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A member is asked for the bytes that another needs.
     Ask(Rank, Needy, Range<u64>),
-    /// The bytes have arrived, with their destination and position.
     Found(Needy, u64, Vec<u8>),
     /// No member has the bytes, or all were asked until the limit.
     Nobody(Needy, u64, String),
@@ -32,23 +29,18 @@ pub(super) enum Step {
 struct Question {
     need: Needy,
     bytes: Range<u64>,
-    /// The reason why the source cannot be read.
     text: String,
-    /// Member being asked, with the state of its reply.
     asked: Option<(Rank, Asking)>,
-    /// Members to ask next.
     left: VecDeque<Rank>,
     /// Whether a member that did not answer may have the bytes.
     open: bool,
 }
 
-/// The request in progress; members are asked one at a time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Questions {
     question: Option<Question>,
     /// Range that no member has supplied yet, with the time of the first request.
     since: Option<(Needy, u64, Instant)>,
-    /// Time before which nothing is asked.
     pause: Option<Instant>,
 }
 
@@ -57,8 +49,6 @@ impl Questions {
         self.question.is_some() || self.pause.is_some()
     }
 
-    /// Asks `keepers` in this order for bytes that the source cannot supply; `text` gives the
-    /// reason.
     pub(super) fn open(&mut self, now: Instant, need: Needy, bytes: Range<u64>, keepers: VecDeque<Rank>, text: &str) {
         if self.since.is_none_or(|(known, first, _)| (known, first) != (need, bytes.start)) {
             self.since = Some((need, bytes.start, now));
@@ -107,7 +97,6 @@ impl Questions {
         Some(Step::Nobody(need, bytes.start, text))
     }
 
-    /// Time of the next possible step.
     pub(super) fn next(&self) -> Option<Instant> {
         let question = self.question.as_ref().and_then(|question| question.asked.as_ref());
         self.pause.or_else(|| question.and_then(|(_, asking)| asking.again_at()))

@@ -27,7 +27,6 @@ struct Gap {
     at: usize,
     from: u64,
     to: u64,
-    /// Next frame to read.
     next: u64,
     reported_at: Instant,
     /// Whether the gap was reported more than once: a single report may be forged.
@@ -39,12 +38,10 @@ struct Gap {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refills {
     gaps: Vec<Gap>,
-    /// Frames ready to send, with their destination.
     ready: VecDeque<(Rank, LackingFrame)>,
 }
 
 impl Refills {
-    /// Records a gap in the stream with index `at`.
     pub(super) fn report(&mut self, now: Instant, at: usize, orphan: Orphan) {
         let Orphan { rank, from, to } = orphan;
         let Some(gap) = self.gaps.iter_mut().find(|gap| (gap.rank, gap.at) == (rank, at)) else {
@@ -71,12 +68,10 @@ impl Refills {
         self.gaps.is_empty()
     }
 
-    /// Returns the next range of the source to read, with its destination and stream.
     pub(super) fn wanted(&self, extent: &Extent) -> Option<(Rank, usize, Range<u64>)> {
         self.gaps.iter().find_map(|gap| Some((gap.rank, gap.at, self.wanted_for(gap, extent)?)))
     }
 
-    /// Returns the range of the source to read for one member and stream.
     pub(super) fn wanted_by(&self, rank: Rank, at: usize, extent: &Extent) -> Option<Range<u64>> {
         let gap = self.gaps.iter().find(|gap| (gap.rank, gap.at) == (rank, at))?;
         self.wanted_for(gap, extent)
@@ -98,7 +93,6 @@ impl Refills {
         }
     }
 
-    /// Queues the end of a stream where a gap includes it.
     pub(super) fn finish(&mut self, extent: &Extent) {
         for gap in &mut self.gaps {
             if gap.certain

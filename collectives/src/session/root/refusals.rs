@@ -18,7 +18,6 @@ struct Entry {
     told_at: Instant,
 }
 
-/// Hosts that were turned away and not admitted since, by address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refusals {
     entries: BTreeMap<MacAddr, Entry>,

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// No replanning is in progress.
     Settled,
     /// New data is held back until all members are at the same frame; given up at this time.
     Draining(Instant),
@@ -26,7 +25,6 @@ enum Stage {
     Confirming,
 }
 
-/// State of replanning.
 #[derive(Clone, Debug)]
 pub(super) struct Replanning {
     planner: Planner,
@@ -46,7 +44,6 @@ impl Replanning {
         &self.planner
     }
 
-    /// Replaces a broadcast by a chain among the members in place, frame by frame.
     pub(super) fn reroute(&mut self, view: &mut View) {
         let ranks: Vec<Rank> = view.ranks().collect();
         (view.via, view.segment_frames) = (Via::Chain, 1);
@@ -58,7 +55,6 @@ impl Replanning {
         self.changed = true;
     }
 
-    /// Records that a member got a forged view with other parents.
     pub(super) fn on_false_view(&mut self) {
         self.rearranged = true;
     }
@@ -125,14 +121,12 @@ fn periods(timing: &Timing) -> Duration {
     timing.status * 4
 }
 
-/// Whether all members in place have confirmed the view and consumed all frames.
 fn are_even(members: &Members, epoch: u32, frames: u64) -> bool {
     let in_place = members.entries().iter().filter(|entry| entry.standing() == Standing::InPlace);
     let is_even = |entry: &Entry| entry.is_ready(epoch) && entry.status().consumed >= frames;
     in_place.into_iter().all(is_even)
 }
 
-/// A tree in which a member has more children than its kind allows.
 #[derive(Clone, Copy, Debug)]
 struct Crowd {
     most: usize,
@@ -151,7 +145,6 @@ impl Crowd {
         (most > allowed).then_some(Crowd { most, allowed })
     }
 
-    /// Returns how long the root may pause, if the rest of the stream is worth it.
     fn pause(&self, now: Instant, view: &View, delivery: &Delivery, timing: &Timing) -> Option<Duration> {
         let (took, sent) = (delivery.since_first_data(now), delivery.pushed_bytes().max(1));
         // If the size is unknown, the rest is taken to be as long as the part sent so far.

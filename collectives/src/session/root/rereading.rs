@@ -5,30 +5,24 @@ use crate::session::message::Trailer;
 use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
-/// Maximum number of bytes re-read at a time.
 const MOST_BYTES: u64 = 128 << 10;
 
-/// Positions in the source of a stream's frames, as far as they have been sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     dealing: Dealing,
     payload_bytes: u64,
-    /// Full frames pushed so far.
     frames: u64,
     /// Trailer, and the number of bytes before it.
     end: Option<(Trailer, u64)>,
 }
 
 impl Extent {
-    /// Creates the extent of a stream of which `pushed` frames have been sent; `end` adds a last
-    /// partial frame.
     pub(super) fn new(dealing: Dealing, payload_bytes: usize, pushed: u64, end: Option<(Trailer, u64)>) -> Extent {
         let payload_bytes = payload_bytes as u64;
         let frames = end.map_or(pushed, |(_, bytes)| bytes.div_ceil(payload_bytes));
         Extent { dealing, payload_bytes, frames, end }
     }
 
-    /// Returns the trailer, if frame `sequence` of the stream with index `at` carries it.
     pub(super) fn trailer_at(&self, at: usize, sequence: u64) -> Option<Trailer> {
         self.end.map(|(trailer, _)| trailer).filter(|_| sequence == self.dealing.of_stream(at, self.frames))
     }
@@ -49,14 +43,11 @@ impl Extent {
     }
 }
 
-/// Destination of re-read bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needy {
-    /// A demoted member.
     Aside(Rank),
     /// A member with a gap in the stream of this index.
     Gap(Rank, usize),
-    /// A member that has requested them.
     Fetch(Rank),
 }
 

@@ -21,11 +21,9 @@ struct Rival {
     session: u32,
     host: String,
     offer: String,
-    /// Probes left.
     left: u32,
 }
 
-/// Competing roots that were probed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rivals {
     rivals: Vec<Rival>,
@@ -60,7 +58,6 @@ impl Rivals {
         (now < until && self.rivals.iter().any(|rival| rival.left > 0)).then_some(until)
     }
 
-    /// Handles a reply: it proves that the other root is alive.
     pub(super) fn on_answer(&self, from: (MacAddr, u32), nonce: u64, endpoint: &RootEndpoint) -> Option<RootFailure> {
         let asked = |rival: &&Rival| (rival.mac, rival.session) == from && rival.nonce(endpoint) == nonce;
         let rival = self.rivals.iter().find(asked)?;

@@ -25,12 +25,10 @@ use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::time::Duration;
 
-/// Keeps the view current and the streams flowing until all members have reported.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     view: View,
     telling: Telling,
-    /// Whether the view differs from the last published one.
     changed: bool,
     replanning: Replanning,
     policing: Policing,
@@ -39,17 +37,13 @@ pub(super) struct Running {
     fetches: Fetches,
     proofs: Proofs,
     last_report: Option<Instant>,
-    /// Verdict on all members, from the last report until it is taken.
     last_word: Option<Message>,
-    /// Time of the last check of progress.
     watched_at: Instant,
-    /// Straggler detection.
     slow: Slow,
     timers: TimerTable,
 }
 
 impl Running {
-    /// Begins the session by publishing the first view.
     pub(super) fn new(
         now: Instant,
         view: View,
@@ -101,17 +95,14 @@ impl Running {
         &mut self.delivery
     }
 
-    /// Time from the first data frame to the last report.
     pub(super) fn took(&self) -> Duration {
         self.last_report.map(|end| self.delivery.since_first_data(end)).unwrap_or_default()
     }
 
-    /// Members that group frames do not reach.
     pub(super) fn deaf(&self) -> impl Iterator<Item = MacAddr> + use<> {
         self.telling.deaf()
     }
 
-    /// Takes the final verdict when it has just become known.
     pub(super) fn take_last_word(&mut self) -> Option<Message> {
         self.last_word.take()
     }
@@ -131,21 +122,17 @@ impl Running {
         self.view.rank_of(nonce, from).map(|rank| self.members.hear(now, rank)).is_some()
     }
 
-    /// Changes the rate limit; members get it with a new view.
     pub(super) fn set_rate(&mut self, now: Instant, rate: Rate, endpoint: &mut RootEndpoint) {
         (self.view.rate, self.changed) = (Some(rate), true);
         self.follow_up(now, endpoint);
     }
 
-    /// Handles the leave message of a member, or of its watcher.
     pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
         let Some(rank) = self.view.rank_of(who.0, who.1) else { return endpoint.count_stranger() };
         self.lose(now, rank, Outcome::Died, text, endpoint);
         self.follow_up(now, endpoint);
     }
 
-    /// Admits a receiver that asks after the start; it gets a catch-up stream. Returns false if
-    /// there is no room.
     pub(super) fn admit(&mut self, now: Instant, host: String, mac: MacAddr, nonce: u64) -> bool {
         let fits = !self.delivery.is_shut() && self.members.admit(now);
         if fits {
@@ -166,12 +153,10 @@ impl Running {
         }
     }
 
-    /// Returns the chunks of a stretch that go to all members, once decided.
     pub(super) fn choose(&mut self, now: Instant, stretch: u64, limit: Duration, form: Form) -> Option<ChunkSet> {
         self.fetches.choose(now, stretch, (&self.view, &self.members), limit, form)
     }
 
-    /// Asks the members for wanted bytes that the source cannot re-read.
     pub(super) fn deny(&mut self, now: Instant, text: &str, endpoint: &mut RootEndpoint) {
         self.fetches.on_denial(now, text, (&self.view, &self.members), &self.delivery);
         self.follow_up(now, endpoint);

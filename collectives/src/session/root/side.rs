@@ -23,18 +23,15 @@ const MAIN_FRAMES: u32 = 24;
 /// acknowledgement that contradicts it.
 const MOST_RESTARTS: u32 = 8;
 
-/// The catch-up stream of one member.
 #[derive(Clone, Debug)]
 struct Side {
     rank: Rank,
-    /// First frame of the stream.
     first: u64,
     restarts: u32,
     stream: Stream,
 }
 
 impl Side {
-    /// Next range of the source for which it has room.
     fn wanted(&self, extent: &Extent) -> Option<Range<u64>> {
         let feed = self.stream.feed();
         let room = feed.limit() - feed.head();
@@ -50,16 +47,12 @@ impl Side {
     }
 }
 
-/// All catch-up streams.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sides {
     sides: Vec<Side>,
-    /// Members waiting for a stream, with their first frame.
     waiting: VecDeque<(Rank, u64)>,
-    /// Stream to serve next.
     turn: usize,
     share: Share<MAIN_FRAMES>,
-    /// Counters of closed streams.
     closed: StreamStats,
 }
 
@@ -68,14 +61,12 @@ impl Sides {
         self.sides.iter().any(|side| side.rank == rank)
     }
 
-    /// Queues a member for a stream from frame `first`.
     pub(super) fn invite(&mut self, rank: Rank, first: u64) {
         if !self.serves(rank) && self.waiting.iter().all(|&(waiting, _)| waiting != rank) {
             self.waiting.push_back((rank, first));
         }
     }
 
-    /// Opens streams for waiting members, as many as allowed.
     pub(super) fn open(&mut self, identity: Identity, view: &View, tuning: &Tuning) {
         while self.sides.len() < MOST_SIDES
             && let Some((rank, first)) = self.waiting.pop_front()
@@ -102,7 +93,6 @@ impl Sides {
         self.sides.is_empty()
     }
 
-    /// Returns the next range of the source to read, with its member.
     pub(super) fn wanted(&self, extent: &Extent) -> Option<(Rank, Range<u64>)> {
         // The member with the least in stock comes first.
         let open =
@@ -121,7 +111,6 @@ impl Sides {
         }
     }
 
-    /// Ends each stream that has reached the trailer's position.
     pub(super) fn finish(&mut self, extent: &Extent) {
         for side in &mut self.sides {
             let feed = side.stream.feed();
@@ -160,7 +149,6 @@ impl Sides {
         self.share.main_sent(now);
     }
 
-    /// Whether a catch-up frame is due before the main stream.
     pub(super) fn are_due(&self) -> bool {
         !self.sides.is_empty() && self.share.is_due()
     }
@@ -189,7 +177,6 @@ impl Sides {
     }
 }
 
-/// Creates the catch-up stream of the member `rank`.
 fn stream(identity: Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
     alone(Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity }, view, rank, first, tuning)
 }

@@ -16,13 +16,10 @@ const SLOW_BELOW: f64 = 0.7;
 const SLOW_DISK: &str = "its disk, or whoever reads its output, is slower than the frames come";
 const SLOW_CABLE: &str = "its cable or its processor is slower than the frames come";
 
-/// A straggler that holds up the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Brake {
     pub rank: Rank,
-    /// Its upstream peer.
     pub from: Rank,
-    /// Its bottleneck, as text.
     pub why: &'static str,
 }
 
@@ -46,7 +43,6 @@ impl Scene<'_> {
         last.filter_map(brake).min_by_key(|&(consumed, _)| consumed).map(|(_, brake)| brake)
     }
 
-    /// Returns the member in place that holds up the others, unless many do.
     pub(super) fn brake(&self, members: &Members) -> Option<Brake> {
         let open = |entry: &&Entry| entry.standing() == Standing::InPlace && !entry.is_reported();
         let in_place: Vec<&Entry> = members.entries().iter().filter(open).collect();
@@ -65,7 +61,6 @@ impl Scene<'_> {
         exceptional.then_some(brake)
     }
 
-    /// Whether a member has consumed less than [`SLOW_BELOW`] of `best` over `period`.
     fn is_below(&self, members: &Members, rank: Rank, period: Duration, best: f64) -> bool {
         let rate = members.entry(rank).and_then(|entry| entry.pace().consuming(self.now, period));
         rate.is_some_and(|rate| rate < best * SLOW_BELOW)
@@ -98,7 +93,6 @@ impl Scene<'_> {
     }
 }
 
-/// Time for which a member has been slower than the others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slow {
     found: Option<(Rank, Duration)>,

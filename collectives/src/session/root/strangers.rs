@@ -14,12 +14,10 @@ use std::time::Duration;
 /// Minimum time between replies to another root of the group.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 
-/// State kept about non-members.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Strangers {
     refusals: Refusals,
     other_builds: OtherBuilds,
-    /// Time of the last reply to another root of the group.
     answered_at: Option<Instant>,
 }
 
@@ -32,7 +30,6 @@ impl Strangers {
         &mut self.refusals
     }
 
-    /// Counts a frame that was not understood, and reports other builds to the user.
     pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
         endpoint.count_malformed();
         let other = self.other_builds.hear(frame, why);
@@ -74,8 +71,6 @@ impl Strangers {
         room
     }
 
-    /// Refuses a receiver that asks after the start; `started_with` is the number of receivers
-    /// then.
     pub(super) fn refuse_late(
         &mut self,
         now: Instant,
@@ -91,7 +86,6 @@ impl Strangers {
         self.refusals.refuse(now, to, nonce, away, endpoint);
     }
 
-    /// Handles an announcement of another root; only one root of a group may stay.
     pub(super) fn on_announce(
         &mut self,
         now: Instant,
@@ -133,7 +127,6 @@ fn given_up(running: &Running, host: &str, nonce: u64, from: MacAddr) -> Option<
     Some((Refusal::Late, text))
 }
 
-/// Answers another root's probe: this root has the group.
 pub(super) fn answer_root(to: MacAddr, nonce: u64, endpoint: &mut RootEndpoint) {
     let text = format!("{} sends to this group already", endpoint.station().host);
     endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });

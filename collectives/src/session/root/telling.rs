@@ -23,7 +23,6 @@ pub(super) struct Telling {
     parts: Vec<ViewPart>,
     times: u32,
     put_off: u32,
-    /// Members that group frames have not reached.
     deaf: BTreeSet<MacAddr>,
 }
 

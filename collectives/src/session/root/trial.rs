@@ -10,7 +10,6 @@ use ethbcast_transport::wire::Rank;
 /// arrive another way.
 const MOST_TRIALS: u32 = 3;
 
-/// Frames of a probe transfer that are still to be sent.
 #[derive(Clone, Debug)]
 struct Rest {
     to: Rank,
@@ -45,7 +44,6 @@ impl Trials {
         self.sent
     }
 
-    /// Returns the next frame with its destination.
     pub(super) fn poll(&mut self, blocks: &Blocks) -> Option<(Rank, LackingFrame)> {
         let rest = self.rest.as_mut()?;
         let kept = blocks.kept(rest.next).filter(|&(sequence, _)| sequence < rest.end);

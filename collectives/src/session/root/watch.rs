@@ -19,31 +19,21 @@ const TOLD_EVERY: Duration = Duration::from_secs(5);
 /// a busy host is late by less.
 const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 
-/// Finding of a check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// The member is waited for; the text gives the reason.
     Tell(Rank, String),
-    /// The member holds up the others: demote it.
     StepAside(Rank, String),
-    /// The member has been waited for long enough.
     GiveUp(Rank, String),
 }
 
-/// Pending obligation of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owed {
-    /// Confirm the present view.
     Confirmation,
-    /// Receive frames that have been sent.
     Frames,
     /// Notice that it has everything: the end of the stream was damaged or forged on its way.
     End,
-    /// Write and verify what it has.
     Check,
-    /// Sync what it has, or make it visible.
     Sync,
-    /// Send its final report.
     Report,
 }
 
@@ -70,12 +60,10 @@ impl Owed {
         }
     }
 
-    /// Longest time without progress.
     fn limit(self, timing: &Timing) -> Duration {
         if self == Owed::Sync { timing.sync } else { timing.stall }
     }
 
-    /// Description of the stall, to be read after the member's name; `from` is its upstream peer.
     fn words(self, entry: &Entry, from: &str) -> String {
         let state = entry.status().state;
         match self {
@@ -92,7 +80,6 @@ impl Owed {
     }
 }
 
-/// Context of a check on the root's side.
 #[derive(Debug)]
 pub(super) struct Scene<'a> {
     pub now: Instant,
@@ -157,7 +144,6 @@ impl Scene<'_> {
             .collect()
     }
 
-    /// Parent of a member in place, in the first of several trees.
     fn parent(&self, rank: Rank) -> Rank {
         self.view.trees().first().and_then(|tree| tree.parent(rank)).unwrap_or(Rank::ROOT)
     }
@@ -169,7 +155,6 @@ impl Scene<'_> {
         (from != Rank::ROOT && !blocked).then_some(from)
     }
 
-    /// Checks all members for progress, `period` after the last check.
     pub(super) fn look(&self, members: &mut Members, period: Duration) -> Vec<Finding> {
         if period >= ASLEEP_AFTER.max(self.timing.dead / 2) {
             // This host has slept itself: progress meanwhile is still to be heard.
@@ -241,7 +226,6 @@ impl Scene<'_> {
         entry.idle_for(self.now) >= limit * 3 / 2 && entry.stuck_for(self.now) >= limit
     }
 
-    /// Reports a silent member to the user.
     fn of_silent(&self, entry: &mut Entry, silence: Duration) -> Option<Finding> {
         let left = (self.timing.dead + self.timing.patience).saturating_sub(silence).as_secs();
         (silence >= TOLD_AFTER && entry.is_to_be_told(self.now, TOLD_EVERY)).then(|| {
@@ -250,7 +234,6 @@ impl Scene<'_> {
         })
     }
 
-    /// Handles a member that is heard and makes no progress; `from` is its upstream peer.
     fn of_stuck(&self, entry: &mut Entry, owed: Owed, from: Rank) -> Option<Finding> {
         let (rank, idle, stuck) = (entry.rank(), entry.idle_for(self.now), entry.stuck_for(self.now));
         let limit = owed.limit(self.timing);

@@ -54,17 +54,14 @@ impl Delivery {
         self.answering.ask(fetch);
     }
 
-    /// Returns the member's request behind `need`, if it is one.
     pub(in crate::session::root) fn question(&self, need: Needy) -> Option<&Fetch> {
         self.answering.next().filter(|fetch| need == Needy::Fetch(fetch.rank))
     }
 
-    /// Marks the requested bytes from `from` on as unavailable everywhere.
     pub(in crate::session::root) fn deny(&mut self, rank: Rank, from: u64) {
         self.answering.deny(rank, from);
     }
 
-    /// Postpones the request: no member supplied the bytes for now.
     pub(in crate::session::root) fn skip(&mut self, rank: Rank, from: u64) {
         self.answering.skip(rank, from);
     }

@@ -9,7 +9,6 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 
 impl Running {
-    /// Removes a member for a reason that the root found itself.
     pub(super) fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
         log::warn!("lost {}: {text}", self.host(rank));
         // Its last status report gives the amount.
@@ -19,7 +18,6 @@ impl Running {
         self.place(now, rank, Standing::Gone);
     }
 
-    /// Records a member's outcome; after the last one the session is over.
     pub(super) fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
         let taken = self.members.taken(rank);
@@ -51,7 +49,6 @@ impl Running {
         }
     }
 
-    /// Demotes a member to a catch-up stream, if it is still in place.
     pub(super) fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
         let Some(entry) = self.members.in_place(rank) else { return };
         if !entry.is_reported() {
