@@ -105,7 +105,7 @@ pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
 
 use ethbcast_transport::wire::{Frame, Kind};
 
-/// Whether a frame concerns the stream, not the session's control.
+/// Whether a frame belongs to a stream, not to the session's control.
 fn is_of_stream(frame: &Frame<'_>) -> bool {
     matches!(frame.header.kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT)
 }
