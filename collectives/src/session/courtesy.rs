@@ -29,24 +29,19 @@ const INCREASE: u64 = 8;
 /// Divisor of the rate below which sending leaves it unused: then it does not grow.
 const UNUSED: u64 = 3;
 
-/// The path to one child.
 #[derive(Clone, Debug, Default)]
 struct Way {
     trips: RoundTrip,
-    /// Shortest round trip ever.
     base: Option<Duration>,
-    /// Shortest round trip of this period, and the number of round trips.
     shortest: Option<Duration>,
     answers: u32,
 }
 
-/// Queueing delays on a host's paths, and the resulting rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Courtesy {
     /// Paths by rank of the child, which callers have checked.
     ways: BTreeMap<Rank, Way>,
     began: Instant,
-    /// Bits sent in this period.
     bits: u64,
     rate: Option<Rate>,
 }
@@ -61,7 +56,6 @@ impl Courtesy {
         self.bits += frame_bytes as u64 * 8;
     }
 
-    /// Takes an acknowledgement. Returns whether the rate was adjusted.
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
         let way = self.ways.entry(frame.header.rank).or_default();
         let Some(trip) = way.trips.sample(now, frame) else { return false };

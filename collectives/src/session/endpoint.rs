@@ -37,9 +37,7 @@ pub(super) struct Endpoint<C, E> {
     events: VecDeque<E>,
     stats: ControlStats,
     throttle: Throttle,
-    /// Whether a frame has come with this host's own address as its source.
     has_heard_itself: bool,
-    /// Time at which the final messages are dropped.
     silent_at: Option<Instant>,
 }
 
@@ -78,12 +76,10 @@ impl<C, E> Endpoint<C, E> {
         self.identity
     }
 
-    /// Switches to this session, under no view yet.
     pub(super) fn enter(&mut self, session: u32) {
         self.identity.session = session;
     }
 
-    /// Switches to this rank and view.
     pub(super) fn adopt(&mut self, rank: Rank, epoch: u32) {
         self.identity.rank = rank;
         self.epoch = epoch;
@@ -122,7 +118,6 @@ impl<C, E> Endpoint<C, E> {
         self.identity.write(buffer, to, &control::header(&self.identity, kind, self.epoch), &body)
     }
 
-    /// Queues a control message of another session.
     pub(super) fn send_in(&mut self, session: u32, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
         let identity = Identity { session, ..self.identity };
@@ -149,7 +144,6 @@ impl<C, E> Endpoint<C, E> {
         Some(answer)
     }
 
-    /// Time of the next reply, if one waits and may not go yet.
     pub(super) fn next_answer(&self, now: Instant) -> Option<Deadline> {
         let waits = !self.answers.is_empty() && self.next_answer > now;
         waits.then_some(Deadline { at: self.next_answer, why: Timer("answer") })
@@ -160,7 +154,6 @@ impl<C, E> Endpoint<C, E> {
         self.control.is_empty()
     }
 
-    /// Ends the session, except for messages that are still queued.
     pub(super) fn end(&mut self, now: Instant) {
         self.silent_at = Some(now + LAST_WORDS);
     }
@@ -196,7 +189,6 @@ impl<C, E> Endpoint<C, E> {
         self.events.pop_front()
     }
 
-    /// Control messages that wait to be sent, without replies to non-members.
     pub(super) fn waiting_frames(&self) -> usize {
         self.control.waiting().0
     }
@@ -228,7 +220,6 @@ impl<C, E> Endpoint<C, E> {
     }
 }
 
-/// Whether a message replaces an older one of its kind.
 fn is_superseded(kind: Kind) -> bool {
     matches!(
         kind,

@@ -16,7 +16,6 @@ pub(super) struct OtherBuilds {
 }
 
 impl OtherBuilds {
-    /// Takes a frame that was not understood. Returns its sender, if it has to be reported.
     pub(super) fn hear(&mut self, frame: &[u8], why: Reject) -> Option<OtherBuild> {
         let Reject::Version(OtherVersion { version, kind, source }) = why else { return None };
         let is_news = matches!(kind, kind::ANNOUNCE | kind::JOIN) && self.told.len() < MOST_TOLD;

@@ -62,7 +62,6 @@ impl Rate {
         }
     }
 
-    /// Time that `bytes` bytes of frames take at this rate.
     pub(super) fn time_of(self, bytes: u64) -> Duration {
         let nanos = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(self.bits_per_second());
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -37,7 +37,6 @@ impl<const MAIN_FRAMES: u32> Share<MAIN_FRAMES> {
         self.saved = self.saved.saturating_sub(MAIN_FRAMES);
     }
 
-    /// Time at which it may go without its turn, if the main stream stays idle until then.
     pub(super) fn free_at(&self, now: Instant) -> Option<Instant> {
         Some(self.main_at + IDLE).filter(|&at| at > now)
     }

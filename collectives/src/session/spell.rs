@@ -17,7 +17,6 @@ pub(crate) struct Speller {
 }
 
 impl Speller {
-    /// Decodes a frame of a session or a stream; `None` if it is of another kind.
     pub(crate) fn spell(&mut self, frame: &Frame<'_>) -> Option<Spelled> {
         let name = name(frame.header.kind)?;
         let fields = match frame.header.kind {
@@ -120,7 +119,6 @@ fn name(kind: Kind) -> Option<&'static str> {
     })
 }
 
-/// Fields of a data frame: none but in the last one, the trailer.
 fn data(frame: &Frame<'_>) -> Fields {
     let trailer = Some(frame).filter(|frame| frame.header.flags.has(Flags::LAST));
     match trailer.and_then(|frame| Trailer::decode(frame.payload)) {

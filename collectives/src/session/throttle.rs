@@ -25,22 +25,16 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Shortest Ethernet frame without check sequence, in bytes; shorter ones are padded.
 const SHORTEST_FRAME_BYTES: usize = 60;
 
-/// Token bucket of a host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throttle {
-    /// Rate of the session.
     told: Option<Rate>,
-    /// Low-priority rate control, if it is on.
     courtesy: Option<Courtesy>,
-    /// Effective rate, the lower of the two.
     rate: Option<Rate>,
     /// Time at which all frames sent are paid for.
     paid_at: Instant,
     /// Fraction of a nanosecond to be paid beyond that, in units of one second divided by the rate.
     rest: u64,
-    /// Whether data was held back at the last call.
     refused: bool,
-    /// Time until which all timers have been handled.
     handled: Instant,
 }
 
@@ -104,7 +98,6 @@ impl Throttle {
         own.into_iter().chain([Deadline { at: self.leave_at(), why: Timer::PACE }]).min()
     }
 
-    /// Time at which data that was held back may be tried again.
     fn leave_at(&self) -> Instant {
         self.paid_at + TOGETHER
     }

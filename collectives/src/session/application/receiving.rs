@@ -103,7 +103,6 @@ pub trait Sink {
 #[derive(Clone, Debug)]
 pub struct Receiving<K> {
     sink: K,
-    /// Description of the source by the root.
     offer: String,
     /// Time of the first bytes, or of the end.
     began: Option<Instant>,
@@ -113,7 +112,6 @@ pub struct Receiving<K> {
     untold: Option<Done>,
     cancelled: bool,
     end: Option<End>,
-    /// Number of times that damaged bytes were re-sent.
     pieces_again: u64,
     expected: Option<Box<Digest>>,
 }
@@ -210,7 +208,6 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// Refuses a content with an unexpected digest, which stays invisible.
     fn refuse(&mut self, now: Instant, trailer: Trailer) {
         let text = "its digest is not the one that is expected here: DEST is as it was".to_owned();
         let Trailer { bytes, digest } = trailer;

@@ -71,8 +71,6 @@ fn a_source_that_fails_half_way_is_the_end_for_everybody() {
     }
 }
 
-/// Delivers a forged last frame whose trailer fits the bytes before it, at any moment of the
-/// transfer.
 #[test]
 fn an_end_that_somebody_makes_up_is_refused_where_the_size_is_known() {
     let content = vec![5; 400_000];

@@ -10,7 +10,6 @@ pub(in crate::session) struct Dealing {
 }
 
 impl Dealing {
-    /// Distribution in a view's session, as long as no message ends.
     pub(in crate::session) fn new(view: &View) -> Dealing {
         if !view.via.is_in_blocks() {
             return Dealing::single();
@@ -41,7 +40,6 @@ impl Dealing {
         (place, self.of_stream(place, whole))
     }
 
-    /// Number of the first `whole` frames that go to the stream with index `at`.
     pub(in crate::session) fn of_stream(self, at: usize, whole: u64) -> u64 {
         if self.streams == 1 {
             return whole;

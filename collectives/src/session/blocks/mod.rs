@@ -21,16 +21,13 @@ use ethbcast_transport::wire::{Frame, Identity, Kind, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning};
 use std::cmp::Reverse;
 
-/// Number of a session's first stream; those of further blocks follow.
 pub(super) const FIRST_STREAM: u16 = 1;
 
 /// Flag in the stream number of a catch-up stream.
 pub(super) const SIDE: u16 = 0x4000;
 
-/// A frame to send again to a member that lacks it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LackingFrame {
-    /// Index of its stream.
     pub at: usize,
     pub sequence: u64,
     pub payload: Vec<u8>,
@@ -44,11 +41,9 @@ pub struct Blocks {
     /// Distribution of frames, derived from the view alone, so that root and receivers agree
     /// whatever their feeds.
     dealing: Dealing,
-    /// Whether this host is on a catch-up stream.
     aside: bool,
     identity: Identity,
     group_mac: MacAddr,
-    /// Algorithm, and frames of a segment.
     way: (Via, u32),
     tuning: Tuning,
     /// Stream whose turn it is, and frames left of its block.
@@ -56,9 +51,7 @@ pub struct Blocks {
     left: u64,
     /// Streams whose empty end of the message just read has not come yet.
     fillers: Vec<usize>,
-    /// Order in which streams are asked for data.
     turns: Vec<usize>,
-    /// Time of the last consumption, until all streams have been updated.
     consumed_at: Option<Instant>,
 }
 
@@ -171,7 +164,6 @@ impl Blocks {
         self.streams[self.turn].feed().last().is_some()
     }
 
-    /// Appends a frame at the root. Returns false, and takes nothing, while there is no room.
     pub(super) fn push(&mut self, payload: &[u8], ending: Ending) -> bool {
         let room = if ending == Ending::None {
             let feed = self.streams[self.turn].feed();
@@ -242,7 +234,6 @@ impl Blocks {
         });
     }
 
-    /// Updates streams that were not read, as they may have filled.
     fn settle_consumed(&mut self) {
         if let Some(at) = self.consumed_at.take().filter(|_| self.streams.len() > 1) {
             self.streams.iter_mut().for_each(|stream| stream.on_progress(at));
@@ -266,12 +257,10 @@ impl Blocks {
         Some(usize::from(number.0.wrapping_sub(FIRST_STREAM))).filter(|&at| at < self.streams.len())
     }
 
-    /// Index of a stream that this host follows now; frames of the previous numbering are ignored.
     fn place_followed(&self, number: StreamId) -> Option<usize> {
         self.place(StreamId(number.0 ^ if self.aside { SIDE } else { 0 }))
     }
 
-    /// Returns the first kept frame from `sequence` on, with its number.
     pub(super) fn kept(&self, sequence: u64) -> Option<(u64, &[u8])> {
         let feed = self.streams[0].feed();
         let sequence = sequence.max(feed.tail());

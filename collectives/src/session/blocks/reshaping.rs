@@ -7,12 +7,10 @@ use ethbcast_transport::wire::{Identity, Rank, StreamId};
 use ethbcast_transport::{Instant, planted};
 
 impl Blocks {
-    /// Stops sending new frames to the group, until a view changes the algorithm.
     pub(in crate::session) fn retire(&mut self) {
         self.streams.iter_mut().for_each(Stream::retire);
     }
 
-    /// Whether no reader needs any frame that was sent.
     pub(in crate::session) fn is_level(&self) -> bool {
         self.streams.iter().all(Stream::is_level)
     }
@@ -52,7 +50,6 @@ impl Blocks {
         self.set_epoch(view.epoch);
     }
 
-    /// Continues on a catch-up stream.
     pub(super) fn step_aside(&mut self, now: Instant, view: &View) {
         if std::mem::replace(&mut self.aside, true) {
             return;

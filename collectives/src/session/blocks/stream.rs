@@ -29,7 +29,6 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
     stream
 }
 
-/// Readers of a stream at a host, and how they are served.
 pub(super) fn outlet(rank: Rank, group_mac: MacAddr, view: &View, tree: &Tree<'_>) -> Outlet {
     let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| view.peer(child)).collect();
     match view.via {

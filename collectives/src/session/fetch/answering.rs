@@ -24,7 +24,6 @@ const SHORTEST_PORTION_BYTES: u64 = 2 << 10;
 pub(in crate::session) struct Answering {
     /// Latest request of each member, in order of arrival.
     questions: VecDeque<Fetch>,
-    /// Pieces of one reply, with their destination.
     ready: VecDeque<(Rank, Piece)>,
     share: Share<MAIN_FRAMES>,
     sent_bytes: u64,
@@ -55,12 +54,10 @@ impl Answering {
         pieces.next().filter(|piece| piece.from <= question.bytes.start).map(|piece| piece.end)
     }
 
-    /// Returns the request to serve next, once the previous reply has been sent.
     pub(in crate::session) fn next(&self) -> Option<&Fetch> {
         self.questions.front().filter(|_| self.ready.is_empty())
     }
 
-    /// Returns the next member to serve, and the range it gets.
     pub(in crate::session) fn wanted(&self) -> Option<(Rank, Range<u64>)> {
         let Fetch { rank, bytes: Range { start, end }, .. } = self.next()?;
         let share = ROUND_BYTES / self.questions.len() as u64;
@@ -80,7 +77,6 @@ impl Answering {
         self.ready.extend(pieces.map(|(from, bytes)| (rank, Piece { from, end, bytes: bytes.to_vec() })));
     }
 
-    /// Replies that the bytes are unavailable.
     pub(in crate::session) fn deny(&mut self, rank: Rank, from: u64) {
         if self.take(rank, from).is_some() {
             self.ready.push_back((rank, Piece::denial(from)));

@@ -16,14 +16,11 @@ pub(in crate::session) struct Asking {
     bytes: Vec<u8>,
     /// Ranges that have not come yet, in order.
     lacking: Vec<Range<u64>>,
-    /// Range that was requested last.
     asked: Range<u64>,
-    /// Time of the next request unless something comes.
     again_at: Instant,
     timeout: Duration,
     /// Time of the last new bytes, or of the start.
     heard_at: Instant,
-    /// Number of replies that the bytes are unavailable.
     denials: u32,
 }
 
@@ -65,7 +62,6 @@ impl Asking {
         self.heard_at = now;
     }
 
-    /// Returns the range to request now, if any: the first missing one.
     pub(in crate::session) fn poll(&mut self, now: Instant) -> Option<Range<u64>> {
         let lacking = self.lacking.first().filter(|_| self.again_at <= now)?.clone();
         if lacking == self.asked {
@@ -76,7 +72,6 @@ impl Asking {
         Some(lacking)
     }
 
-    /// Returns the time of the next request; `None` once all bytes are there.
     pub(in crate::session) fn again_at(&self) -> Option<Instant> {
         (!self.lacking.is_empty()).then_some(self.again_at)
     }

@@ -13,7 +13,6 @@ pub(super) fn place(chunk: ChunkSize, index: u64, ledger: &[u8]) -> Option<SpanP
 #[derive(Clone, Debug, Default)]
 pub(super) struct Early {
     ledger: Vec<u8>,
-    /// Chunks of the span that have come.
     came: usize,
     /// Hashes of the first of them, as far as they are verified.
     right: Vec<ChunkHash>,

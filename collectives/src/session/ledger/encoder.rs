@@ -13,7 +13,6 @@ use std::sync::Arc;
 pub struct SpanBuffer {
     chunk: ChunkSize,
     bytes: Vec<u8>,
-    /// Start of the hash list, once it is written.
     begin: Option<usize>,
     content_bytes: usize,
 }

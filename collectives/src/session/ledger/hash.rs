@@ -33,7 +33,6 @@ impl ChunkHash {
 /// Merges chunks into the digest of the whole: the part of BLAKE3's tree above them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Merged {
-    /// Complete subtrees, the largest first.
     stack: Vec<[u8; VALUE_BYTES]>,
     chunks: u64,
     alone: Option<Digest>,

@@ -58,7 +58,6 @@ impl<S: Source> Ledgered<S> {
 }
 
 impl<S: Source> ReadInTurns<S> {
-    /// Fills the next span and seals it, or returns why it cannot yet.
     fn fill(&mut self, now: Instant, consumed: bool) -> Result<(), Brought> {
         while !self.ended && !self.span.is_full() {
             let count = match self.content.next(now, consumed) {

@@ -143,7 +143,6 @@ pub struct VerifiedReceiver {
     /// because bytes in flight would be requested twice.
     asked: bool,
     in_place: u64,
-    /// Orders behind a damaged span.
     waiting: VecDeque<Order>,
     phase: Phase,
 }

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// State shared by a verified receiver and the session's side of it.
 #[derive(Debug, Default)]
 pub struct ReceiverState {
-    /// Orders that wait, including those behind a damaged span.
     waiting: AtomicUsize,
     syncing: AtomicBool,
     /// Range of the stream that must come again, and whether it has not come at all.
@@ -21,7 +20,6 @@ pub struct ReceiverState {
     /// Content bytes that are verified and stored.
     content_bytes: AtomicU64,
     damages: AtomicU64,
-    /// Whether the root only queries want-bitmaps and sends nothing.
     only_asked: AtomicBool,
     conclusion: Mutex<Option<(Done, Option<io::Error>)>>,
 }

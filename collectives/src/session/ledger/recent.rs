@@ -11,7 +11,6 @@ const SPANS: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
     spans: VecDeque<SpanBuffer>,
-    /// Number of spans sent.
     sent: u64,
 }
 

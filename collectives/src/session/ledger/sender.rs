@@ -72,9 +72,7 @@ pub struct SelectedSender {
     selector: Selector,
     form: Form,
     only_asks: bool,
-    /// Chunks chosen for the next stretches.
     chosen: VecDeque<ChunkSet>,
-    /// Rest of the section that is being made.
     left: VecDeque<SectionPart>,
 }
 

@@ -70,12 +70,10 @@ pub struct SpanSink<B> {
     /// Maximum number of orders waiting for the receiver; later data waits in the feed.
     most_waiting: usize,
     spans: Spans,
-    /// Time at which the last complete span, or its last chunks, went to the receiver.
     went_at: Instant,
     offered: Offered,
     cause: Option<io::Error>,
     publishing: bool,
-    /// Whether part of the content may be here already.
     holds: bool,
     is_selective: bool,
 }

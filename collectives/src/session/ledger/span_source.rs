@@ -13,7 +13,6 @@ use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-/// Text that receivers get after a query of want-bitmaps.
 const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
 
 /// An output of a [`Bringer`].
@@ -83,7 +82,6 @@ pub struct SpanSource<B> {
 #[derive(Debug)]
 struct Selecting {
     sections: Arc<Mutex<Sections>>,
-    /// Number of stretches whose chunks have been chosen.
     choices: u64,
     again: Remade,
     has_asked: bool,
@@ -94,7 +92,6 @@ struct Selecting {
 #[derive(Debug, Default)]
 struct Remade {
     range: Range<u64>,
-    /// Pieces still to be made.
     left: VecDeque<SectionPart>,
     bytes: Vec<u8>,
 }

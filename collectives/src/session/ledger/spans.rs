@@ -8,7 +8,6 @@ use super::layout::ChunkSize;
 pub struct Spans {
     chunk: ChunkSize,
     span: Vec<u8>,
-    /// Bytes of it that were returned early.
     shown: usize,
 }
 

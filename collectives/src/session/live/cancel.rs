@@ -70,7 +70,6 @@ impl Cancel {
 /// [`Options::start`](super::Options).
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// Cancellation of the wait for more receivers.
     wait: Cancel,
 }
 

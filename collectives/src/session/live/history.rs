@@ -21,14 +21,12 @@ const MOST_INCIDENTS: usize = 256;
 /// is bounded, whatever the length of the session and the number of hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// Time at which the first data frame was seen to have been sent.
     began: Option<Instant>,
     step: Duration,
     moments: Vec<Moment>,
     tracks: Vec<Track>,
     incidents: Vec<Incident>,
     left_out: u64,
-    /// Whether all members have reported: the next moment is the last.
     is_ending: bool,
     is_over: bool,
 }
@@ -121,7 +119,6 @@ impl History {
         self.left_out
     }
 
-    /// Records the progress of all members, once data flows, if the last record is old enough.
     pub(super) fn note(&mut self, root: &Root, form: Form, now: Instant) {
         if self.began.is_none() && root.stream_stats().data_sent > 0 {
             self.began = Some(now);

@@ -4,12 +4,9 @@ use ethbcast_transport::packet::DriveError;
 use std::fmt;
 use std::sync::Arc;
 
-/// Text that receivers get when the session exceeds its time limit.
 pub(super) const TIMED_OUT: &str = "the sender gave up: the session took longer than it may";
 
-/// Text that a sender's watcher sends when the sender's process has ended.
 pub(super) const ROOT_ENDED: &str = "the sender's process has ended; start it and this receiver again";
-/// Text that a receiver's watcher sends when the receiver's process has ended.
 pub(super) const RECEIVER_ENDED: &str = "its process has ended";
 
 /// Callback that gets the frame which another process, one that outlives this one, must send if
@@ -34,7 +31,6 @@ impl fmt::Debug for LastWords {
     }
 }
 
-/// Passes on a frame when it changes.
 #[derive(Debug)]
 pub(super) struct Teller {
     last_words: Option<LastWords>,

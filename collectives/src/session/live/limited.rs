@@ -4,7 +4,6 @@ use ethbcast_transport::{Deadline, Instant, Kept, Machine, SplitFrame, Timer};
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// A session's machine with the limit of its total time.
 #[derive(Debug)]
 pub(super) struct Limited<M> {
     machine: M,

@@ -276,7 +276,6 @@ impl Session {
         Ok((report, failed))
     }
 
-    /// Error of a session that failed: by its loop, its source, this host's interface or the root.
     fn why_failed<S: Source>(&self, given_up: Option<Error>, root: &Root, sending: &Sending<S>) -> Option<Error> {
         let nobody_has_it = root.reports().all(|report| report.outcome != Outcome::Delivered);
         let unable = self.check_interface().err().filter(|_| nobody_has_it);

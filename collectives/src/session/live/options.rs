@@ -16,7 +16,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Default wait of a sender for receivers.
 const DEFAULT_WAIT: Duration = Duration::from_secs(60);
 
 /// The only content that a receiver accepts.

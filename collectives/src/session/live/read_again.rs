@@ -90,7 +90,6 @@ impl ReadAt for RestOfFile {
     }
 }
 
-/// A span to read, at its place in an unchanged content.
 type Request = SpanPlace;
 
 #[derive(Debug)]
@@ -117,9 +116,7 @@ pub(super) struct ReadAgain {
     chunk: ChunkSize,
     requests: Sender<Request>,
     spans: Receiver<Span>,
-    /// Requests without an answer.
     asked: Vec<Request>,
-    /// Spans read, the last used first.
     kept: VecDeque<Span>,
     part: Vec<u8>,
     work: Option<Work>,

@@ -30,7 +30,6 @@ pub struct OnThreads {
     progress: Receiver<Progress>,
     used: Arc<ArrayQueue<SpanBuffer>>,
     error: Option<Error>,
-    /// Re-reading of earlier bytes, or the reason why it is impossible.
     again: Result<ReadAgain, String>,
     what: String,
     size: Option<u64>,

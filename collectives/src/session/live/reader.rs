@@ -12,7 +12,6 @@ use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
 use std::thread;
 
-/// Number of spans that wait to be hashed.
 const SPANS_UNHASHED: usize = 1;
 
 #[derive(Debug)]

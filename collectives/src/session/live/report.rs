@@ -102,7 +102,6 @@ impl SendReport {
         if self.failed().next().is_none() { Ok(self) } else { Err(Error::Undelivered(Box::new(self))) }
     }
 
-    /// Sentence that lists the receivers that failed, with their outcomes.
     pub(super) fn failures(&self) -> String {
         let names: Vec<String> = self.failed().map(|one| format!("{} ({})", one.host, one.outcome.word())).collect();
         let (failed, all) = (names.len(), self.receivers.len());

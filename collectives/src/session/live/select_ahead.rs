@@ -16,7 +16,6 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::thread;
 
-/// Number of parts of the stream that are ready.
 const PARTS_AHEAD: usize = 3;
 
 #[derive(Debug)]

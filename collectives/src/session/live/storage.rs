@@ -81,8 +81,6 @@ impl StorageError {
         StorageError { outcome, text: text.into(), cause: None }
     }
 
-    /// Splits the error into the outcome and text for the sender, and the system's error if there
-    /// is one.
     pub(super) fn into_parts(self) -> (Outcome, String, Option<io::Error>) {
         (self.outcome, self.text, self.cause)
     }

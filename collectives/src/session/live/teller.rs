@@ -22,7 +22,6 @@ pub(super) struct Teller<'a> {
     history: History,
 }
 
-/// A flag, with the value reported last.
 struct Told {
     flag: Arc<AtomicBool>,
     told: bool,
@@ -33,7 +32,6 @@ impl Told {
         Told { flag, told: false }
     }
 
-    /// Returns the value if it has changed since the last report.
     fn news(&mut self) -> Option<bool> {
         let is = self.flag.load(Ordering::Relaxed);
         (is != std::mem::replace(&mut self.told, is)).then_some(is)
@@ -75,7 +73,6 @@ impl<'a> Teller<'a> {
         self.history.hear(event, now);
     }
 
-    /// Reports the progress of the slowest receiver, and records blocked members and the history.
     pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
         self.look_at_interface();
         self.history.note(root, self.form, now);

@@ -32,7 +32,6 @@ pub struct OnThread {
     used: Arc<ArrayQueue<Vec<u8>>>,
     /// Disconnected when the writer has ended.
     ended: Receiver<()>,
-    /// Access to the stored bytes for other receivers, once it is available.
     kept: Receiver<Box<dyn ReadAt>>,
     again: Option<ReadAgain>,
     waker: Arc<Waker>,

@@ -9,7 +9,6 @@ const STREAM: u8 = 0;
 const FILE: u8 = 1;
 const TREE: u8 = 2;
 const SPARSE: u8 = 3;
-/// First number of the packed kinds.
 const PACKED: u8 = 4;
 
 /// Kind of a session's content, by which a receiver handles it.
@@ -65,7 +64,6 @@ pub struct FileAttributes {
 }
 
 impl ContentKind {
-    /// Writes the kind and chunk size in one byte, then the attributes of a file or zeros.
     pub(in crate::session) fn write(self, chunk: ChunkSize, out: &mut BodyWriter) -> &mut BodyWriter {
         let (number, attributes) = match self {
             ContentKind::Stream => (STREAM, None),

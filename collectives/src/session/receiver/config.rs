@@ -74,7 +74,6 @@ impl ReceiverConfig {
         }
     }
 
-    /// Returns the host and a message if the offered content is not the expected one.
     pub(super) fn unexpected(&self, offer: &Message) -> Option<(String, String)> {
         let (expected, Message::Announce { host, source, .. }) = (self.expects.as_ref()?, offer) else { return None };
         let text = format!("{host} offers {source}, and only {expected} is expected here");

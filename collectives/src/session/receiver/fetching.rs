@@ -16,7 +16,6 @@ const ENOUGH_DENIALS: u32 = 2;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fetching {
     asking: Option<Asking>,
-    /// Start of the last requested range, and the number of requests for it.
     attempts: Option<(u64, u8)>,
     blamed: Rank,
     /// Fetched bytes with their position, or the reason why there are none, until the application

@@ -10,7 +10,6 @@ use std::ops::Range;
 /// present one.
 const MOST_FORMER: usize = 64;
 
-/// Upstream peer of the frames of one stream before `end`.
 #[derive(Clone, Copy, Debug)]
 struct Former {
     place: usize,
@@ -31,7 +30,6 @@ impl Givers {
         Givers { dealing: Dealing::new(view), former: Vec::new(), aside_from: None }
     }
 
-    /// Records the upstream peers until now, before `next` is adopted.
     pub(super) fn before(&mut self, next: &View, own: Rank, view: &View, blocks: &Blocks) {
         let was_cast = view.via == Via::Cast;
         if !view.members[own.index()].is_in_place() || (was_cast && next.via == Via::Cast) {
@@ -47,7 +45,6 @@ impl Givers {
         }
     }
 
-    /// Records the start of the catch-up stream, if it begins with the view just adopted.
     pub(super) fn after(&mut self, own: Rank, view: &View, blocks: &Blocks) {
         if view.members[own.index()].is_in_place() {
             self.aside_from = None;

@@ -14,7 +14,6 @@ use std::time::Duration;
 /// Silence after which another root is asked. A live root sends a sign of life every second.
 const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
 
-/// Repeats the join request until a view includes this host, and answers the root's probes.
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
     root: HeardRoot,
@@ -31,7 +30,6 @@ pub(super) struct Joining {
 }
 
 impl Joining {
-    /// Creates the request to a root whose last proof of life is `proof`.
     pub(super) fn new(now: Instant, root: HeardRoot, proof: u32, endpoint: &ReceiverEndpoint) -> Joining {
         let station = endpoint.station();
         let responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None)
@@ -54,12 +52,10 @@ impl Joining {
         self.assembler.bytes()
     }
 
-    /// Time until which the last proof of life counts, if it counts for `limit`.
     pub(super) fn answered_until(&self, limit: Duration) -> Option<Instant> {
         self.answered.then(|| self.answered_at + limit)
     }
 
-    /// Whether the root has not answered for so long that another may be asked.
     pub(super) fn is_in_vain(&self, now: Instant) -> bool {
         now.since(self.answered_at) >= ANSWER_LIMIT
     }

@@ -24,19 +24,15 @@ pub(super) struct HeardRoot {
     stage: Stage,
     heard_at: Instant,
     asked_at: Option<Instant>,
-    /// Time before which it is not asked, because it refused.
     closed_until: Instant,
-    /// Whether the user knows that its session goes on without this host.
     told: bool,
 }
 
-/// Meaning of an announcement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     Open,
     /// Its session has started without this host.
     Running {
-        /// The user does not know yet.
         is_news: bool,
         /// The root may not know that this host waits.
         tell_root: bool,
@@ -113,7 +109,6 @@ impl Roots {
         self.roots.iter().any(other)
     }
 
-    /// Marks the user as informed about a root, which is not asked before `until`.
     pub(super) fn close(&mut self, mac: MacAddr, until: Instant) {
         if let Some(root) = self.roots.iter_mut().find(|root| root.mac == mac) {
             (root.closed_until, root.told) = (until, true);

@@ -41,13 +41,11 @@ pub(super) struct Running {
     givers: Givers,
     complete: bool,
     syncing: bool,
-    /// Last verdict of the application.
     report: Option<Done>,
     /// Whether the root has confirmed the digest verified here.
     accepted: bool,
     confirmed: bool,
     reported_gap_at: Option<Instant>,
-    /// Last confirmed view, and the time of the confirmation.
     confirmed_view: Option<(Digest, Instant)>,
     timers: TimerTable,
 }
@@ -161,7 +159,6 @@ impl Running {
         self.syncing = syncing;
     }
 
-    /// Records the application's verdict. Returns false if it was final before.
     pub(super) fn conclude(&mut self, now: Instant, report: Done, endpoint: &ReceiverEndpoint) -> bool {
         if self.report.as_ref().is_some_and(|report| report.outcome != Outcome::Verified) {
             return false;
@@ -239,7 +236,6 @@ impl Running {
         None
     }
 
-    /// Whether no frame has come yet.
     pub(super) fn is_untouched(&self) -> bool {
         self.blocks.frames() == 0 && self.report.is_none()
     }
@@ -300,7 +296,6 @@ impl Running {
         }
     }
 
-    /// Handles due timers. Returns how the session ends, if it does.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,

@@ -34,9 +34,7 @@ pub(super) struct Waiting {
     /// Last proofs of life of roots that were asked, kept so that replayed ones do not count when
     /// the same root is asked again.
     proofs: VecDeque<((MacAddr, u32), u32)>,
-    /// Reason why no root admitted this host.
     left_out: Option<End>,
-    /// Last such reason that the user was told.
     told: Option<End>,
 }
 
@@ -240,7 +238,6 @@ impl Waiting {
         None
     }
 
-    /// Asks, repeats, or turns to another root. Returns how waiting ends, if it does.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,

@@ -52,7 +52,6 @@ struct Candidate {
     standing: Standing,
     heard_at: Instant,
     rival: Option<Rival>,
-    /// Entry in the queue of unreached candidates. A host that leaves and asks again gets another.
     ticket: u64,
     greeted_at: Instant,
     claims: Vec<Claim>,

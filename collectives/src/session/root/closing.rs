@@ -18,7 +18,6 @@ const TIMES_ALONE: u32 = 3;
 pub(super) struct Closing {
     last_word: Message,
     deaf: Vec<MacAddr>,
-    /// All members, if group frames may be policed.
     alone: Vec<MacAddr>,
     left: u32,
     next: Instant,
@@ -40,7 +39,6 @@ impl Closing {
         &self.last_word
     }
 
-    /// Sends the final message when due. Returns whether all repetitions have been sent.
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
         if self.next > now || self.left == 0 {
             return self.next <= now;

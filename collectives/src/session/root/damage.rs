@@ -58,7 +58,6 @@ struct Record {
     bytes: Range<u64>,
     noted_at: Instant,
     askers: BTreeSet<Rank>,
-    /// Pairs of sender and requester.
     hops: BTreeSet<(Rank, Rank)>,
     told: BTreeSet<Rank>,
 }
@@ -113,7 +112,6 @@ impl Damages {
         self.records.iter().any(|record| record.meets(bytes) && record.askers.contains(&rank))
     }
 
-    /// Returns the damages to report now; all open ones if the session is `over`.
     pub(super) fn news(&mut self, now: Instant, over: bool, view: &View, form: Form) -> Vec<Damage> {
         let due = |record: &&mut Record| over || now.since(record.noted_at) >= TOLD_AFTER;
         let mut news = Vec::new();

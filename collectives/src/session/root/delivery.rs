@@ -35,7 +35,6 @@ pub(super) struct Delivery {
     tuning: Tuning,
     blocks: Blocks,
     flow: Flow,
-    /// Bytes pushed that do not fill a frame yet.
     partial: Vec<u8>,
     trailer: Option<Trailer>,
     pushed: u64,

@@ -108,7 +108,6 @@ impl Fetches {
         self.needs.lacking()
     }
 
-    /// Whether the wanted range counts positions in the verified stream of the whole content.
     pub(super) fn wants_of_whole(&self, view: &View, delivery: &Delivery) -> bool {
         view.selective && matches!(delivery.needy(), Some((Needy::Fetch(_), _)))
     }

@@ -110,7 +110,6 @@ impl Entry {
         self.tried_at += period;
     }
 
-    /// Whether the user is due a report about its stall, for the first time or again after `every`.
     pub(super) fn is_to_be_told(&mut self, now: Instant, every: Duration) -> bool {
         let due = self.told_at.is_none_or(|at| now.since(at) >= every);
         if due {
@@ -332,7 +331,6 @@ impl Members {
         Verdict { over, trailer, heard, accepted }
     }
 
-    /// Bitmap of the members for which `has` holds; bit 0 is rank 0.
     fn bitmap(&self, has: impl Fn(&Entry) -> bool) -> Vec<u8> {
         let mut bits = vec![0_u8; self.entries.len() / 8 + 1];
         for entry in self.entries.iter().filter(|&entry| has(entry)) {

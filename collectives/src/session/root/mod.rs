@@ -381,7 +381,6 @@ impl Root {
         }
     }
 
-    /// Handles a frame that only members send. Nobody is answered after the final message.
     fn of_member(&mut self, now: Instant, frame: &Frame<'_>) {
         let (Phase::Running(running) | Phase::Closing(_, Some(running))) = &mut self.phase else {
             return self.endpoint.count_stranger();

@@ -48,7 +48,6 @@ impl Pace {
         }
     }
 
-    /// Returns the last mark at least `period` old; without one, the first.
     fn mark(&self, now: Instant, period: Duration) -> Option<&Mark> {
         self.marks.iter().rev().find(|mark| mark.at + period <= now).or(self.marks.front())
     }

@@ -27,7 +27,6 @@ pub(super) struct Planner {
 }
 
 impl fmt::Debug for Planner {
-    /// Prints no fields, because they never change.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Planner")
     }

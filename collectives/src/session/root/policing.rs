@@ -41,7 +41,6 @@ const FEW: &str = "loses most of the frames that are sent to all: its port polic
 #[derive(Clone, Debug)]
 struct Mark {
     at: Instant,
-    /// Frames that all receivers have, then frames sent.
     everywhere: u64,
     sent: u64,
     lost: Vec<(Rank, u64)>,
@@ -108,7 +107,6 @@ impl Policing {
         losers.into_iter().map(|rank| Finding::StepAside(rank, FEW.to_owned())).collect()
     }
 
-    /// Recent rate, in frames per second, at which all receivers get frames.
     fn rate(&self) -> Option<f64> {
         let last = self.marks.back()?;
         let first = self.marks.len().checked_sub(RATE_PERIODS + 1).map(|at| &self.marks[at])?;

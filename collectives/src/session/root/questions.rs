@@ -39,7 +39,6 @@ struct Question {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Questions {
     question: Option<Question>,
-    /// Range that no member has supplied yet, with the time of the first request.
     since: Option<(Needy, u64, Instant)>,
     pause: Option<Instant>,
 }

@@ -23,7 +23,6 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 struct Gap {
     rank: Rank,
-    /// Index of the stream with the gap.
     at: usize,
     from: u64,
     to: u64,

@@ -21,7 +21,6 @@ enum Stage {
     Settled,
     /// New data is held back until all members are at the same frame; given up at this time.
     Draining(Instant),
-    /// Members confirm the new plan; one that does not is demoted, as at the start.
     Confirming,
 }
 

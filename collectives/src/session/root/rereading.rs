@@ -46,7 +46,6 @@ impl Extent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needy {
     Aside(Rank),
-    /// A member with a gap in the stream of this index.
     Gap(Rank, usize),
     Fetch(Rank),
 }

@@ -52,7 +52,6 @@ impl Rivals {
         self.rivals.iter_mut().for_each(|rival| rival.ask(endpoint));
     }
 
-    /// Latest time at which a reply may still come; `None` if no reply is awaited.
     pub(super) fn awaited_until(&self, now: Instant) -> Option<Instant> {
         let until = self.since? + LONGEST_WAIT;
         (now < until && self.rivals.iter().any(|rival| rival.left > 0)).then_some(until)

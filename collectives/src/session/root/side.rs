@@ -38,8 +38,6 @@ impl Side {
         extent.bytes_of(0, feed.head(), room).filter(|_| room > 0 && feed.last().is_none())
     }
 
-    /// Handles a frame of the member. Returns the frame it needs, if that is earlier than the
-    /// stream's first.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) -> Option<u64> {
         self.stream.handle_frame(now, frame);
         let needed = self.stream.take_orphans().first()?.from;
@@ -153,8 +151,6 @@ impl Sides {
         !self.sides.is_empty() && self.share.is_due()
     }
 
-    /// Writes the next catch-up frame if one may go: in its turn, or because the main stream is
-    /// `over` or idle.
     pub(super) fn poll_transmit(&mut self, now: Instant, over: bool, buffer: &mut [u8]) -> Option<usize> {
         if self.sides.is_empty() || !(over || self.share.may_go(now)) {
             return None;

@@ -25,8 +25,6 @@ pub(super) struct Trials {
 }
 
 impl Trials {
-    /// Starts one to the member `to`, which has the frames below `arrived`, unless the maximum is
-    /// reached.
     pub(super) fn begin(&mut self, blocks: &Blocks, to: Rank, arrived: u64) {
         if self.rest.is_none() && self.begun < MOST_TRIALS {
             log::info!("rank {to} is tried: how fast can it take frames?");

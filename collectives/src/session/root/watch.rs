@@ -38,7 +38,6 @@ enum Owed {
 }
 
 impl Owed {
-    /// Returns the pending obligation of a member; `None` if it can make no progress.
     fn by(entry: &Entry, scene: &Scene<'_>) -> Option<Owed> {
         let (status, blocks, epoch) = (entry.status(), scene.delivery.blocks(), scene.view.epoch);
         // The root serves many children a segment each in turn. A child that has acknowledged all
@@ -93,7 +92,6 @@ impl Scene<'_> {
         &self.view.members[rank.index()].host
     }
 
-    /// Returns the child that a member in place waits for, unless its own disk blocks it.
     fn waits_for(&self, members: &Members, rank: Rank) -> Option<Rank> {
         let status = members.in_place(rank)?.status();
         let next = status.waits_for.filter(|_| status.state != MemberState::Blocked);

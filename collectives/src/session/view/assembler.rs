@@ -11,10 +11,8 @@ const VIEWS: usize = 4;
 /// Maximum length of a view in bytes: 65 535 members with names of 42 bytes.
 const MAX_VIEW_BYTES: usize = 4 << 20;
 
-/// Parts of a few views, in any order.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Assembler {
-    /// Views by the arrival of their last part, the latest last.
     views: VecDeque<Parts>,
 }
 

@@ -55,7 +55,6 @@ impl Standing {
 }
 
 impl ViewMember {
-    /// Creates a late member, which has no place in the tree.
     pub(super) fn late(host: String, mac: MacAddr, nonce: u64) -> ViewMember {
         ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: Standing::Aside }
     }
@@ -169,7 +168,6 @@ impl View {
         }
     }
 
-    /// Whether every member's chain of parents ends at rank 0.
     fn is_rooted_at_zero(&self) -> bool {
         let parent = |rank: usize| self.members[rank].parent.map(Rank::index);
         let sound = |rank: usize| parent(rank).is_some_and(|parent| parent < self.members.len());
@@ -251,7 +249,6 @@ impl View {
         follows
     }
 
-    /// Whether every member gets all frames from one parent, which the view names.
     fn is_tree(&self) -> bool {
         self.via != Via::Cast && !self.via.is_in_blocks()
     }

@@ -38,9 +38,7 @@ enum State {
     Begin,
     /// Hash lists and fragments are coming, `bytes` in all.
     Ledgers { place: StretchPlace, before: u16, bytes: usize },
-    /// Number of padding bytes left.
     Padding(usize),
-    /// The set of chunks that follow is coming.
     Set { head: [u8; HEAD_BYTES], bytes: usize },
     Chunks(Box<Open>),
 }
@@ -56,7 +54,6 @@ struct Open {
     ledger: Option<Arc<StretchLedger>>,
     /// Chunks of the stretch that are sent.
     set: ChunkSet,
-    /// Number of the next span.
     span: usize,
     bytes: Vec<u8>,
     /// Chunks of the span that are present, or are not sent.
@@ -77,7 +74,6 @@ pub struct Composer {
     next_ledger: u64,
     next_chunks: u64,
     state: State,
-    /// Whether reading is over: the stream has ended or is malformed.
     ended: bool,
 }
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 /// Makes the sections of a content, stretch by stretch.
 #[derive(Debug, Clone)]
 pub struct Selector {
-    /// Sections made so far, shared with the reader for repairs.
     sections: Arc<Mutex<Sections>>,
     cutter: Cutter,
     frame_bytes: u64,

@@ -13,7 +13,6 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// Longest wait of a test.
 const LIMIT: Duration = Duration::from_secs(60);
 const WHOLE_BYTES: usize = ChunkSize::DEFAULT.whole_bytes();
 

@@ -33,7 +33,6 @@ impl Delivery {
         self.supply_to(need, range.start, bytes);
     }
 
-    /// Takes re-read bytes for `need`; ignores them if they are no longer needed.
     pub(in crate::session::root) fn supply_to(&mut self, need: Needy, from: u64, bytes: &[u8]) {
         let payload_bytes = self.blocks.payload_bytes();
         let wanted = match need {

@@ -37,7 +37,6 @@ impl Running {
         }
     }
 
-    /// Moves a member within the view; its parent takes over its children.
     pub(super) fn place(&mut self, now: Instant, rank: Rank, standing: Standing) {
         if !self.delivery.is_shut() && self.members.set_standing(rank, standing) {
             self.view.members[rank.index()].standing = standing;
