@@ -47,7 +47,6 @@ pub(super) struct Courtesy {
 }
 
 impl Courtesy {
-    /// Current rate; `None` while no queueing delay has been seen.
     pub(super) fn rate(&self) -> Option<Rate> {
         self.rate
     }

@@ -149,7 +149,6 @@ impl<C, E> Endpoint<C, E> {
         waits.then_some(Deadline { at: self.next_answer, why: Timer("answer") })
     }
 
-    /// Whether no control message waits. Replies to non-members do not delay a session's end.
     pub(super) fn is_quiet(&self) -> bool {
         self.control.is_empty()
     }

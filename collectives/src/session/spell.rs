@@ -10,7 +10,6 @@ use super::view::{Assembler, View};
 use super::{Standing, kind};
 use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Parity, Rank, Spelled};
 
-/// Decodes frames of sessions; the part that completes a view yields the whole view.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Speller {
     views: Assembler,

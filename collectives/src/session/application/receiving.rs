@@ -104,11 +104,9 @@ pub trait Sink {
 pub struct Receiving<K> {
     sink: K,
     offer: String,
-    /// Time of the first bytes, or of the end.
     began: Option<Instant>,
     concluded: Option<Instant>,
     verdict: Option<Done>,
-    /// Verdict that the receiver has not been given yet.
     untold: Option<Done>,
     cancelled: bool,
     end: Option<End>,

@@ -34,7 +34,6 @@ impl Dealing {
         (round.saturating_mul(self.streams) + at as u64).saturating_mul(self.block_frames).saturating_add(within)
     }
 
-    /// Returns the index of the stream that frame `whole` goes to, and its number there.
     pub(in crate::session) fn place_of(self, whole: u64) -> (usize, u64) {
         let place = if self.streams == 1 { 0 } else { (whole / self.block_frames % self.streams) as usize };
         (place, self.of_stream(place, whole))

@@ -206,7 +206,6 @@ impl Blocks {
         if self.fillers.is_empty() { self.streams[self.turn].peek_run(self.left) } else { None }
     }
 
-    /// Releases frames shown by [`peek`](Blocks::peek). Returns what ended with them.
     pub(super) fn consume(&mut self, now: Instant, frames: u64) -> Ending {
         self.consumed_at = Some(now);
         let ending = self.streams[self.turn].consume_run(now, frames);

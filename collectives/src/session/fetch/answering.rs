@@ -22,7 +22,6 @@ const SHORTEST_PORTION_BYTES: u64 = 2 << 10;
 /// Requests and replies. Their size is bounded by the number of members and one portion.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Answering {
-    /// Latest request of each member, in order of arrival.
     questions: VecDeque<Fetch>,
     ready: VecDeque<(Rank, Piece)>,
     share: Share<MAIN_FRAMES>,
@@ -83,7 +82,6 @@ impl Answering {
         }
     }
 
-    /// Drops the next request; the member repeats it.
     pub(in crate::session) fn skip(&mut self, rank: Rank, from: u64) {
         self.take(rank, from);
     }

@@ -14,18 +14,15 @@ const LONGEST_TIMEOUT: Duration = Duration::from_millis(160);
 pub(in crate::session) struct Asking {
     first: u64,
     bytes: Vec<u8>,
-    /// Ranges that have not come yet, in order.
     lacking: Vec<Range<u64>>,
     asked: Range<u64>,
     again_at: Instant,
     timeout: Duration,
-    /// Time of the last new bytes, or of the start.
     heard_at: Instant,
     denials: u32,
 }
 
 impl Asking {
-    /// Requests the range `wanted`, or as much of its start as a request may name.
     pub(in crate::session) fn new(now: Instant, wanted: &Range<u64>) -> Asking {
         let first = wanted.start;
         let end = wanted.end.clamp(first, first.saturating_add(MOST_FETCH_BYTES));
@@ -76,7 +73,6 @@ impl Asking {
         (!self.lacking.is_empty()).then_some(self.again_at)
     }
 
-    /// Takes a piece; ignores one outside the requested range.
     pub(in crate::session) fn take(&mut self, now: Instant, piece: &Piece) {
         if piece.is_denial() {
             self.denials += u32::from(self.lacking.first().is_some_and(|lacking| lacking.start == piece.from));

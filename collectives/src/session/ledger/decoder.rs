@@ -49,7 +49,6 @@ impl std::fmt::Display for Damage {
 pub struct Content {
     span: Vec<u8>,
     place: SpanPlace,
-    /// Chunks of it that were delivered [early](Decoder::take_early).
     given: usize,
     own: u64,
 }
@@ -80,9 +79,7 @@ struct Held {
     ledger_is_right: bool,
     /// Hashes of its first chunks, as far as they are verified.
     right: Vec<ChunkHash>,
-    /// Chunks that were delivered before the rest had come.
     given: usize,
-    /// Number of times the wanted part has come damaged.
     times: u8,
     /// Bitmap of the chunks that have come or were already held. The others are to be fetched.
     here: u64,
@@ -197,7 +194,6 @@ impl Decoder {
         }
     }
 
-    /// Verifies the held span as far as possible, and records damage.
     fn check(&mut self) {
         let Some(held) = &mut self.held else { return };
         if held.check(&self.hashing) || held.lacks() {

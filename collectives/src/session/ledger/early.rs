@@ -14,7 +14,6 @@ pub(super) fn place(chunk: ChunkSize, index: u64, ledger: &[u8]) -> Option<SpanP
 pub(super) struct Early {
     ledger: Vec<u8>,
     came: usize,
-    /// Hashes of the first of them, as far as they are verified.
     right: Vec<ChunkHash>,
 }
 

@@ -39,7 +39,6 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    /// Adds the next chunk; all before it must be full.
     pub(super) fn push(&mut self, chunk: &ChunkHash) {
         // Two subtrees of equal size are merged only when more follows: until then they may be the
         // root's children.
@@ -73,7 +72,6 @@ pub(super) fn write_ledger(place: &SpanPlace, chunks: &[ChunkHash], ledger: &mut
     end.copy_from_slice(&seal(place, body));
 }
 
-/// Whether `ledger` is a valid hash list of a span at this place.
 pub(super) fn is_ledger(place: &SpanPlace, ledger: &[u8]) -> bool {
     let (body, end) = ledger.split_at(place.ledger_bytes() - SEAL_BYTES);
     let (bytes, zero) = body[..HEAD_BYTES].split_at(4);

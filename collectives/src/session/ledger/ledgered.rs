@@ -25,7 +25,6 @@ pub struct ReadInTurns<S> {
     span: SpanBuffer,
     ended: bool,
     again: Vec<u8>,
-    /// Length of the content and cutting of fragments, if the content can be read anywhere.
     selects: Option<(u64, Cut)>,
     selected: Option<SelectedSender>,
 }

@@ -85,7 +85,6 @@ pub enum ReceiverOutput {
 #[derive(Debug)]
 pub struct RightSpan {
     content: Content,
-    /// Bitmap of the chunks that are in place already.
     in_place: u64,
 }
 
@@ -127,7 +126,6 @@ enum Phase {
     Coming,
     /// The storage settles or publishes it: nothing else is done meanwhile.
     Syncing,
-    /// Final state: later bytes are discarded.
     Over,
 }
 
@@ -241,7 +239,6 @@ impl VerifiedReceiver {
         completion
     }
 
-    /// Carries out one order, as far as that takes no storage.
     fn obey(&mut self, order: Order) -> Option<ReceiverOutput> {
         match order {
             Order::Begin(offered) => {

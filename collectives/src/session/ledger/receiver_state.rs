@@ -14,10 +14,8 @@ pub struct ReceiverState {
     syncing: AtomicBool,
     /// Range of the stream that must come again, and whether it has not come at all.
     wanted: Mutex<Option<(Range<u64>, bool)>>,
-    /// Want-bitmaps of the next stretches; below, the first undecided stretch.
     needs: Mutex<VecDeque<Needs>>,
     decided: AtomicU64,
-    /// Content bytes that are verified and stored.
     content_bytes: AtomicU64,
     damages: AtomicU64,
     only_asked: AtomicBool,

@@ -69,7 +69,6 @@ pub trait Bringer {
 #[derive(Debug)]
 pub struct SpanSource<B> {
     bringer: B,
-    /// Span or part that is being sent, and the bytes taken of it.
     span: SpanBuffer,
     part: Vec<u8>,
     taken: usize,

@@ -19,7 +19,6 @@ struct CancelState {
     loops: Loops,
 }
 
-/// Loops to wake; entries of finished sessions are dropped.
 #[derive(Debug, Default)]
 pub(super) struct Loops(Mutex<Vec<Weak<Waker>>>);
 

@@ -194,7 +194,6 @@ impl Options {
         Ok(config)
     }
 
-    /// Number of receivers to wait for, and the longest wait; `None` if neither is set.
     fn wanted(&self) -> Option<Wanted> {
         let named = Some(self.hosts.len()).filter(|&hosts| hosts > 0);
         // The named hosts are all there can be.

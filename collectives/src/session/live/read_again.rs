@@ -96,9 +96,7 @@ type Request = SpanPlace;
 struct Span {
     request: Request,
     buffer: SpanBuffer,
-    /// Ranges of the stream that could not be re-created.
     bad: Vec<Range<u64>>,
-    /// Read error, with its first byte in the content.
     error: Option<(u64, io::Error)>,
 }
 

@@ -15,7 +15,6 @@ pub(super) struct Teller<'a> {
     options: &'a Options,
     form: Form,
     told_at: Option<Instant>,
-    /// Number of times each rank was seen blocked.
     blocked: BTreeMap<Rank, u32>,
     away: Told,
     no_link: Told,

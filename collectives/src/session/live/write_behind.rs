@@ -178,7 +178,6 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Carries out one output. Returns whether it was the last.
     fn carry_out(&mut self, output: ReceiverOutput) -> Result<bool, StorageError> {
         match output {
             ReceiverOutput::Begin(offered) => {

@@ -40,7 +40,6 @@ impl Fetch {
         Some(Fetch { rank, bytes: from.u64()?..from.u64()?, attempt, blamed })
     }
 
-    /// Whether the request is not empty, and within the limits.
     pub(in crate::session) fn is_bounded(&self) -> bool {
         let bytes = self.bytes.end.checked_sub(self.bytes.start);
         bytes.is_some_and(|bytes| (1..=MOST_FETCH_BYTES).contains(&bytes)) && self.attempt <= MOST_ATTEMPTS
@@ -80,7 +79,6 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Bytes that fit into a frame of `payload_bytes`.
     pub(in crate::session) fn fitting(payload_bytes: usize) -> usize {
         payload_bytes.saturating_sub(size_of::<[u64; 2]>()).max(1)
     }
@@ -93,7 +91,6 @@ impl Piece {
         self.bytes.is_empty()
     }
 
-    /// Range of the bytes; `None` if they exceed the portion.
     pub(in crate::session) fn range(&self) -> Option<Range<u64>> {
         let to = self.from.checked_add(self.bytes.len() as u64)?;
         (to <= self.end).then_some(self.from..to)

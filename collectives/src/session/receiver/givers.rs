@@ -21,7 +21,6 @@ struct Former {
 pub(super) struct Givers {
     dealing: Dealing,
     former: Vec<Former>,
-    /// First frame of the catch-up stream, counted over all streams.
     aside_from: Option<u64>,
 }
 

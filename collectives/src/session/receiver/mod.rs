@@ -44,7 +44,6 @@ type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 enum Phase {
     Waiting(Box<Waiting>),
     Running(Box<Running>),
-    /// Keeps the received stream, if this host was a member.
     Ended(Option<Box<Running>>),
 }
 

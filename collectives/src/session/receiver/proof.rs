@@ -29,7 +29,6 @@ struct Open {
 pub(super) struct Proof {
     /// Source of the challenges, which nobody else can guess.
     secret: u64,
-    /// Longest time without proof of life.
     limit: Duration,
     period: Duration,
     questions: u64,

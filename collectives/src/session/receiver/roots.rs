@@ -31,7 +31,6 @@ pub(super) struct HeardRoot {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     Open,
-    /// Its session has started without this host.
     Running {
         is_news: bool,
         /// The root may not know that this host waits.

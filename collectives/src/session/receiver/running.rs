@@ -31,7 +31,6 @@ pub(super) struct Running {
     digest: Digest,
     rank: Rank,
     assembler: Assembler,
-    /// Another view that does not extend this one, and the time of its first arrival.
     rival: Option<(Digest, Instant)>,
     /// Answers the root until the first frame comes: the view may be forged, and this host not a
     /// member.
@@ -42,7 +41,6 @@ pub(super) struct Running {
     complete: bool,
     syncing: bool,
     report: Option<Done>,
-    /// Whether the root has confirmed the digest verified here.
     accepted: bool,
     confirmed: bool,
     reported_gap_at: Option<Instant>,
@@ -273,7 +271,6 @@ impl Running {
         }
     }
 
-    /// Handles a verdict. Returns how the session ends for this host, if it does.
     pub(super) fn on_verdict(&mut self, verdict: &Verdict, endpoint: &mut ReceiverEndpoint) -> Option<End> {
         if let Some(report) = self.report.as_ref().filter(|report| report.outcome == Outcome::Verified)
             && !self.accepted

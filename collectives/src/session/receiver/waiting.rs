@@ -300,7 +300,6 @@ impl Waiting {
     }
 }
 
-/// Whether the reason is one that this host's user can remove.
 fn is_of_this_host(why: &End) -> bool {
     matches!(why, End::Refused(why, _) if !matches!(why, Refusal::Late))
 }

@@ -44,7 +44,6 @@ impl Advance {
         Advance { last: Word::default(), most: [Word::default(); 2], ends_at: now + KEPT }
     }
 
-    /// Records a status report. Returns whether it shows progress.
     pub(super) fn note(&mut self, now: Instant, status: &Status) -> bool {
         if self.ends_at <= now {
             (self.most, self.ends_at) = ([self.last, self.most[0]], now + KEPT);

@@ -236,8 +236,6 @@ impl Applicants {
         self.members().map(|candidate| candidate.applicant.mac)
     }
 
-    /// Removes candidates that have not repeated their request for `alive_for`, or for `known_for`
-    /// if admitted.
     pub(super) fn drop_silent(&mut self, now: Instant, alive_for: Duration, known_for: Duration) -> Vec<Gone> {
         let silent = |candidate: &&Candidate| {
             let limit = if candidate.standing == Standing::Admitted { known_for } else { alive_for };

@@ -25,7 +25,6 @@ enum Flow {
     /// A member has not confirmed the first view yet, or one that changes the algorithm.
     Held,
     Open,
-    /// The final message has been sent.
     Shut,
 }
 
@@ -239,7 +238,6 @@ impl Delivery {
         self.sides.serves(rank)
     }
 
-    /// Handles a relay's report of frames that it cannot supply to a child.
     pub(super) fn on_gap(&mut self, now: Instant, stream: StreamId, gap: Orphan) {
         let sent = |at: &usize| gap.from < gap.to && gap.to <= self.blocks.frames_of(*at);
         if let Some(at) = self.blocks.place(stream).filter(sent) {

@@ -116,7 +116,6 @@ impl Fetches {
         self.questions.on_piece(now, from, piece);
     }
 
-    /// Range of the source to re-read; none while members are asked for it.
     pub(super) fn wanted(&self, delivery: &Delivery) -> Option<Range<u64>> {
         delivery.needy().filter(|_| !self.questions.is_open()).map(|(_, bytes)| bytes)
     }

@@ -20,7 +20,6 @@ pub(super) struct Entry {
     status: Status,
     advance: Advance,
     pace: Pace,
-    /// Whether the digest it verified is that of the stream sent.
     accepted: bool,
     /// Final outcome it has reported, and the time of its first report.
     claimed: Option<(Outcome, Instant)>,
@@ -81,7 +80,6 @@ impl Entry {
         self.report.is_some()
     }
 
-    /// Whether this report is recorded already.
     pub(super) fn has_said(&self, outcome: Outcome) -> bool {
         self.is_reported() || (self.accepted && outcome == Outcome::Verified)
     }
@@ -320,7 +318,6 @@ impl Members {
             || planted!("over-after-one-report") && self.entries.iter().any(Entry::is_reported)
     }
 
-    /// Members without a known outcome, if all of them have been silent for `silence`.
     pub(super) fn open_if_silent(&self, now: Instant, silence: Duration) -> Option<Vec<Rank>> {
         let open = self.entries.iter().filter(|entry| !entry.is_reported()).map(Entry::rank);
         open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()

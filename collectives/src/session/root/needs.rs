@@ -19,7 +19,6 @@ pub struct Lacking {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Needs {
-    /// First undecided stretch; all below it are decided.
     decided: u64,
     said: BTreeMap<u64, BTreeMap<Rank, ChunkSet>>,
     since: Option<Instant>,

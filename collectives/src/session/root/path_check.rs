@@ -44,7 +44,6 @@ pub(super) struct PathChecks {
     /// Hosts that are due a PROBE alone, then the time of the next one.
     late: VecDeque<MacAddr>,
     late_at: Instant,
-    /// Hosts that are due a short PROBE as a sign of life from the root.
     greetings: VecDeque<(MacAddr, u64)>,
     sent: VecDeque<(Instant, MacAddr)>,
     credit: u32,
@@ -100,7 +99,6 @@ impl PathChecks {
         Some(frame.source)
     }
 
-    /// Returns the hosts whose check failed after all tries.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Vec<MacAddr> {
         if self.refill_at <= now {
             (self.credit, self.refill_at) = (AT_ONCE, now + REFILL);

@@ -22,7 +22,6 @@ pub(super) struct Planner {
     calibration: Calibration,
     frame_payload_bytes: u64,
     size_bytes: Option<u64>,
-    /// Whether the topology is the one for which the plan was made.
     certain: bool,
 }
 

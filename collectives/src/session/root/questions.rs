@@ -19,7 +19,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) enum Step {
     Ask(Rank, Needy, Range<u64>),
     Found(Needy, u64, Vec<u8>),
-    /// No member has the bytes, or all were asked until the limit.
     Nobody(Needy, u64, String),
     /// No member sent the bytes for now; a destination that can repeat its request may do so.
     NotNow(Needy, u64),
@@ -32,7 +31,6 @@ struct Question {
     text: String,
     asked: Option<(Rank, Asking)>,
     left: VecDeque<Rank>,
-    /// Whether a member that did not answer may have the bytes.
     open: bool,
 }
 

@@ -30,7 +30,6 @@ struct Gap {
     reported_at: Instant,
     /// Whether the gap was reported more than once: a single report may be forged.
     certain: bool,
-    /// Time at which the gap last shrank, or filling restarted.
     begun_at: Instant,
 }
 

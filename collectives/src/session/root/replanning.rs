@@ -28,7 +28,6 @@ enum Stage {
 pub(super) struct Replanning {
     planner: Planner,
     stage: Stage,
-    /// Whether a member has left its children to others since the last check.
     changed: bool,
     /// Whether parents may differ from those that a member derives from the views it has seen.
     rearranged: bool,

@@ -12,7 +12,6 @@ pub(super) struct Extent {
     dealing: Dealing,
     payload_bytes: u64,
     frames: u64,
-    /// Trailer, and the number of bytes before it.
     end: Option<(Trailer, u64)>,
 }
 

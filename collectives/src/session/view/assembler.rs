@@ -28,7 +28,6 @@ impl Assembler {
         self.views.iter().flat_map(|view| view.parts.values()).map(Vec::len).sum()
     }
 
-    /// Takes a part. Returns the view once it is complete and its digest matches.
     pub(in crate::session) fn take(&mut self, part: &ViewPart) -> Option<View> {
         if part.at >= part.count || usize::from(part.count) * part.bytes.len() > MAX_VIEW_BYTES {
             return None;

@@ -315,7 +315,6 @@ impl View {
         self.ranks().find(|rank| self.members[rank.index()].mac == mac)
     }
 
-    /// Number of hosts; a host that left and came back counts once.
     pub(super) fn hosts(&self) -> usize {
         self.members.iter().map(|member| member.mac).collect::<BTreeSet<_>>().len()
     }

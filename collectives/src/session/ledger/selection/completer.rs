@@ -35,7 +35,6 @@ pub enum Completion {
 pub struct Completer {
     composer: Composer,
     holdings: Option<Arc<dyn Holdings>>,
-    /// Have-sets of the stretches whose hash lists have come.
     have: BTreeMap<u64, ChunkSet>,
 }
 

@@ -36,7 +36,6 @@ pub struct PartialSpan {
 #[derive(Clone, Debug)]
 enum State {
     Begin,
-    /// Hash lists and fragments are coming, `bytes` in all.
     Ledgers { place: StretchPlace, before: u16, bytes: usize },
     Padding(usize),
     Set { head: [u8; HEAD_BYTES], bytes: usize },
@@ -52,13 +51,11 @@ enum Begun {
 struct Open {
     place: StretchPlace,
     ledger: Option<Arc<StretchLedger>>,
-    /// Chunks of the stretch that are sent.
     set: ChunkSet,
     span: usize,
     bytes: Vec<u8>,
     /// Chunks of the span that are present, or are not sent.
     passed: usize,
-    /// Bytes of the chunk that follows them.
     filled: usize,
 }
 
@@ -173,7 +170,6 @@ impl Composer {
         }
     }
 
-    /// State after this section head; `None` if it is malformed.
     fn begin(&self, head: &[u8; HEAD_BYTES]) -> Option<Begun> {
         let is_sealed = |stretch| head[8..] == Head::seal(head, &[], stretch);
         let state = match Head::read(head)? {

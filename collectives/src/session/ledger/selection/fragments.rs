@@ -31,7 +31,6 @@ impl Fragment {
         out.extend_from_slice(&self.name);
     }
 
-    /// Reads the next fragment. `offset` is its start, and is moved to its end.
     pub(super) fn read(offset: &mut u64, bytes: &[u8]) -> Option<Fragment> {
         let (length, name) = bytes.split_first_chunk()?;
         let fragment = Fragment { offset: *offset, bytes: u32::from_be_bytes(*length), name: name.try_into().ok()? };

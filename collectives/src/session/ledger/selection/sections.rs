@@ -19,7 +19,6 @@ pub(super) enum Head {
     /// Hash lists of the next stretch, then fragments; the first of these begins `before` bytes
     /// before the stretch.
     Ledgers { before: u16, fragments: u32 },
-    /// Chunks of the next stretch, named by a set of `set_bytes` bytes.
     Chunks { set_bytes: u16 },
     /// Padding, which completes a frame so that the bytes before it are sent.
     Padding { bytes: u32 },
@@ -63,7 +62,6 @@ impl Head {
         }
     }
 
-    /// Seal over a head and the set behind it.
     pub(super) fn seal(head: &[u8], set: &[u8], stretch: u64) -> [u8; SEAL_BYTES] {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&head[..8]).update(set).update(&stretch.to_be_bytes());
