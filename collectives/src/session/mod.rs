@@ -47,7 +47,7 @@
 //! | | status | a report to the user about the receivers present |
 //! | | path | a full-length frame has not come back |
 //! | root: any | answer | the next reply to a non-member |
-//! | root: Running | announce | the next announcement, at a fifth of the rate: late receivers learn that they are late |
+//! | root: Running | announce | the next announcement, at a fifth of the rate: late hosts learn it |
 //! | | view | repetition of a view that is not confirmed by all |
 //! | | status | the root's sign of life |
 //! | | verdict | a verdict after each batch of reports |

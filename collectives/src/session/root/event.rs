@@ -41,7 +41,7 @@ pub enum RootEvent {
     /// Frames arrive with this host's own address as their source: another host has the same
     /// address, or the network loops frames back.
     OwnAddress(MacAddr),
-    /// The root has been waiting for receivers for some time.
+    /// Periodic report while the root waits for receivers.
     Waiting {
         /// Receivers that have joined, in rank order.
         joined: Vec<String>,
@@ -61,7 +61,7 @@ pub enum RootEvent {
         /// Whether only missing chunks are sent.
         selective: bool,
     },
-    /// The session is held up by a member.
+    /// A member holds up the session.
     HeldUp {
         /// Its name.
         host: String,
@@ -84,9 +84,9 @@ pub enum RootEvent {
     },
     /// Bytes came damaged to some members and are sent again.
     Damaged(Damage),
-    /// A member's fate is known.
+    /// The outcome of a member is known.
     Reported(MemberReport),
-    /// Every member's fate is known.
+    /// The outcome of every member is known.
     AllReported,
 }
 

@@ -101,8 +101,7 @@ impl Entry {
         (self.tried_at, self.told_at) = (now, None);
     }
 
-    /// Excludes `period` from its stall time: while it is silent, nobody knows whether it
-    /// progresses.
+    /// Excludes `period` from its stall time: progress cannot be seen while it is silent.
     pub(super) fn pause(&mut self, period: Duration) {
         self.moved_at += period;
         self.tried_at += period;

@@ -1,7 +1,8 @@
-//! Whether the longest frames reach those who ask to join, and come back.
+//! Path checks: each host that asks to join must receive a full-length frame and send it back.
 //!
-//! A switch port with a smaller MTU lets control messages pass and drops the data: the most common mistake with jumbo
-//! frames, and a session with such a member would never end. So each is sent one PROBE of full length before it counts.
+//! A switch port with a smaller MTU lets control messages pass and drops the data. This is the most
+//! common mistake with jumbo frames, and a session with such a member would never end. So each host
+//! is sent a PROBE of full length before it counts.
 
 use crate::measure::{FIRST_PING, write_ping};
 use ethbcast_transport::wire::{Frame, Identity};

@@ -136,7 +136,7 @@ impl Policing {
         self.stage = Stage::Settled;
         let blocks = delivery.blocks();
         if blocks.has_end() && blocks.frames_everywhere() == blocks.frames() {
-            return None; // That was all.
+            return None; // The stream is complete everywhere.
         }
         replanning.reroute(view);
         delivery.hold();

@@ -13,7 +13,7 @@ impl Delivery {
     /// they hold up others.
     pub(in crate::session::root) fn needy(&self) -> Option<(Needy, Range<u64>)> {
         if self.sides.is_empty() && self.refills.is_empty() && self.answering.next().is_none() {
-            return None; // As at every turn of most sessions.
+            return None; // The usual case.
         }
         let gap = self.refills.wanted(&self.extent(self.blocks.dealing()));
         let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
