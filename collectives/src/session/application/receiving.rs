@@ -83,8 +83,7 @@ pub trait Sink {
     /// again.
     fn supply(&mut self, _now: Instant, _at: u64, _bytes: &[u8]) {}
 
-    /// Reports that the wanted range is unavailable; `why` is to be read after a description of the
-    /// range. The verdict repeats it.
+    /// Reports that the wanted range is unavailable; `why` follows a description of the range. The verdict repeats it.
     fn deny(&mut self, _now: Instant, _why: &str) {}
 
     /// Returns the `bytes` bytes of the stream from `offset` on for another member, if they are

@@ -24,8 +24,8 @@ use std::time::Duration;
 /// doubles after each report, up to [`MOST_BETWEEN_WORDS`].
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const MOST_BETWEEN_WORDS: Duration = Duration::from_secs(60);
-/// Interval of unicast signs of life to waiting receivers; they need them even if they receive
-/// announcements in the root's name.
+/// Interval of unicast signs of life to waiting receivers; announcements in the
+/// root's name may be replayed.
 const GREET_EVERY: Duration = Duration::from_secs(1);
 /// Time until announcements also go out by broadcast, because a switch may drop multicast frames;
 /// then the interval between them.
