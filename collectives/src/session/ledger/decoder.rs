@@ -81,7 +81,7 @@ struct Held {
     right: Vec<ChunkHash>,
     given: usize,
     times: u8,
-    /// Bitmap of the chunks that have come or were already held. The others are to be fetched.
+    /// Bitmap of the chunks that have come or were already held. The others must be fetched.
     here: u64,
     /// Bitmap of those that were already held.
     own: u64,

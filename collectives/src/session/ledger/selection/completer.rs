@@ -5,7 +5,7 @@ use crate::session::Needs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A span with the chunks present; the others are to be fetched.
+/// A span with the chunks present; the others must be fetched.
 #[derive(Clone, Debug)]
 pub struct Completed {
     /// Its hash list and content.
