@@ -1,17 +1,17 @@
-//! What a host keeps beside its streams that others can make it keep (docs/protocol.md §12).
+//! Amount of state that other hosts can make a host keep beside its streams (docs/protocol.md §12).
 
 use std::ops::Add;
 
-/// Control messages, hosts that are no members, and views: what is kept of them.
+/// State kept for control messages, non-members and views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlMemory {
     /// Messages that wait to be sent.
     pub waiting_frames: usize,
-    /// Their bytes, without headers.
+    /// Bytes of these messages, without headers.
     pub waiting_bytes: usize,
-    /// Entries for hosts that are no members: who asks to join, whose way is checked, who was turned away.
+    /// Entries for non-members: candidates, path checks, and refused hosts.
     pub stranger_entries: usize,
-    /// Bytes of the parts of views that are not whole.
+    /// Bytes of the parts of incomplete views.
     pub view_bytes: usize,
 }
 

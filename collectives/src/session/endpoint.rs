@@ -1,4 +1,4 @@
-//! What a root and a receiver have alike.
+//! Common parts of a root and a receiver.
 
 use super::ControlMemory;
 use super::kind;
@@ -11,39 +11,37 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Control messages that may wait: the parts of the longest view, a few times.
+/// Maximum number of waiting control messages: the parts of the longest view, a few times.
 const MOST_WAITING: usize = 8192;
-/// Answers to hosts that are no members that may wait. Who gets none asks again.
+/// Maximum number of waiting replies to non-members, which repeat their requests.
 const MOST_ANSWERS: usize = 64;
-/// Between two such answers: a thousandth of a fast link's frames.
+/// Minimum time between two such replies: a thousandth of a fast link's frames.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
-/// Time for last words to leave when all is over: no link keeps a session from its end.
+/// Time for the final messages to leave when the session is over; after it they are dropped, so
+/// that no link delays the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// One end of a session: what it was told, who it is in its control messages, those that wait to be sent, and events
-/// for its user.
+/// One end of a session: its configuration, its identity in control messages, the queue of these,
+/// and events for its user.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint<C, E> {
     config: C,
     station: Station,
     identity: Identity,
-    /// The number of the view under which control messages are sent; 0 before there is one.
+    /// Epoch of the view under which control messages are sent; 0 before there is one.
     epoch: u32,
     control: ControlQueue,
-    /// Answers to hosts that are no members; they do not keep members waiting.
+    /// Replies to non-members, in a queue of their own so that they do not delay members.
     answers: ControlQueue,
     next_answer: Instant,
     events: VecDeque<E>,
     stats: ControlStats,
     throttle: Throttle,
-    /// A frame has come with this host's own address as its source.
     has_heard_itself: bool,
-    /// The moment at which last words are given up.
     silent_at: Option<Instant>,
 }
 
 impl<C, E> Endpoint<C, E> {
-    /// An end that speaks as this rank of this session.
     pub(super) fn new(config: C, station: Station, session: u32, rank: Rank) -> Endpoint<C, E> {
         let identity = station.identity(session, rank);
         Endpoint {
@@ -78,18 +76,15 @@ impl<C, E> Endpoint<C, E> {
         self.identity
     }
 
-    /// Speaks in this session from now on, under no view yet.
     pub(super) fn enter(&mut self, session: u32) {
         self.identity.session = session;
     }
 
-    /// Speaks as this rank of this view from now on.
     pub(super) fn adopt(&mut self, rank: Rank, epoch: u32) {
         self.identity.rank = rank;
         self.epoch = epoch;
     }
 
-    /// What this host may send.
     pub(super) fn throttle(&self) -> &Throttle {
         &self.throttle
     }
@@ -98,7 +93,6 @@ impl<C, E> Endpoint<C, E> {
         &mut self.throttle
     }
 
-    /// Queues a control message.
     pub(super) fn send(&mut self, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
         let header = control::header(&self.identity, kind, self.epoch);
@@ -109,7 +103,7 @@ impl<C, E> Endpoint<C, E> {
         }
     }
 
-    /// A control message as a whole frame, which somebody else may send for this host.
+    /// Encodes a control message as a whole frame, which another process may send for this host.
     pub(super) fn frame(&self, to: MacAddr, message: &Message) -> Vec<u8> {
         let (kind, body) = message.encode();
         let mut frame = vec![0; wire::OVERHEAD_BYTES + body.len()];
@@ -118,32 +112,28 @@ impl<C, E> Endpoint<C, E> {
         frame
     }
 
-    /// Writes a message for `to` as a frame that goes now.
     pub(super) fn write(&mut self, buffer: &mut [u8], to: MacAddr, message: &Message) -> usize {
         let (kind, body) = message.encode();
         self.stats.sent += 1;
         self.identity.write(buffer, to, &control::header(&self.identity, kind, self.epoch), &body)
     }
 
-    /// Queues a control message that is of another session.
     pub(super) fn send_in(&mut self, session: u32, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
         let identity = Identity { session, ..self.identity };
         self.control.put(to, control::header(&identity, kind, self.epoch), body);
     }
 
-    /// Queues an answer to a host that is no member.
     pub(super) fn answer(&mut self, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
         self.answers.put_newest(to, control::header(&self.identity, kind, self.epoch), body);
     }
 
-    /// Queues a control message for everybody.
     pub(super) fn send_to_group(&mut self, message: &Message) {
         self.send(self.station().group_mac, message);
     }
 
-    /// Writes the control message that has waited longest as a frame, or now and then an answer.
+    /// Writes the oldest control message as a frame, or now and then a reply to a non-member.
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let control = self.control.poll(&self.station, &mut self.stats, buffer);
         if control.is_some() || now < self.next_answer {
@@ -154,49 +144,42 @@ impl<C, E> Endpoint<C, E> {
         Some(answer)
     }
 
-    /// When the next answer may be given, if one waits; one that may be given now goes as soon as the link has room.
     pub(super) fn next_answer(&self, now: Instant) -> Option<Deadline> {
         let waits = !self.answers.is_empty() && self.next_answer > now;
         waits.then_some(Deadline { at: self.next_answer, why: Timer("answer") })
     }
 
-    /// Whether no control message waits. An answer does not keep a session from its end.
     pub(super) fn is_quiet(&self) -> bool {
         self.control.is_empty()
     }
 
-    /// All is over, but for what is still to be said.
     pub(super) fn end(&mut self, now: Instant) {
         self.silent_at = Some(now + LAST_WORDS);
     }
 
-    /// The moment at which last words are given up, if there are any and all is over.
     pub(super) fn next_end(&self) -> Option<Deadline> {
         let at = self.silent_at.filter(|_| !self.is_quiet())?;
         Some(Deadline { at, why: Timer("last words") })
     }
 
-    /// Gives up what was to be said, when it is time to.
     pub(super) fn handle_end(&mut self, now: Instant) {
         if self.silent_at.is_some_and(|at| at <= now) {
             self.silence();
         }
     }
 
-    /// Drops the control messages that wait.
     pub(super) fn silence(&mut self) {
         self.control.clear();
         self.answers.clear();
     }
 
-    /// Whether a frame has this host's own address as its source, which no frame that comes in can have of this host;
-    /// and whether that is news.
+    /// Whether a frame has this host's own address as its source, which no received frame should
+    /// have; and whether that is the first one.
     pub(super) fn is_own(&mut self, source: MacAddr) -> (bool, bool) {
         let is_own = source == self.station.mac;
         (is_own, is_own && !std::mem::replace(&mut self.has_heard_itself, true))
     }
 
-    /// Queues an event for the user.
     pub(super) fn tell(&mut self, event: E) {
         self.events.push_back(event);
     }
@@ -205,12 +188,10 @@ impl<C, E> Endpoint<C, E> {
         self.events.pop_front()
     }
 
-    /// Control messages that wait to be sent, to members and to the group; what answers strangers is not among them.
     pub(super) fn waiting_frames(&self) -> usize {
         self.control.waiting().0
     }
 
-    /// What waits to be sent.
     pub(super) fn memory(&self) -> ControlMemory {
         let of = |queue: &ControlQueue| {
             let (waiting_frames, waiting_bytes) = queue.waiting();
@@ -223,7 +204,6 @@ impl<C, E> Endpoint<C, E> {
         self.stats
     }
 
-    /// Reads and counts a control message.
     pub(super) fn read(&mut self, frame: &ethbcast_transport::wire::Frame<'_>) -> Option<Message> {
         let message = Message::decode(frame.header.kind, frame.payload);
         *(if message.is_some() { &mut self.stats.received } else { &mut self.stats.malformed }) += 1;
@@ -239,7 +219,6 @@ impl<C, E> Endpoint<C, E> {
     }
 }
 
-/// Whether a message makes an older one of its kind needless.
 fn is_superseded(kind: Kind) -> bool {
     matches!(
         kind,

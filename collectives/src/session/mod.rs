@@ -1,4 +1,5 @@
-//! A session: one root sends a stream of bytes to all receivers that have joined, and learns what became of it at each.
+//! A session: one root sends a stream of bytes to all receivers that have joined, and learns the
+//! outcome at each.
 //!
 //! ```text
 //! root                                                              receiver
@@ -9,9 +10,9 @@
 //!             ◄──────────────────────────────────────────── ECHO ──
 //!             ── REFUSE ──────────────────────────────────────────► Listening
 //!             ◄── LEAVE: it has ended ─────────────────────────────
-//!             ── PROBE, for up to 50 ms, if nobody has measured ──►
+//!             ── PROBE, up to 50 ms, without a calibration ───────►
 //!             ◄────────────────────────────────── ECHO, REPORT ────
-//!             ── PROBE to the group, 160 at most, before a cast ──►
+//!             ── PROBE to the group, max. 160, before a cast ─────►
 //!             ◄──────────────────────────────────────── REPORT ────
 //! Running     ── VIEW, in parts, every 50 ms until all are ready ─► Running
 //!             ◄───────────────────────────────────────── READY ────
@@ -20,44 +21,46 @@
 //!             ◄─── STATUS, every 100 ms, both ways ───────────────►
 //!             ◄── ORPHAN: a relay cannot serve a child it was given
 //!             ◄────────────── DONE, every 50 ms until confirmed ───
-//!             ── VERDICT: whose reports are here ─────────────────►
+//!             ── VERDICT: reports received ───────────────────────►
 //! Closing     ── VERDICT (over) or ABORT, three times ────────────► Ended
 //! Ended
 //! ```
 //!
-//! Two state machines, [`Root`] and [`Receiver`], without socket or clock; each owns its end of the stream
-//! ([`Blocks`]). The root alone decides who is a member: it counts silence, and every change is a new [`View`] with the
-//! next number (epoch), from which all hosts derive their parents and children.
+//! [`Root`] and [`Receiver`] are state machines without socket or clock; each owns its end of the
+//! stream ([`Blocks`]). The root alone decides who is a member, also by silence. Every change is a
+//! new [`View`] with the next number (epoch), from which all hosts derive their parents and
+//! children.
 //!
-//! **Who may say what.** Frames of another session count as strangers. The root hears JOIN from everybody, anything
-//! else from the interfaces that its view names only. A receiver hears an ANNOUNCE of its group from everybody while it
-//! waits; and then the root that it has asked, and of the other members of its view nothing but the stream. The
-//! root checks a DONE against what it sent and believes an ORPHAN of the child's parent only; a receiver obeys a REFUSE
-//! only if it names this run of it.
+//! **Accepted senders.** Frames of another session count as strangers. The root accepts JOIN from
+//! any host, and other frames only from the interfaces in its view. A waiting receiver accepts an
+//! ANNOUNCE of its group from any host; after that it accepts only frames of the root it has asked,
+//! and of the other members of its view only the stream. The root checks a DONE against the stream
+//! it sent, and accepts an ORPHAN only from the child's parent. A receiver obeys a REFUSE only if
+//! it names the nonce of this run.
 //!
 //! **Timers.** Each phase has its own, so that none outlives it:
 //!
-//! | phase | timer | what falls due |
+//! | phase | timer | event |
 //! |---|---|---|
-//! | root: Gathering | announce | the next invitation |
-//! | | join | patience with those who ask, unless the network is being probed; the first may be let in |
-//! | | status | the user is told who is there |
-//! | | path | a frame of full length has not come back |
-//! | root: any | answer | the next answer to a host that is no member |
-//! | root: Running | announce | the next invitation, five times as rare: who comes too late is told so |
-//! | | view | a view that not all have confirmed is repeated |
+//! | root: Gathering | announce | the next announcement |
+//! | | join | the end of patience, unless the network is being probed; the first admission |
+//! | | status | a report to the user about the receivers present |
+//! | | path | a full-length frame has not come back |
+//! | root: any | answer | the next reply to a non-member |
+//! | root: Running | announce | the next announcement, at a fifth of the rate: late hosts learn it |
+//! | | view | repetition of a view that is not confirmed by all |
 //! | | status | the root's sign of life |
-//! | | verdict | whose reports are here is said after each batch of them |
+//! | | verdict | a verdict after each batch of reports |
 //! | | silence | a member is suspected, then counted as dead |
-//! | root: Closing | verdict | the last word is repeated |
-//! | receiver: Listening | announce | patience with a root that does not come |
-//! | | join | the roots that were heard are enough to choose from |
-//! | receiver: Joining | join | the request to join is repeated |
+//! | root: Closing | verdict | repetition of the final message |
+//! | receiver: Listening | announce | the end of patience with a root that does not come |
+//! | | join | enough time has passed to choose among the roots heard |
+//! | receiver: Joining | join | repetition of the join request |
 //! | | silence | the root is dead: the receiver listens for another |
-//! | receiver: Running | view | the confirmation of a view, each host at a moment of its own |
-//! | | status | the sign of life and the progress |
-//! | | verdict | the report is repeated until it is confirmed |
-//! | | leave | a receiver that failed goes, confirmed or not |
+//! | receiver: Running | view | confirmation of a view, at a different moment on each host |
+//! | | status | the status report |
+//! | | verdict | repetition of the final report until it is confirmed |
+//! | | leave | a receiver that failed leaves, confirmed or not |
 //! | | silence | the root is dead |
 //!
 //! The streams' own timers come on top while a session runs.
@@ -105,7 +108,6 @@ pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
 
 use ethbcast_transport::wire::{Frame, Kind};
 
-/// Whether a frame concerns the stream, not the session's control.
 fn is_of_stream(frame: &Frame<'_>) -> bool {
     matches!(frame.header.kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT)
 }

@@ -1,4 +1,4 @@
-//! Hosts that speak another version of the protocol: the user is told once of each.
+//! Hosts that speak another version of the protocol; each is reported to the user once.
 
 use super::kind;
 use crate::membership::OtherBuild;
@@ -7,17 +7,15 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{self, Kind, OtherVersion, Reject};
 use std::collections::BTreeSet;
 
-/// So many addresses are remembered; of more nothing is said.
+/// Maximum number of addresses remembered; further hosts are not reported.
 const MOST_TOLD: usize = 64;
 
-/// Of whom the user has been told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OtherBuilds {
     told: BTreeSet<MacAddr>,
 }
 
 impl OtherBuilds {
-    /// Takes note of a frame that was not understood; whose it is, if the user is to be told.
     pub(super) fn hear(&mut self, frame: &[u8], why: Reject) -> Option<OtherBuild> {
         let Reject::Version(OtherVersion { version, kind, source }) = why else { return None };
         let is_news = matches!(kind, kind::ANNOUNCE | kind::JOIN) && self.told.len() < MOST_TOLD;
@@ -29,11 +27,10 @@ impl OtherBuilds {
     }
 }
 
-/// The host's name in an ANNOUNCE or JOIN of version 1.
 fn name(version: u8, kind: Kind, frame: &[u8]) -> Option<String> {
     let payload = wire::older_payload(frame).filter(|_| version == 1)?;
     let mut from = BodyReader::new(payload);
-    // Size and MTU, or nonce, room and MTU; then the group and the host.
+    // Size and MTU, or nonce, free space and MTU; then the group and the host.
     from.bytes(if kind == kind::ANNOUNCE { 10 } else { 18 })?;
     let (_, host) = (from.text()?, from.text()?);
     Some(host).filter(|host| !host.is_empty())
@@ -53,7 +50,7 @@ mod tests {
         let mut body = BodyWriter::default();
         body.u64(1).u64(2).u16(1500).name("g").name("n7");
         let body = body.into_bytes();
-        // As that build would have written it: where length and checksum lay, and what that covered.
+        // As that build would have written it, with its positions of length and checksum.
         let mut frame = vec![0; 200];
         let length = identity.write(&mut frame, mac, &identity.header(kind::JOIN), &body);
         frame.truncate(length);

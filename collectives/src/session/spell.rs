@@ -1,4 +1,4 @@
-//! What frames of a session say, for those who look at frames.
+//! Decoding of a session's frames into named fields, for inspection.
 
 use super::ledger::ChunkSize;
 use super::message::{
@@ -10,14 +10,12 @@ use super::view::{Assembler, View};
 use super::{Standing, kind};
 use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Parity, Rank, Spelled};
 
-/// Says what frames of sessions say; of a view, all of it with the part that makes it whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Speller {
     views: Assembler,
 }
 
 impl Speller {
-    /// What a frame of a session or of a stream says; `None` if it is of another kind.
     pub(crate) fn spell(&mut self, frame: &Frame<'_>) -> Option<Spelled> {
         let name = name(frame.header.kind)?;
         let fields = match frame.header.kind {
@@ -94,7 +92,6 @@ impl Speller {
     }
 }
 
-/// The kind's name, if it is one of a session or of a stream.
 fn name(kind: Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::DATA => "DATA",
@@ -121,7 +118,6 @@ fn name(kind: Kind) -> Option<&'static str> {
     })
 }
 
-/// The bytes of a stream say nothing but at its end: what they add up to.
 fn data(frame: &Frame<'_>) -> Fields {
     let trailer = Some(frame).filter(|frame| frame.header.flags.has(Flags::LAST));
     match trailer.and_then(|frame| Trailer::decode(frame.payload)) {
@@ -164,7 +160,6 @@ fn content(content: ContentKind, chunk: ChunkSize) -> Fields {
     fields.number("chunk_bytes", chunk.bytes() as u64)
 }
 
-/// What a view says, and who is served by whom in it.
 fn whole(view: &View) -> Fields {
     let member = |(rank, member): (usize, &super::ViewMember)| {
         let parent = member.parent.map_or(String::new(), |parent| format!("<{parent}"));
@@ -193,7 +188,6 @@ fn verdict(verdict: &Verdict) -> Fields {
     fields.text("heard", ranks(heard)).text("accepted", ranks(accepted))
 }
 
-/// The ranks whose bits are set, as `1-3,5`.
 fn ranks(bitmap: &[u8]) -> String {
     let set = |rank: usize| bitmap.get(rank / 8).is_some_and(|byte| byte >> (rank % 8) & 1 == 1);
     let mut runs = Vec::new();

@@ -1,9 +1,10 @@
-//! How fast a host may send where its session has a limit: a bucket of tokens.
+//! Rate limit of a host: a token bucket.
 //!
-//! What leaves the host is paid for at the limit's rate: every frame, as the kernel counts it. Data waits until all
-//! that left before is paid; acknowledgements and control messages, which others wait for, go at once, and what follows
-//! pays for them. A host that had nothing to send, or no processor, may make up for [`DEPTH`] of it, so that within any
-//! second no more leaves than 1 % above the limit.
+//! Every frame that leaves is charged at the limit's rate, with the length that the kernel counts.
+//! Data waits until all earlier frames are paid for. Acknowledgements and control messages, for
+//! which others wait, go at once, and later data pays for them. After an idle time or a busy
+//! processor the host may catch up by [`DEPTH`], so that within any second it sends at most 1 %
+//! above the limit.
 
 use super::courtesy::Courtesy;
 use super::rate::Rate;
@@ -11,40 +12,33 @@ use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, Timer};
 use std::time::Duration;
 
-/// What may be made up for: so much of the limit leaves at once after a pause.
+/// Depth of the bucket: time at the limit's rate that may be sent at once after a pause.
 pub(super) const DEPTH: Duration = Duration::from_millis(8);
 
-/// Who waits for the limit comes back so much later than it could, and sends several frames then: a wake-up costs as
-/// much as a handful. The depth makes up for it.
+/// Extra wait for the limit, after which several frames are sent: a wake-up costs as much as a
+/// handful of frames. The depth makes up for it.
 const TOGETHER: Duration = Duration::from_micros(200);
 
-/// What is due and cannot be sent is looked at again after so long.
+/// Interval at which a due event that cannot be sent is checked again.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The shortest frame on the Ethernet, without its check sum: shorter ones are padded.
+/// Shortest Ethernet frame without check sequence, in bytes; shorter ones are padded.
 const SHORTEST_FRAME_BYTES: usize = 60;
 
-/// What a host has sent, and when it may send data again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throttle {
-    /// What the session says.
     told: Option<Rate>,
-    /// What this host finds on its ways, if it gives way to others.
     courtesy: Option<Courtesy>,
-    /// What comes of both.
     rate: Option<Rate>,
-    /// When all that has left is paid for.
+    /// Time at which all frames sent are paid for.
     paid_at: Instant,
-    /// What of a nanosecond is to be paid beyond that, in parts of which the rate makes a second.
+    /// Fraction of a nanosecond to be paid beyond that, in units of one second divided by the rate.
     rest: u64,
-    /// Whether data was held back when it was asked for last.
     refused: bool,
-    /// Until when all timers have been handled.
     handled: Instant,
 }
 
 impl Throttle {
-    /// Holds back what goes beyond this rate from now on; nothing without one.
     pub(super) fn set(&mut self, rate: Option<Rate>) {
         if self.told != rate {
             self.told = rate;
@@ -54,14 +48,12 @@ impl Throttle {
         }
     }
 
-    /// A frame of the stream has come from a member.
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if self.courtesy.as_mut().is_some_and(|courtesy| courtesy.on_frame(now, frame)) {
             self.settle();
         }
     }
 
-    /// The lower of what the session says and what this host finds.
     fn settle(&mut self) {
         let told = self.told.and_then(Rate::limit).and_then(Rate::new);
         let found = self.courtesy.as_ref().and_then(Courtesy::rate);
@@ -77,7 +69,6 @@ impl Throttle {
         !self.refused
     }
 
-    /// A frame has left, whatever it was.
     pub(super) fn spend(&mut self, now: Instant, frame_bytes: usize) {
         self.courtesy.iter_mut().for_each(|courtesy| courtesy.on_sent(frame_bytes));
         let Some(rate) = self.rate else { return };
@@ -91,14 +82,13 @@ impl Throttle {
         self.rest = (cost % rate) as u64;
     }
 
-    /// Time has passed, and all timers that were due have been handled.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.handled = now;
         self.refused &= self.leave_at() > now;
     }
 
-    /// When the machine is to be called, whose own next deadline is `own`. What was due, has been handled and stays can
-    /// only wait for the limit.
+    /// Returns the deadline of the machine, whose own next one is `own`. An event that was due, has
+    /// been handled and remains can only wait for the limit.
     pub(super) fn deadline(&self, own: Option<Deadline>) -> Option<Deadline> {
         if !self.refused {
             return own;
@@ -108,7 +98,6 @@ impl Throttle {
         own.into_iter().chain([Deadline { at: self.leave_at(), why: Timer::PACE }]).min()
     }
 
-    /// When data that was held back is to be asked for again.
     fn leave_at(&self) -> Instant {
         self.paid_at + TOGETHER
     }
@@ -121,8 +110,6 @@ mod tests {
 
     const SECOND_NANOS: u64 = 1_000_000_000;
 
-    /// A host that is polled at moments of its own, and what it sent when: data whenever it may, control frames as they
-    /// come.
     struct Host {
         throttle: Throttle,
         now: Instant,
@@ -136,7 +123,6 @@ mod tests {
             Host { throttle, now: Instant::from_nanos(5 * SECOND_NANOS), sent: Vec::new() }
         }
 
-        /// Sends all it may, for as long as the driver lets it.
         fn poll(&mut self, frame_bytes: usize, most: usize) {
             self.throttle.handle_timeout(self.now);
             for _ in 0..most {
@@ -152,13 +138,11 @@ mod tests {
             self.sent.push((self.now, frame_bytes.max(SHORTEST_FRAME_BYTES)));
         }
 
-        /// Sleeps until the throttle's deadline, and `late` beyond.
         fn sleep(&mut self, late: Duration) {
             let deadline = self.throttle.deadline(None).expect("data waits");
             self.now = self.now.max(deadline.at) + late;
         }
 
-        /// The most and the fewest bits that left within any second but the last.
         fn bits_of_any_second(&self) -> (u64, u64) {
             let end = self.now - Duration::from_secs(1);
             let mut to = 0;
@@ -185,7 +169,7 @@ mod tests {
         fn whoever_always_has_data_sends_the_limit_in_any_second_to_one_percent(
             rate in prop::sample::select(vec![1_000_003_u64, 10_000_000, 99_999_989, 400_000_000, 2_500_000_000]),
             frame_bytes in prop::sample::select(vec![84_usize, 346, 1514, 9014]),
-            // The sleeper comes late, now and then by more than the limit makes up for one frame.
+            // The sleeper comes late, sometimes by more than the limit allows to catch up.
             lateness in prop::collection::vec(0_u64..6_000_000, 1..40),
             control in prop::collection::vec(20_usize..200, 0..20),
         ) {
@@ -217,7 +201,7 @@ mod tests {
 
     #[test]
     fn odd_rates_lose_nothing_to_rounding() {
-        // 3 Tbit/s: a frame takes 4.04 ns.
+        // At 3 Tbit/s a frame takes 4.04 ns.
         let mut host = Host::at(3_000_000_000_000);
         host.poll(1514, 1);
         let begin = host.throttle.paid_at;

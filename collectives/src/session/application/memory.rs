@@ -4,7 +4,7 @@ use super::{Again, Next, Sink, Source, Tally};
 use crate::session::{Done, Outcome, Trailer};
 use ethbcast_transport::Instant;
 
-/// Bytes in memory, to be sent; whatever holds them: a `Vec`, a slice, an `Rc`.
+/// Content in memory to be sent, such as a `Vec`, a slice or an `Rc`.
 #[derive(Clone, Debug)]
 pub struct Content<B> {
     bytes: B,
@@ -13,7 +13,7 @@ pub struct Content<B> {
 }
 
 impl<B: AsRef<[u8]>> Content<B> {
-    /// All of `bytes`; digests them.
+    /// Creates a content of `bytes` and computes their digest.
     pub fn new(bytes: B) -> Content<B> {
         let mut tally = Tally::default();
         tally.add(bytes.as_ref());
@@ -21,12 +21,12 @@ impl<B: AsRef<[u8]>> Content<B> {
         Content { bytes, trailer, pushed: 0 }
     }
 
-    /// What they add up to.
+    /// Returns length and digest of the bytes.
     pub fn trailer(&self) -> Trailer {
         self.trailer
     }
 
-    /// All of them.
+    /// Returns all bytes.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_ref()
     }
@@ -49,7 +49,7 @@ impl<B: AsRef<[u8]>> Source for Content<B> {
     }
 }
 
-/// Received bytes, in memory; the verdict is given at once.
+/// Received bytes in memory; the verdict follows at once.
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
     bytes: Vec<u8>,
@@ -57,12 +57,12 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// What has come so far; verified only if the verdict says so.
+    /// Returns the bytes received so far; they are verified only if the verdict says so.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// No more bytes are wanted.
+    /// Refuses further bytes with this verdict.
     pub fn refuse(&mut self, outcome: Outcome, text: &str) {
         let bytes = self.bytes.len() as u64;
         self.verdict = Some(Done { outcome, bytes, digest: [0; 32], text: text.to_owned() });

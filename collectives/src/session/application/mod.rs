@@ -1,9 +1,10 @@
-//! What uses a session: a [`Source`] that feeds a [`Root`](super::Root), a [`Sink`] that a
-//! [`Receiver`](super::Receiver) feeds. No sockets, no threads, no clock.
+//! Applications of a session: a [`Source`] that feeds a [`Root`](super::Root), and a [`Sink`] that
+//! a [`Receiver`](super::Receiver) feeds. This module has no sockets, threads or clock.
 //!
-//! [`Sending`] and [`Receiving`] do what every application has to do in its turn, between input and output of the
-//! machine: push what there is room for and end the stream with its digest; take what has arrived for as long as
-//! there is room for it and report what became of it. A simulation runs them as [`Participant`]s:
+//! [`Sending`] and [`Receiving`] do the work of every application in its turn, between input and
+//! output of the machine. They push data while there is room and end the stream with its digest, or
+//! take the data that has arrived while there is room and report the outcome. A simulation runs
+//! them as [`Participant`]s:
 //!
 //! ```
 //! use ethbcast_collectives::session::application::{Collected, Content, Participant};

@@ -1,31 +1,31 @@
-//! A whole host of a session for simulations: the machine and the application that uses it.
+//! A host of a simulated session: its machine and its application.
 
 use super::{Receiving, Sending, Sink, Source};
 use crate::session::{Blocks, ControlMemory, ControlStats, Receiver, Root};
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::{Deadline, Instant, Kept, Machine, SplitFrame};
 
-/// A host's machine with the application that goes with it.
+/// A host's machine with its application.
 #[derive(Clone, Debug)]
 pub enum Participant<S, K> {
-    /// The host that has the bytes.
+    /// The host that sends the content.
     Root(Box<Root>, Sending<S>),
-    /// A host that wants them.
+    /// A host that receives it.
     Receiver(Box<Receiver>, Receiving<K>),
 }
 
 impl<S: Source, K: Sink> Participant<S, K> {
-    /// A root that sends what `source` has.
+    /// Creates a root that sends the content of `source`.
     pub fn root(root: Root, source: S) -> Participant<S, K> {
         Participant::Root(Box::new(root), Sending::new(source))
     }
 
-    /// A receiver that puts what comes into `sink`.
+    /// Creates a receiver that writes to `sink`.
     pub fn receiver(receiver: Receiver, sink: K) -> Participant<S, K> {
         Participant::Receiver(Box::new(receiver), Receiving::new(sink))
     }
 
-    /// The application's turn; returns when it wants to be called again.
+    /// Runs the application's turn. Returns when it wants to be called again.
     pub fn turn(&mut self, now: Instant) -> Option<Instant> {
         match self {
             Participant::Root(root, sending) => sending.turn(root, now),
@@ -33,17 +33,17 @@ impl<S: Source, K: Sink> Participant<S, K> {
         }
     }
 
-    /// The application, if this is the root.
+    /// Returns the application, if this is the root.
     pub fn sending(&self) -> Option<&Sending<S>> {
         if let Participant::Root(_, sending) = self { Some(sending) } else { None }
     }
 
-    /// The application, if this is a receiver.
+    /// Returns the application, if this is a receiver.
     pub fn receiving(&self) -> Option<&Receiving<K>> {
         if let Participant::Receiver(_, receiving) = self { Some(receiving) } else { None }
     }
 
-    /// This host's end of the streams, once it is a member.
+    /// Returns this host's end of the streams, once it is a member.
     pub fn streams(&self) -> Option<&Blocks> {
         match self {
             Participant::Root(root, _) => root.streams(),
@@ -51,12 +51,12 @@ impl<S: Source, K: Sink> Participant<S, K> {
         }
     }
 
-    /// Frames of the streams so far.
+    /// Returns the frame counters of the streams.
     pub fn stream_stats(&self) -> StreamStats {
         self.streams().map(Blocks::stats).unwrap_or_default()
     }
 
-    /// Control frames so far.
+    /// Returns the counters of control frames.
     pub fn control_stats(&self) -> ControlStats {
         match self {
             Participant::Root(root, _) => root.control_stats(),
@@ -64,7 +64,7 @@ impl<S: Source, K: Sink> Participant<S, K> {
         }
     }
 
-    /// What is kept beside the streams.
+    /// Returns the amount of state kept beside the streams.
     pub fn control_memory(&self) -> ControlMemory {
         match self {
             Participant::Root(root, _) => root.control_memory(),

@@ -1,4 +1,4 @@
-//! The application at a receiver: moves what arrives into a sink, and says what became of it.
+//! Application of a receiver: moves data into a sink and reports the outcome.
 
 use super::Again;
 use crate::session::ledger::Form;
@@ -8,32 +8,32 @@ use ethbcast_transport::planted;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Where a receiver's bytes go.
+/// Destination of a receiver's bytes.
 pub trait Sink {
-    /// How the stream that it takes carries its content.
+    /// Returns the form of the stream that it takes.
     fn form(&self) -> Form {
         Form::Plain
     }
 
-    /// Whether it may have some of what is sent already.
+    /// Whether part of the content may be held already.
     fn holds(&self) -> bool {
         false
     }
 
-    /// Whether it takes anything now. What it has no room for stays in the stream, which slows the sender down.
+    /// Whether it takes data now. Otherwise data stays in the stream, which slows the sender down.
     fn has_room(&self) -> bool {
         true
     }
 
-    /// Takes the next bytes; `message_end` if they are the last of a message.
+    /// Takes the next bytes; `message_end` marks the last bytes of a message.
     fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool);
 
-    /// That was all, and this is what it must add up to. A verdict follows some time later: [`Outcome::Verified`] once
-    /// all is where it has to be, but not visible, or a failure.
+    /// Ends the stream, whose length and digest must match `trailer`. A verdict follows later:
+    /// [`Outcome::Verified`] once everything is in place but not visible, or a failure.
     fn finish(&mut self, now: Instant, trailer: Trailer);
 
-    /// The root has confirmed what was verified: makes it visible. Returns whether that is done, as where there is
-    /// nothing to do; if not, another verdict follows: [`Outcome::Delivered`], or a failure.
+    /// Makes the content visible, after the root has confirmed its digest. Returns whether that is
+    /// done; if not, another verdict follows: [`Outcome::Delivered`], or a failure.
     fn publish(&mut self, _now: Instant) -> bool {
         true
     }
@@ -43,81 +43,78 @@ pub trait Sink {
         false
     }
 
-    /// There is room, and nothing more has arrived.
+    /// Called when there is room and nothing more has arrived.
     fn idle(&mut self, _now: Instant) {}
 
-    /// What became of the bytes, once that is known; also before the end, if no more of them are wanted. Not asked
-    /// again after a verdict, except after [`publish`](Sink::publish).
+    /// Returns the outcome of the bytes, once known; also before the end, if no more bytes are
+    /// accepted. After a verdict it is called again only after [`publish`](Sink::publish).
     fn verdict(&mut self, now: Instant) -> Option<Done>;
 
-    /// When to ask for the verdict if nothing else happens before.
+    /// Returns when to ask for the verdict if nothing else happens before.
     fn verdict_at(&self) -> Option<Instant> {
         None
     }
 
-    /// Bytes of the stream, counted as they were pushed at the root, that came damaged or are lacking: they are fetched
-    /// again. Only the first such range; what was named before and is not any more is not fetched on.
+    /// Returns the first range of the stream, in positions as pushed at the root, that came damaged
+    /// or is missing and must be fetched. A range that is no longer returned is no longer fetched.
     fn wanted(&mut self) -> Option<Range<u64>> {
         None
     }
 
-    /// Whether what is [wanted](Sink::wanted) was never sent to this receiver, and did not come damaged. It is counted
-    /// as in the ledgered form of the whole content then, and in any case where only what somebody lacks is sent.
+    /// Whether the [wanted](Sink::wanted) range was never sent to this receiver, rather than
+    /// damaged. If so, and in any selective session, its positions are those of the verified stream
+    /// of the whole content.
     fn is_lacking(&self) -> bool {
         false
     }
 
-    /// What it lacks of the next stretch whose ledgers have come, if only what somebody lacks is sent.
+    /// Returns the want-bitmap of the next stretch whose hash lists have come, in a selective
+    /// session.
     fn poll_needs(&mut self) -> Option<Needs> {
         None
     }
 
-    /// Below this stretch it is decided what all are sent.
+    /// Returns the first stretch for which it is not decided which chunks go to all.
     fn decided(&self) -> u64 {
         0
     }
 
-    /// Takes bytes that were wanted, from `at` on: all of the range, or its first 128 KiB. They may be damaged again.
+    /// Takes wanted bytes from `at` on: all of the range, or its first 128 KiB. They may be damaged
+    /// again.
     fn supply(&mut self, _now: Instant, _at: u64, _bytes: &[u8]) {}
 
-    /// What is wanted cannot be had; `why` is to be read after what that is. The verdict says so.
+    /// Reports that the wanted range is unavailable; `why` follows a description of the range. The verdict repeats it.
     fn deny(&mut self, _now: Instant, _why: &str) {}
 
-    /// The `bytes` bytes of the stream from `offset` on, if this receiver keeps them and has verified them, for another
-    /// that lacks them when the source cannot be read again. [`Again::Pending`] also for bytes that have come and are
-    /// not verified yet; whoever has not got them at all has them not. Asked until the session is over, whatever the
-    /// verdict was.
+    /// Returns the `bytes` bytes of the stream from `offset` on for another member, if they are
+    /// kept here and verified. Called when the source cannot re-read them, until the session is
+    /// over, whatever the verdict was. [`Again::Pending`] also means that they have come and are
+    /// not verified yet; bytes that never come are [`Again::Impossible`].
     fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
         Again::Impossible("nothing is kept".to_owned())
     }
 
-    /// Something has happened at the receiver.
+    /// Handles an event of the receiver.
     fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
 }
 
-/// A [`Sink`] at work.
+/// Driver of a [`Sink`].
 #[derive(Clone, Debug)]
 pub struct Receiving<K> {
     sink: K,
-    /// What the root offers.
     offer: String,
-    /// When the first bytes, or the end, came.
     began: Option<Instant>,
     concluded: Option<Instant>,
-    /// What the sink has decided last.
     verdict: Option<Done>,
-    /// The same, until the receiver has been told.
     untold: Option<Done>,
     cancelled: bool,
     end: Option<End>,
-    /// How often bytes that came damaged were sent again.
     pieces_again: u64,
-    /// The only digest that is taken, if there is one.
     expected: Option<Box<Digest>>,
 }
 
 impl<K: Sink> Receiving<K> {
-    /// Will put what comes into `sink`.
+    /// Creates a driver that writes to `sink`.
     pub fn new(sink: K) -> Receiving<K> {
         let offer = String::new();
         Receiving {
@@ -134,13 +131,14 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// Takes only what has this digest.
+    /// Accepts only a content with this digest.
     pub fn expect(&mut self, digest: Digest) {
         self.expected = Some(Box::new(digest));
     }
 
-    /// The application's turn at its receiver: takes note of events, takes what there is room for, and reports the
-    /// verdict once there is one. Returns when it wants to be called again, if it does not depend on the receiver.
+    /// Runs the application's turn at its receiver: handles events, moves data while there is room,
+    /// and passes on the verdict. Returns when it wants to be called again, if that does not depend
+    /// on the receiver.
     pub fn turn(&mut self, receiver: &mut Receiver, now: Instant) -> Option<Instant> {
         while let Some(event) = receiver.poll_event() {
             self.handle_event(now, event);
@@ -161,12 +159,10 @@ impl<K: Sink> Receiving<K> {
         self.sink.verdict_at()
     }
 
-    /// Whether all bytes are here, and not visible yet.
     fn is_verified(&self) -> bool {
         self.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Verified)
     }
 
-    /// The root has accepted the bytes: they may be seen.
     fn publish(&mut self, now: Instant) {
         if self.cancelled || !self.is_verified() || !self.sink.publish(now) {
             return;
@@ -177,7 +173,7 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// Takes note of one event, for whoever wants to see the receiver's events, too.
+    /// Handles one event, for callers that also inspect the receiver's events.
     pub fn handle_event(&mut self, now: Instant, event: ReceiverEvent) {
         self.sink.on_event(now, &event);
         match event {
@@ -209,7 +205,6 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// What came is not what is expected: it stays invisible.
     fn refuse(&mut self, now: Instant, trailer: Trailer) {
         let text = "its digest is not the one that is expected here: DEST is as it was".to_owned();
         let Trailer { bytes, digest } = trailer;
@@ -218,7 +213,6 @@ impl<K: Sink> Receiving<K> {
         self.untold.clone_from(&self.verdict);
     }
 
-    /// Says what the sink lacks of what is about to come.
     fn say_needs(&mut self, receiver: &mut Receiver, now: Instant) {
         while let Some(needs) = self.sink.poll_needs() {
             receiver.say_needs(now, needs);
@@ -226,7 +220,6 @@ impl<K: Sink> Receiving<K> {
         receiver.settle_needs(self.sink.decided());
     }
 
-    /// Asks for what the sink wants again, and gives it what has come of it; whether anything has.
     fn fetch(&mut self, receiver: &mut Receiver, now: Instant) -> bool {
         let wanted = self.sink.wanted();
         receiver.fetch(now, wanted, self.sink.is_lacking());
@@ -242,7 +235,6 @@ impl<K: Sink> Receiving<K> {
         fetched.is_some()
     }
 
-    /// Reads for another member what the root asks for, as far as it is there already.
     fn read_again(&mut self, receiver: &mut Receiver, now: Instant) {
         while let Some(wanted) = receiver.wants_again() {
             match self.sink.read_again(now, wanted.start, (wanted.end - wanted.start) as usize) {
@@ -256,7 +248,7 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// Asks the sink for its verdict; what it decides after the last turn is still worth knowing.
+    /// Asks the sink for its verdict; to be called after the last turn, too.
     pub fn ask_verdict(&mut self, now: Instant) {
         let open = self.verdict.is_none() || self.is_verified();
         if let Some(verdict) = self.sink.verdict(now).filter(|_| open) {
@@ -269,7 +261,7 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// The user has had enough: nothing more is taken, and the root is told.
+    /// Cancels: nothing more is received, and the root is notified.
     pub fn cancel(&mut self, receiver: &mut Receiver, now: Instant) {
         if !std::mem::replace(&mut self.cancelled, true) {
             let (outcome, text) = (Outcome::Interrupted, "interrupted by its user".to_owned());
@@ -277,38 +269,38 @@ impl<K: Sink> Receiving<K> {
         }
     }
 
-    /// The sink.
+    /// Returns the sink.
     pub fn sink(&self) -> &K {
         &self.sink
     }
 
-    /// The sink.
+    /// Returns the sink, mutably.
     pub fn sink_mut(&mut self) -> &mut K {
         &mut self.sink
     }
 
-    /// The sink, when all is over.
+    /// Returns the sink, when all is over.
     pub fn into_sink(self) -> K {
         self.sink
     }
 
-    /// What the root offers, in its own words; empty before its invitation.
+    /// Returns the root's description of the source; empty before its announcement.
     pub fn offer(&self) -> &str {
         &self.offer
     }
 
-    /// What became of the bytes, once that is known.
+    /// Returns the outcome of the bytes, once known.
     pub fn verdict(&self) -> Option<&Done> {
         self.verdict.as_ref()
     }
 
-    /// The same of the content that the stream carries.
+    /// Returns the outcome, with the length of the content instead of the stream.
     pub fn content_verdict(&self) -> Option<Done> {
         let form = self.sink.form();
         self.verdict.clone().map(|done| Done { bytes: form.content_bytes(done.bytes), ..done })
     }
 
-    /// How often bytes that came damaged, or not at all, were sent again because the sink wanted them.
+    /// Returns how often bytes that came damaged, or not at all, were re-sent to the sink.
     pub fn pieces_again(&self) -> u64 {
         self.pieces_again
     }
@@ -318,12 +310,12 @@ impl<K: Sink> Receiving<K> {
         self.cancelled
     }
 
-    /// How the session ended here, once it has.
+    /// Returns how the session ended here, once it has.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }
 
-    /// From the first bytes to the first verdict; zero unless there were both.
+    /// Returns the time from the first bytes to the first verdict; zero unless there were both.
     pub fn took(&self) -> Duration {
         self.began.zip(self.concluded).map(|(began, concluded)| concluded.since(began)).unwrap_or_default()
     }

@@ -1,91 +1,94 @@
-//! The application at a root: moves bytes from a source into the stream.
+//! Application of a root: moves bytes from a source into the stream.
 
 use crate::session::ledger::{ChunkSet, Form};
 use crate::session::{Root, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::ControlFlow;
 
-/// Where a root's bytes come from.
+/// Source of a root's bytes.
 pub trait Source {
-    /// How the stream that it shows carries its content.
+    /// Returns the form of the stream that it supplies.
     fn form(&self) -> Form {
         Form::Plain
     }
 
-    /// Whether it can show only a part of its content ([`select`](Source::select)): any part of it can be had at any
-    /// time.
+    /// Whether any part of the content can be read at any time, so that the session can be
+    /// [selective](Source::select).
     fn selects(&self) -> bool {
         false
     }
 
-    /// Receivers have some of the content already: from the first byte on it shows only what somebody lacks, for frames
-    /// of so many bytes.
+    /// Makes the stream selective from the first byte on, because receivers already hold part of
+    /// the content. Frames have `frame_bytes` bytes of payload.
     fn select(&mut self, _frame_bytes: usize) {}
 
-    /// The stretch of which it has to know what somebody lacks before it can go on.
+    /// Returns the stretch whose chunks must be [chosen](Source::choose) before it can continue.
     fn wants_choice(&self) -> Option<u64> {
         None
     }
 
-    /// These chunks of that stretch are sent to all.
+    /// Sets the chunks of a stretch that go to all.
     fn choose(&mut self, _stretch: u64, _chunks: ChunkSet) {}
 
-    /// What comes next. Asked only while there is room for it. `consumed` says whether every application has consumed
-    /// all that was pushed ([`Root::is_consumed`]), for sources that wait for that.
+    /// Returns the next data. Called only while there is room. `consumed` says whether every
+    /// application has consumed all that was pushed ([`Root::is_consumed`]), for sources that wait
+    /// for that.
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_>;
 
-    /// The root has taken so many of the bytes that [`next`](Source::next) showed.
+    /// Advances by `bytes` bytes that the root has taken of those returned by
+    /// [`next`](Source::next).
     fn advance(&mut self, bytes: usize);
 
-    /// The `bytes` bytes from `offset` on, which have been shown before, for a receiver that lacks them when nobody
-    /// keeps them any more. Asked again and again for the same ones while they are [`Again::Pending`].
+    /// Returns the `bytes` bytes from `offset` on again, for a receiver that lacks them when no
+    /// member keeps them. Called repeatedly while they are [`Again::Pending`].
     fn read_again(&mut self, _now: Instant, _offset: u64, _bytes: usize) -> Again<'_> {
         Again::Impossible("the source cannot be read again".to_owned())
     }
 
-    /// As [`read_again`](Source::read_again), of the ledgered form of the whole content, whatever of it was shown.
+    /// Returns bytes of the verified stream of the whole content, like
+    /// [`read_again`](Source::read_again), whatever part of it was sent.
     fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         self.read_again(now, offset, bytes)
     }
 
-    /// Something has happened at the root. A break gives up: all are told this sentence.
+    /// Handles an event of the root. A break aborts the session with this text.
     fn on_event(&mut self, _now: Instant, _event: &RootEvent) -> ControlFlow<String> {
         ControlFlow::Continue(())
     }
 }
 
-/// What a [`Source`] has.
+/// Next data of a [`Source`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next<'a> {
-    /// The next bytes, one at least.
+    /// The next bytes, at least one.
     Bytes(&'a [u8]),
-    /// What was shown before is a message, which ends here.
+    /// The end of a message.
     Message {
-        /// Whether [`Root::is_consumed`] has to say soon when every application has consumed it.
+        /// Whether [`Root::is_consumed`] must say soon when every application has consumed it.
         reported: bool,
     },
-    /// Nothing yet; it will be asked again in the next turn.
+    /// No data yet; the next turn asks again.
     Nothing,
-    /// Nothing before this moment.
+    /// No data before this time.
     Until(Instant),
-    /// That was all, and this is what it adds up to.
+    /// The end of the stream, with its length and digest.
     End(Trailer),
-    /// There will be no more: all are told this sentence.
+    /// Failure: all members get this text.
     Failed(String),
 }
 
-/// What a [`Source`] has of bytes that it has shown before.
+/// Re-read bytes of a [`Source`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Again<'a> {
-    /// These, as many as were asked for.
+    /// The bytes, as many as requested.
     Bytes(&'a [u8]),
-    /// They are being read; the next turn will have them.
+    /// The bytes are being read; ask again in the next turn.
     Pending,
-    /// It will never have them, for this reason.
+    /// The bytes are unavailable for good, for this reason.
     Impossible(String),
 }
 
-/// A [`Source`] at work.
+/// Driver of a [`Source`].
 #[derive(Clone, Debug)]
 pub struct Sending<S> {
     source: S,
@@ -95,13 +98,13 @@ pub struct Sending<S> {
 }
 
 impl<S: Source> Sending<S> {
-    /// Will send what `source` has.
+    /// Creates a driver that sends the content of `source`.
     pub fn new(source: S) -> Sending<S> {
         Sending { source, trailer: None, failed: None, selected: false }
     }
 
-    /// The application's turn at its root: takes note of events and pushes what there is room for. Returns when it
-    /// wants to be called again, if it does not depend on the root.
+    /// Runs the application's turn at its root: handles events and pushes data while there is room.
+    /// Returns when it wants to be called again, if that does not depend on the root.
     pub fn turn(&mut self, root: &mut Root, now: Instant) -> Option<Instant> {
         while let Some(event) = root.poll_event() {
             self.handle_event(root, now, &event);
@@ -130,7 +133,6 @@ impl<S: Source> Sending<S> {
         None
     }
 
-    /// Tells the source that only what somebody lacks is sent, and what that is.
     fn select(&mut self, root: &mut Root, now: Instant) {
         if root.is_selective() && !std::mem::replace(&mut self.selected, true) {
             self.source.select(root.streams().map_or(1, |streams| streams.payload_bytes()));
@@ -142,7 +144,6 @@ impl<S: Source> Sending<S> {
         }
     }
 
-    /// Reads again what members lack, as far as it is there already.
     fn supply(&mut self, root: &mut Root, now: Instant) {
         while let Some(wanted) = root.wants_again() {
             let bytes = (wanted.end - wanted.start) as usize;
@@ -158,7 +159,7 @@ impl<S: Source> Sending<S> {
         }
     }
 
-    /// Takes note of one event, for whoever wants to see the root's events, too.
+    /// Handles one event, for callers that also inspect the root's events.
     pub fn handle_event(&mut self, root: &mut Root, now: Instant, event: &RootEvent) {
         if let ControlFlow::Break(text) = self.source.on_event(now, event) {
             self.fail(root, now, text);
@@ -170,32 +171,32 @@ impl<S: Source> Sending<S> {
         self.failed.get_or_insert(text);
     }
 
-    /// The source.
+    /// Returns the source.
     pub fn source(&self) -> &S {
         &self.source
     }
 
-    /// The source.
+    /// Returns the source, mutably.
     pub fn source_mut(&mut self) -> &mut S {
         &mut self.source
     }
 
-    /// The source, when all is over.
+    /// Returns the source, when all is over.
     pub fn into_source(self) -> S {
         self.source
     }
 
-    /// What all were told when the source gave up, if it did.
+    /// Returns the text with which the source gave up, if it did.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// What the stream added up to, once the source has come to its end.
+    /// Returns length and digest of the stream, once the source has ended.
     pub fn trailer(&self) -> Option<Trailer> {
         self.trailer
     }
 
-    /// The same of the content that the stream carries.
+    /// Returns length and digest of the content.
     pub fn content(&self) -> Option<Trailer> {
         let form = self.source.form();
         self.trailer.map(|trailer| Trailer { bytes: form.content_bytes(trailer.bytes), ..trailer })

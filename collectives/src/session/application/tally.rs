@@ -1,8 +1,8 @@
-//! How many bytes a stream has had, and their digest.
+//! Length and digest of a stream.
 
 use crate::session::{Digest, Done, Outcome, Trailer};
 
-/// What has been received is not what was sent: other bytes, or another number of them.
+/// Error of a stream whose received bytes differ from those sent, in content or number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {received} bytes received do not match the sender's {sent} bytes: send again")]
 pub struct Mismatch {
@@ -24,22 +24,22 @@ impl Tally {
         self.bytes += bytes.len() as u64;
     }
 
-    /// How many bytes there were.
+    /// Returns the number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The BLAKE3 of all of them.
+    /// Returns the BLAKE3 digest of all bytes.
     pub fn digest(&self) -> Digest {
         *self.hasher.finalize().as_bytes()
     }
 
-    /// What the end of a stream of these bytes says.
+    /// Returns the trailer of a stream of these bytes.
     pub fn trailer(&self) -> Trailer {
         Trailer { bytes: self.bytes, digest: self.digest() }
     }
 
-    /// Whether these are the bytes that the sender meant.
+    /// Checks that these are the bytes that the sender announced.
     ///
     /// # Errors
     /// If they are not.
@@ -50,7 +50,7 @@ impl Tally {
         Err(Mismatch { received: self.bytes, sent: trailer.bytes })
     }
 
-    /// A verdict on these bytes.
+    /// Creates a verdict on these bytes.
     pub fn verdict(&self, outcome: Outcome, text: impl Into<String>) -> Done {
         Done { outcome, bytes: self.bytes, digest: self.digest(), text: text.into() }
     }

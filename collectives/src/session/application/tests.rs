@@ -1,4 +1,4 @@
-//! Sources and sinks that do not do as they should, in the simulator.
+//! Tests of faulty sources and sinks in the simulator.
 
 use super::*;
 use crate::session::{
@@ -10,12 +10,10 @@ use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, Rank, S
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Plays a session of a root and these sinks to its end.
 fn play<S: Source, K: Sink>(source: S, sinks: Vec<K>) -> Vec<Participant<S, K>> {
     disturbed(None, None, source, sinks)
 }
 
-/// The same; the stream has this size, and a frame that nobody has sent reaches the first receiver.
 fn disturbed<S: Source, K: Sink>(
     size: Option<u64>,
     stray: Option<(Instant, &[u8])>,
@@ -41,7 +39,6 @@ fn disturbed<S: Source, K: Sink>(
     simulation.into_machines()
 }
 
-/// Content that is not all there.
 struct Torn {
     content: Content<Vec<u8>>,
     left_bytes: usize,
@@ -74,7 +71,6 @@ fn a_source_that_fails_half_way_is_the_end_for_everybody() {
     }
 }
 
-/// A last frame in the root's name whose trailer fits the bytes before it, at any moment of the transfer.
 #[test]
 fn an_end_that_somebody_makes_up_is_refused_where_the_size_is_known() {
     let content = vec![5; 400_000];
@@ -102,7 +98,6 @@ fn an_end_that_somebody_makes_up_is_refused_where_the_size_is_known() {
     }
 }
 
-/// Content with another digest than it has.
 struct Forged(Content<Vec<u8>>);
 
 impl Source for Forged {
@@ -126,7 +121,6 @@ fn bytes_that_are_not_the_trailers_are_damaged() {
     assert!(verdict.text.contains("send again"), "{}", verdict.text);
 }
 
-/// Has room for so many writes, and then no more.
 struct Small {
     writes: u32,
     done: Option<Done>,
@@ -166,7 +160,6 @@ fn a_sink_that_is_full_is_given_no_more_and_the_others_get_everything() {
     assert_eq!(hosts[2].receiving().map(|receiving| receiving.sink().writes), Some(0));
 }
 
-/// Messages of one byte, each when all have consumed the one before; gives up when a receiver does.
 struct Steps {
     left: u32,
     pushed: bool,

@@ -1,8 +1,8 @@
-//! Which frame of a stream is which of the whole: how frames are dealt to the streams of a session.
+//! Distribution of the frames of a session over its streams.
 
 use crate::session::view::View;
 
-/// Frames are dealt to so many streams in turn, a block of consecutive ones to each.
+/// Round-robin distribution of frames: a block of consecutive frames to each stream in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::session) struct Dealing {
     streams: u64,
@@ -10,7 +10,6 @@ pub(in crate::session) struct Dealing {
 }
 
 impl Dealing {
-    /// How the frames of this view's session are dealt, unless messages end among them.
     pub(in crate::session) fn new(view: &View) -> Dealing {
         if !view.via.is_in_blocks() {
             return Dealing::single();
@@ -18,17 +17,15 @@ impl Dealing {
         Dealing { streams: view.members.len() as u64, block_frames: u64::from(view.segment_frames.max(1)) }
     }
 
-    /// All frames are of one stream.
     pub(in crate::session) fn single() -> Dealing {
         Dealing { streams: 1, block_frames: u64::MAX }
     }
 
-    /// Frames dealt to one stream before the next has its turn.
     pub(in crate::session) fn block_frames(self) -> u64 {
         self.block_frames
     }
 
-    /// The number in the whole of frame `sequence` of the stream at place `at`.
+    /// Number in the whole of frame `sequence` of the stream with index `at`.
     pub(in crate::session) fn in_whole(self, at: usize, sequence: u64) -> u64 {
         if self.streams == 1 {
             return sequence;
@@ -37,13 +34,11 @@ impl Dealing {
         (round.saturating_mul(self.streams) + at as u64).saturating_mul(self.block_frames).saturating_add(within)
     }
 
-    /// Where a frame of the whole goes: the place of the stream, and the frame's number there.
     pub(in crate::session) fn place_of(self, whole: u64) -> (usize, u64) {
         let place = if self.streams == 1 { 0 } else { (whole / self.block_frames % self.streams) as usize };
         (place, self.of_stream(place, whole))
     }
 
-    /// How many of the first `whole` frames go to the stream at place `at`.
     pub(in crate::session) fn of_stream(self, at: usize, whole: u64) -> u64 {
         if self.streams == 1 {
             return whole;

@@ -1,9 +1,10 @@
-//! The streams of a session at one host: one, or one for each block where a message travels in blocks.
+//! The streams of a session at one host: one, or one per block with block algorithms.
 //!
-//! In blocks ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) frames are dealt to the streams in
-//! turn, a block of consecutive frames to each, and every stream has a tree of its own. The reader takes them back in
-//! the same turn. A message ends in all streams at once: in the one that carries its last frame by that frame, in the
-//! others by an empty one; dealing then starts over with the first stream.
+//! With block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) frames
+//! are distributed to the streams in turn, a block of consecutive frames to each, and every stream
+//! has a tree of its own. The reader takes them in the same order. A message ends in all streams at
+//! once: in the one with its last frame by that frame, in the others by an empty one. Distribution
+//! then starts over with the first stream.
 
 mod dealing;
 mod reshaping;
@@ -20,16 +21,13 @@ use ethbcast_transport::wire::{Frame, Identity, Kind, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning};
 use std::cmp::Reverse;
 
-/// The number of a session's first stream; those of further blocks follow.
 pub(super) const FIRST_STREAM: u16 = 1;
 
-/// In the number of a stream on which a member that is aside is served alone.
+/// Flag in the stream number of a catch-up stream.
 pub(super) const SIDE: u16 = 0x4000;
 
-/// A frame that somebody lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LackingFrame {
-    /// The place of its stream.
     pub at: usize,
     pub sequence: u64,
     pub payload: Vec<u8>,
@@ -40,28 +38,24 @@ pub(super) struct LackingFrame {
 #[derive(Clone, Debug)]
 pub struct Blocks {
     streams: Vec<Stream>,
-    /// How frames are dealt to the streams, from the view alone: root and receivers deal alike with any feeds.
+    /// Distribution of frames, derived from the view alone, so that root and receivers agree
+    /// whatever their feeds.
     dealing: Dealing,
-    /// Whether this host is served alone, on a stream of another number.
     aside: bool,
     identity: Identity,
     group_mac: MacAddr,
-    /// Which way the frames go, and in segments of how many.
     way: (Via, u32),
     tuning: Tuning,
-    /// The stream whose turn it is, and how many frames of its block are left.
+    /// Stream whose turn it is, and frames left of its block.
     turn: usize,
     left: u64,
     /// Streams whose empty end of the message just read has not come yet.
     fillers: Vec<usize>,
-    /// The order in which they are asked for data.
     turns: Vec<usize>,
-    /// When something was consumed last, until all streams have been looked at.
     consumed_at: Option<Instant>,
 }
 
 impl Blocks {
-    /// The streams of `view` at the host that `identity` names.
     pub(super) fn new(identity: Identity, group_mac: MacAddr, view: &View, tuning: &Tuning) -> Blocks {
         let own = tuning.clone();
         let mut tuning = stream::in_segments(tuning, view, identity.rank);
@@ -94,62 +88,60 @@ impl Blocks {
         blocks
     }
 
-    /// The longest payload of one frame, in bytes.
+    /// Returns the longest payload of one frame, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.streams[0].payload_bytes()
     }
 
-    /// Frames that have arrived in order and wait for the application.
+    /// Returns the number of frames that have arrived in order and wait for the application.
     pub fn backlog_frames(&self) -> u64 {
         self.streams.iter().map(Stream::backlog_frames).sum()
     }
 
-    /// Frames that were pushed or have arrived in order.
+    /// Returns the number of frames pushed, or arrived in order.
     pub fn frames(&self) -> u64 {
         self.streams.iter().map(|stream| stream.feed().head()).sum()
     }
 
-    /// Frames that everybody whom this host serves has been sent.
     pub(super) fn frames_sent(&self) -> u64 {
         self.streams.iter().map(|stream| stream.sending().1.min(stream.feed().head())).sum()
     }
 
-    /// The same of the stream at one place.
     pub(super) fn frames_of(&self, at: usize) -> u64 {
         self.streams[at].feed().head()
     }
 
-    /// One past the newest frame that has arrived of the stream at one place, in order or not.
     pub(super) fn reached_of(&self, at: usize) -> u64 {
         self.streams[at].feed().highest()
     }
 
-    /// Frames there is room for, in all feeds together.
+    /// Returns the capacity of all feeds, in frames.
     pub fn slots(&self) -> u64 {
         self.streams.iter().map(|stream| stream.feed().slots()).sum()
     }
 
-    /// What has been sent and received so far.
+    /// Returns the frame counters.
     pub fn stats(&self) -> StreamStats {
         self.streams.iter().map(Stream::stats).fold(StreamStats::default(), |sum, stats| sum + stats)
     }
 
-    /// The bytes of all streams' structures.
+    /// Returns the memory of all streams' structures, in bytes.
     pub fn memory(&self) -> Memory {
         self.streams.iter().map(Stream::memory).fold(Memory::default(), |sum, one| sum + one)
     }
 
-    /// The streams, in the order of their numbers.
+    /// Returns the streams, in the order of their numbers.
     pub fn streams(&self) -> impl Iterator<Item = &Stream> {
         self.streams.iter()
     }
 
-    /// Whether every application has consumed all that was pushed; certain to come true after the end of a message.
+    /// Whether every application has consumed all that was pushed; certain to come true after the
+    /// end of a message.
     pub fn is_consumed(&self) -> bool {
         self.streams.iter().all(|stream| stream.consumed() == stream.feed().head())
     }
 
-    /// Recomputes the counts of every feed.
+    /// Recomputes the reader counts of every feed.
     ///
     /// # Errors
     /// The first disagreement.
@@ -164,17 +156,14 @@ impl Blocks {
         self.streams.iter_mut().for_each(|stream| stream.set_epoch(epoch as u8));
     }
 
-    /// Whether the next frame can be pushed, whatever it ends.
     pub(super) fn has_room(&self) -> bool {
         self.streams.iter().all(|stream| stream.feed().head() < stream.feed().limit())
     }
 
-    /// Whether the end of the stream has been pushed or has arrived.
     pub(super) fn has_end(&self) -> bool {
         self.streams[self.turn].feed().last().is_some()
     }
 
-    /// Appends a frame at the root; false, and nothing taken, while there is no room.
     pub(super) fn push(&mut self, payload: &[u8], ending: Ending) -> bool {
         let room = if ending == Ending::None {
             let feed = self.streams[self.turn].feed();
@@ -195,7 +184,8 @@ impl Blocks {
                 others.for_each(|at| assert!(self.streams[at].push(&[], ending), "there was room in all"));
                 self.start_over();
             }
-            // A reader finds the trailer in the stream whose turn it is; the others carry it, too, so that all end.
+            // A reader finds the trailer in the stream whose turn it is; the others carry it too,
+            // so that all end.
             Ending::Stream => {
                 let others = (0..self.streams.len()).filter(|&at| at != self.turn);
                 others.for_each(|at| assert!(self.streams[at].push(payload, ending), "there was room in all"));
@@ -212,12 +202,10 @@ impl Blocks {
         (self.turn, self.left) = (0, self.dealing.block_frames());
     }
 
-    /// The next frames for the application.
     pub(super) fn peek(&self) -> Option<Run<'_>> {
         if self.fillers.is_empty() { self.streams[self.turn].peek_run(self.left) } else { None }
     }
 
-    /// The application is done with so many of the frames that [`peek`](Blocks::peek) showed; what ended with them.
     pub(super) fn consume(&mut self, now: Instant, frames: u64) -> Ending {
         self.consumed_at = Some(now);
         let ending = self.streams[self.turn].consume_run(now, frames);
@@ -245,75 +233,67 @@ impl Blocks {
         });
     }
 
-    /// Streams that were not read may have filled.
     fn settle_consumed(&mut self) {
         if let Some(at) = self.consumed_at.take().filter(|_| self.streams.len() > 1) {
             self.streams.iter_mut().for_each(|stream| stream.on_progress(at));
         }
     }
 
-    /// Writes the next acknowledgement.
     pub(super) fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.settle_consumed();
         self.streams.iter_mut().find_map(|stream| stream.poll_ack(now, buffer))
     }
 
-    /// What children lack that is gone here, and in which stream: an acknowledgement shows it, taken last.
+    /// Takes the frames that children lack and this host has freed, with their stream; an
+    /// acknowledgement may reveal them.
     pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, Orphan)> {
         let shows = frame.header.kind == Kind::ACK;
         let numbered = self.streams.iter_mut().filter(|_| shows).zip((FIRST_STREAM..).map(StreamId));
         numbered.flat_map(|(stream, number)| stream.take_orphans().into_iter().map(move |gap| (number, gap))).collect()
     }
 
-    /// The place of a stream by its number, if this session has it.
     pub(super) fn place(&self, number: StreamId) -> Option<usize> {
         Some(usize::from(number.0.wrapping_sub(FIRST_STREAM))).filter(|&at| at < self.streams.len())
     }
 
-    /// The same of the stream that this host follows now: frames of the one before are nothing to it any more.
     fn place_followed(&self, number: StreamId) -> Option<usize> {
         self.place(StreamId(number.0 ^ if self.aside { SIDE } else { 0 }))
     }
 
-    /// The first frame from `sequence` on that is kept, and its number.
     pub(super) fn kept(&self, sequence: u64) -> Option<(u64, &[u8])> {
         let feed = self.streams[0].feed();
         let sequence = sequence.max(feed.tail());
         feed.keeps(sequence).then(|| (sequence, feed.payload(sequence)))
     }
 
-    /// How frames are dealt to the streams.
     pub(super) fn dealing(&self) -> Dealing {
         self.dealing
     }
 
-    /// The host for which a stream cannot go on, if there is one.
     pub(super) fn held_up_by(&self) -> Option<Rank> {
         self.streams.iter().find_map(Stream::held_up_by)
     }
 
-    /// Whether a host to which so many frames have arrived, as it says itself, waits for its turn to be served from
-    /// here: it has answered for all that it was sent. No if it gets frames by several streams.
+    /// Whether a host that reports `arrived` frames waits for its turn to be served from here,
+    /// having acknowledged all that it was sent. False if it gets frames by several streams.
     pub(super) fn waits_for_turn(&self, rank: Rank, arrived: u64) -> bool {
         matches!(&self.streams[..], [stream] if stream.turn_of(rank).is_some_and(|next| next <= arrived))
     }
 
-    /// The host that takes a stream's frames more slowly than this one could send them, if there is one.
+    /// Returns the child that takes frames more slowly than this host could send them, if there is
+    /// one.
     pub(super) fn blocked_by(&self, now: Instant) -> Option<Rank> {
         self.streams.iter().find_map(|stream| stream.blocked_by(now))
     }
 
-    /// Whether a feed has room for nothing more.
     pub(super) fn is_full(&self) -> bool {
         self.streams.iter().any(|stream| stream.feed().head() >= stream.feed().limit())
     }
 
-    /// Whether everybody in place has everything.
     pub(super) fn is_settled(&self) -> bool {
         self.streams.iter().all(Stream::is_settled)
     }
 
-    /// Writes a frame for somebody who lacks it; see [`Stream::write_again`].
     pub(super) fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: &LackingFrame) -> usize {
         let LackingFrame { at, sequence, payload, ending } = frame;
         self.streams[*at].write_again(now, buffer, to, (*sequence, payload, *ending))
@@ -340,14 +320,15 @@ impl Part for Blocks {
         Some(split.join(buffer, |kept| self.payload(kept)))
     }
 
-    /// Acknowledgements of all streams first, then the block that is on its way.
+    /// Writes acknowledgements of all streams first, then the current block.
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         if let Some(length) = self.poll_ack(now, buffer) {
             return Some(SplitFrame::whole(length));
         }
         if self.streams.len() > 1 {
-            // The block that is halfway first, so that one after the other is whole; then that of the rank with the
-            // longest way to go: down the binomial tree the high ranks hang below all others.
+            // The unfinished block goes first, so that one after the other is completed; then that
+            // of the rank with the longest path: in the binomial tree the high ranks are below all
+            // others.
             let streams = &self.streams;
             self.turns.sort_by_cached_key(|&at| {
                 let (halfway, next) = streams[at].sending();
@@ -368,7 +349,7 @@ impl Part for Blocks {
     }
 
     /// # Panics
-    /// If it is of no stream that is written here, or not kept any more.
+    /// If it is of no stream that is written here, or no longer kept.
     fn payload(&self, kept: Kept) -> &[u8] {
         let at = self.place_followed(StreamId(kept.stream)).expect("what has been written is of one of these");
         self.streams[at].payload(kept)

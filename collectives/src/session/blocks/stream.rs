@@ -1,4 +1,4 @@
-//! One stream as a view describes it: its peers, and the engine's numbers for one member.
+//! Streams as a view describes them: peers, and parameters of the transport for one member.
 
 use super::{Dealing, FIRST_STREAM};
 use crate::membership::ack_tree::AckTree;
@@ -9,10 +9,9 @@ use ethbcast_transport::wire::{Identity, OVERHEAD_BYTES, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, Tuning};
 use std::time::Duration;
 
-/// No acknowledgement is put off longer under a limit.
+/// Longest delay of an acknowledgement under a rate limit.
 const MOST_ACK_DELAY: Duration = Duration::from_millis(50);
 
-/// Opens a stream at the host that `identity` names.
 pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &Tree<'_>, tuning: &Tuning) -> Stream {
     let rank = identity.rank;
     let outlet = outlet(rank, group_mac, view, tree);
@@ -20,7 +19,7 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
     if rank == Rank::ROOT {
         return Stream::origin(identity, payload_bytes, &outlet, tuning.clone());
     }
-    // Who is aside has the root alone.
+    // A demoted member has only the root.
     let parent = view.peer(tree.parent(rank).unwrap_or(Rank::ROOT));
     let mut stream = Stream::receiver(identity, payload_bytes, parent, &outlet, tuning.clone());
     stream.set_origin(view.peer(Rank::ROOT));
@@ -30,7 +29,6 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
     stream
 }
 
-/// Who reads a stream at the host of this rank, and in which way.
 pub(super) fn outlet(rank: Rank, group_mac: MacAddr, view: &View, tree: &Tree<'_>) -> Outlet {
     let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| view.peer(child)).collect();
     match view.via {
@@ -40,15 +38,15 @@ pub(super) fn outlet(rank: Rank, group_mac: MacAddr, view: &View, tree: &Tree<'_
     }
 }
 
-/// How many frames come before the trailer, if the size is known: the root fills every one but the last of them.
+/// Number of frames before the trailer, if the size is known: the root fills all but the last.
 fn frames(view: &View) -> Option<u64> {
     Some(view.size.filter(|_| !view.selective)?.div_ceil(u64::from(view.payload_bytes.max(1))))
 }
 
-/// Slots of the feed from which one member is served alone: enough for the link's rate over a round trip.
+/// Slots of the feed of a catch-up stream: enough for the link's rate over a round trip.
 const ALONE_FRAMES: u64 = 512;
 
-/// A stream on which the root serves the member `rank` alone, from frame `first` on.
+/// Creates the root's end of a catch-up stream to the member `rank`, from frame `first` on.
 pub(in crate::session) fn alone(identity: Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
     let mut tuning = with_policy(tuning, view);
     tuning.feed.frames = tuning.feed.frames.min(ALONE_FRAMES);
@@ -59,7 +57,7 @@ pub(in crate::session) fn alone(identity: Identity, view: &View, rank: Rank, fir
     stream
 }
 
-/// The other end of such a stream, where it takes the place of many.
+/// Creates the receiver's end of a catch-up stream that replaces several streams.
 pub(super) fn received_alone(identity: Identity, view: &View, first: u64, tuning: &Tuning) -> Stream {
     let (payload_bytes, root) = (usize::from(view.payload_bytes), view.peer(Rank::ROOT));
     let nobody = Outlet::Lanes(Vec::new());
@@ -72,19 +70,20 @@ pub(super) fn received_alone(identity: Identity, view: &View, first: u64, tuning
     stream
 }
 
-/// The slots of each feed if all of so many streams together are to take the memory of one.
+/// Slots of each feed if `streams` feeds together may take the memory of one.
 pub(super) fn share_frames(tuning: &Tuning, streams: usize) -> u64 {
     let share = (tuning.feed.frames / streams as u64).max(64);
     1 << share.ilog2()
 }
 
-/// The longest block the root deals: what a relay can hold whole, in a feed like the root's own.
+/// Longest block of the root in frames: a relay must hold it whole, in a feed like the root's own.
 pub(in crate::session) fn most_block_frames(tuning: &Tuning, streams: usize) -> u64 {
     share_frames(tuning, streams) / 4
 }
 
-/// The host's own numbers, but for what the view decides for all: the policy, with the paper's window and
-/// acknowledgements if it is the paper's; and under a cast how often and when to speak among so many.
+/// The host's own parameters, except those that the view decides for all: the policy, with the
+/// paper's window and acknowledgements if it is the paper's, and in a broadcast the ack intervals
+/// for its number of members.
 pub(super) fn tuned(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     let tuning = with_policy(own, view);
     if view.via != Via::Cast {
@@ -94,11 +93,11 @@ pub(super) fn tuned(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     AckTree::new(receivers, view.policy).tuned(&tuning, rank.index().checked_sub(1))
 }
 
-/// The same, with the view's segments.
 pub(super) fn in_segments(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     let mut tuning = tuned(own, view, rank);
     if let (Some(rate), true) = (view.rate, view.via != Via::Cast) {
-        // A relay pays for its acknowledgements, too: at a low rate one for each two frames would be 2 % of it.
+        // A relay pays for its acknowledgements too: at a low rate one for each two frames would be
+        // 2 % of it.
         let frame_bytes = u64::from(view.payload_bytes) + OVERHEAD_BYTES as u64;
         let often = rate.time_of(frame_bytes * tuning.ack.every_frames);
         tuning.ack.delay = often.clamp(tuning.ack.delay, MOST_ACK_DELAY.max(tuning.ack.delay));
@@ -147,7 +146,7 @@ mod tests {
 
     #[test]
     fn whatever_a_view_says_its_streams_can_be_made() {
-        // A stream panics on numbers that it cannot run on, and a view comes off the wire.
+        // A stream panics on invalid parameters, and a view comes off the wire.
         const POLICIES: [Policy; 2] = [Policy::HolesAllowed, Policy::InOrderOnly];
         let views = [0, 1, 16, 17, 32, 33, 128, 129, 1000, 20_000].map(cast);
         for (mut view, policy) in views.into_iter().flat_map(|view| POLICIES.map(|policy| (view.clone(), policy))) {

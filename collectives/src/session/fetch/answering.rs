@@ -1,5 +1,4 @@
-//! Whoever has bytes of the stream sends them to those who ask: one question of each waits, and one answer at a time is
-//! held.
+//! Replies to repair requests: one request per member waits, and one reply at a time is in memory.
 
 use crate::session::message::{Fetch, MOST_FETCH_BYTES, Piece};
 use crate::session::share::Share;
@@ -8,34 +7,32 @@ use ethbcast_transport::wire::Rank;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Frames of the main stream for each one of an answer, while both have some: a fifth of the link. Whoever asks stands
-/// still soon, and with it all behind it.
+/// Main-stream frames per reply frame while both have some: a fifth of the link is for replies. A
+/// member that waits for a repair soon stalls, and with it all behind it.
 const MAIN_FRAMES: u32 = 4;
 
-/// So many bytes at a time are answered; with the rest whoever asks stands at the end again. Many who ask at once all
-/// hear something soon, which is what tells them, and whoever waits for them, that it goes on.
+/// Maximum bytes of a reply; the rest of the request goes to the end of the queue. Many members
+/// that ask at once all get something soon, which shows progress.
 const PORTION_BYTES: u64 = 16 << 10;
-/// Portions of many are shorter, so that a round through all who ask is no longer than this, but where they would be
-/// shorter than the shortest: one frame that comes to all damaged has all of a crowd ask.
+/// Bytes of a round of replies to all that ask, by which portions become shorter, and the minimum
+/// portion. One frame that is damaged everywhere makes a whole group ask.
 const ROUND_BYTES: u64 = 128 << 10;
 const SHORTEST_PORTION_BYTES: u64 = 2 << 10;
 
-/// Questions and answers. What they take is bounded by the number of those who may ask, and a portion.
+/// Requests and replies. Their size is bounded by the number of members and one portion.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Answering {
-    /// The newest question of each who asks, in the order in which they came.
     questions: VecDeque<Fetch>,
-    /// The answer to one, and to whom it goes.
     ready: VecDeque<(Rank, Piece)>,
     share: Share<MAIN_FRAMES>,
     sent_bytes: u64,
 }
 
 impl Answering {
-    /// Takes a question; an older one of the same rank is forgotten.
+    /// Takes a request, which replaces an older one of the same rank.
     ///
     /// # Panics
-    /// If it is for more than may be asked for at a time.
+    /// If it exceeds the maximum size of a request.
     pub(in crate::session) fn ask(&mut self, question: &Fetch) {
         assert!(question.is_bounded(), "questions are checked before they are taken");
         let Range { start, end } = question.bytes;
@@ -50,26 +47,24 @@ impl Answering {
         }
     }
 
-    /// Where what waits to be sent of the answer ends, if its beginning does.
+    /// End of the reply that is queued for this request, if the queue covers the request's start.
     fn coming_to(&self, question: &Fetch) -> Option<u64> {
         let mut pieces = self.ready.iter().filter(|(rank, _)| *rank == question.rank).map(|(_, piece)| piece);
         pieces.next().filter(|piece| piece.from <= question.bytes.start).map(|piece| piece.end)
     }
 
-    /// The question that is to be answered next, once the answer to the last one has gone.
     pub(in crate::session) fn next(&self) -> Option<&Fetch> {
         self.questions.front().filter(|_| self.ready.is_empty())
     }
 
-    /// For whom bytes are needed next, and which.
     pub(in crate::session) fn wanted(&self) -> Option<(Rank, Range<u64>)> {
         let Fetch { rank, bytes: Range { start, end }, .. } = self.next()?;
         let share = ROUND_BYTES / self.questions.len() as u64;
         Some((*rank, *start..start + share.clamp(SHORTEST_PORTION_BYTES, PORTION_BYTES).min(end - start)))
     }
 
-    /// Takes the bytes that are [`wanted`](Answering::wanted), and sends so many at a time. If the next question is
-    /// another by now, or its bytes begin elsewhere, they are nothing.
+    /// Takes the [`wanted`](Answering::wanted) bytes, to be sent in pieces of `piece_bytes`.
+    /// Ignores them if the next request has changed meanwhile.
     pub(in crate::session) fn supply(&mut self, rank: Rank, from: u64, bytes: &[u8], piece_bytes: usize) {
         debug_assert!(bytes.len() as u64 <= MOST_FETCH_BYTES, "no more was asked for");
         let Some(question) = self.take(rank, from) else { return };
@@ -81,14 +76,12 @@ impl Answering {
         self.ready.extend(pieces.map(|(from, bytes)| (rank, Piece { from, end, bytes: bytes.to_vec() })));
     }
 
-    /// The answer to the next question is that the bytes cannot be had.
     pub(in crate::session) fn deny(&mut self, rank: Rank, from: u64) {
         if self.take(rank, from).is_some() {
             self.ready.push_back((rank, Piece::denial(from)));
         }
     }
 
-    /// The next question is not answered: whoever asks, asks again.
     pub(in crate::session) fn skip(&mut self, rank: Rank, from: u64) {
         self.take(rank, from);
     }
@@ -98,23 +91,21 @@ impl Answering {
         self.questions.pop_front()
     }
 
-    /// Forgets the questions of all but those of whom this holds.
     pub(in crate::session) fn retain(&mut self, keep: impl Fn(Rank) -> bool) {
         self.questions.retain(|question| keep(question.rank));
         self.ready.retain(|&(rank, _)| keep(rank));
     }
 
-    /// A frame of the main stream has been sent.
     pub(in crate::session) fn main_sent(&mut self, now: Instant) {
         self.share.main_sent(now);
     }
 
-    /// Whether an answer goes before the main stream.
     pub(in crate::session) fn is_due(&self) -> bool {
         !self.ready.is_empty() && self.share.is_due()
     }
 
-    /// The next piece, if it may go: in its turn, or because the main stream is `over` or idle.
+    /// Returns the next piece, if it may go: in its turn, or because the main stream is `over` or
+    /// idle.
     pub(in crate::session) fn poll(&mut self, now: Instant, over: bool) -> Option<(Rank, Piece)> {
         if !(over || self.share.may_go(now)) {
             return None;
@@ -125,12 +116,10 @@ impl Answering {
         Some((rank, piece))
     }
 
-    /// Bytes that were sent.
     pub(in crate::session) fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
-    /// When a piece may go, if one waits for its turn.
     pub(in crate::session) fn free_at(&self, now: Instant) -> Option<Instant> {
         self.share.free_at(now).filter(|_| !self.ready.is_empty())
     }
@@ -182,7 +171,7 @@ mod tests {
         let mut served = Vec::new();
         while let Some((rank, bytes)) = answering.wanted() {
             answering.supply(rank, bytes.start, &vec![0; (bytes.end - bytes.start) as usize], 1 << 16);
-            // Who asks again is not answered twice.
+            // A repeated request is not answered twice.
             answering.ask(&question(rank.0, bytes.start..most));
             served.extend(sent(&mut answering, idle));
         }

@@ -1,35 +1,28 @@
-//! Whoever lacks bytes of the stream asks for them, until all have come.
+//! A repair request, repeated until all bytes have come.
 
 use crate::session::message::{MOST_FETCH_BYTES, Piece};
 use ethbcast_transport::Instant;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Without an answer for so long the question is repeated, and each time after twice as much, up to the longest.
+/// First retransmission timeout of a request. It doubles each time, up to [`LONGEST_TIMEOUT`].
 const FIRST_TIMEOUT: Duration = Duration::from_millis(20);
-/// Who gives up after two seconds without an answer has asked a dozen times, so that it does where half is lost.
+/// Longest retransmission timeout. It allows a dozen requests in two seconds, enough for 50 % loss.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(160);
 
-/// Bytes that are being asked for.
 #[derive(Clone, Debug)]
 pub(in crate::session) struct Asking {
     first: u64,
     bytes: Vec<u8>,
-    /// What has not come yet, in order.
     lacking: Vec<Range<u64>>,
-    /// What was asked for last.
     asked: Range<u64>,
-    /// When to ask again unless something comes.
     again_at: Instant,
     timeout: Duration,
-    /// When something new came last, or this began.
     heard_at: Instant,
-    /// How often it was said that they cannot be had.
     denials: u32,
 }
 
 impl Asking {
-    /// Asks for `wanted`, or as much of it from its beginning as can be asked for at a time.
     pub(in crate::session) fn new(now: Instant, wanted: &Range<u64>) -> Asking {
         let first = wanted.start;
         let end = wanted.end.clamp(first, first.saturating_add(MOST_FETCH_BYTES));
@@ -45,32 +38,27 @@ impl Asking {
         }
     }
 
-    /// The first of the bytes.
     pub(in crate::session) fn first(&self) -> u64 {
         self.first
     }
 
-    /// All of the bytes.
     pub(in crate::session) fn range(&self) -> Range<u64> {
         self.first..self.first + self.bytes.len() as u64
     }
 
-    /// How often it was said that they cannot be had.
     pub(in crate::session) fn denials(&self) -> u32 {
         self.denials
     }
 
-    /// For how long nothing new has come.
     pub(in crate::session) fn silence(&self, now: Instant) -> Duration {
         now.since(self.heard_at)
     }
 
-    /// Time in which nobody can answer does not count.
+    /// Excludes time in which nobody can reply.
     pub(in crate::session) fn pause(&mut self, now: Instant) {
         self.heard_at = now;
     }
 
-    /// What is to be asked for now, if anything: the first bytes in a row that are lacking.
     pub(in crate::session) fn poll(&mut self, now: Instant) -> Option<Range<u64>> {
         let lacking = self.lacking.first().filter(|_| self.again_at <= now)?.clone();
         if lacking == self.asked {
@@ -81,12 +69,10 @@ impl Asking {
         Some(lacking)
     }
 
-    /// When there may be something to ask for; nothing once all is there.
     pub(in crate::session) fn again_at(&self) -> Option<Instant> {
         (!self.lacking.is_empty()).then_some(self.again_at)
     }
 
-    /// Takes what has come of them; what lies elsewhere is nothing.
     pub(in crate::session) fn take(&mut self, now: Instant, piece: &Piece) {
         if piece.is_denial() {
             self.denials += u32::from(self.lacking.first().is_some_and(|lacking| lacking.start == piece.from));
@@ -113,12 +99,11 @@ impl Asking {
         self.lacking = left;
         if new {
             (self.heard_at, self.timeout, self.denials) = (now, FIRST_TIMEOUT, 0);
-            // Pieces come in order: behind the last one no other is on its way.
+            // Pieces come in order: after the last one no other is in flight.
             self.again_at = if came.end == self.asked.end { now } else { now + self.timeout };
         }
     }
 
-    /// All of the bytes, once they are there.
     pub(in crate::session) fn take_bytes(&mut self) -> Option<Vec<u8>> {
         self.lacking.is_empty().then(|| std::mem::take(&mut self.bytes))
     }

@@ -1,5 +1,5 @@
-//! Bytes of the stream that are sent again: the end that asks for them and the end that answers, both the same at the
-//! root and at receivers.
+//! Repair requests for bytes of the stream: the asking end and the answering end, the same at root
+//! and receivers.
 
 mod answering;
 mod asking;

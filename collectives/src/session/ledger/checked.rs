@@ -1,4 +1,5 @@
-//! A verified receiver in the turns of its session, for simulations: what is right goes to another sink.
+//! Verified receiver that runs in the turns of its session, for simulations; verified content goes
+//! to another sink.
 
 use super::decoder::Damage;
 use super::layout::ChunkSize;
@@ -14,11 +15,11 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Orders that may wait for a content that has no room: fewer than on hosts, so that simulated contents, which are
-/// short, fill them.
+/// Orders that may wait for a content without room: fewer than on hosts, so that the short contents
+/// of simulations fill the queue.
 const ORDERS_WAITING: usize = 3;
 
-/// A [`Sink`] for the ledgered form of a content, which it gives to the sink `K`.
+/// A [`Sink`] for a verified stream that gives the content to the sink `K`.
 pub type Checked<K> = SpanSink<InTurns<K>>;
 
 /// Runs a verified receiver whenever its session has a turn and the content has room.
@@ -28,14 +29,12 @@ pub struct InTurns<K> {
     content: K,
     damages: Vec<Damage>,
     end_is_damaged: bool,
-    /// Content bytes that were this receiver's own.
     own_bytes: u64,
-    /// What another receiver is given.
     again: Vec<u8>,
 }
 
 impl<K: Sink> Checked<K> {
-    /// Gives what is right to `content`.
+    /// Creates a sink that gives verified content to `content`.
     pub fn checking(content: K) -> Checked<K> {
         let state = Arc::new(ReceiverState::default());
         let receiver = VerifiedReceiver::new(&state);
@@ -44,40 +43,39 @@ impl<K: Sink> Checked<K> {
         SpanSink::new(backend, state, ORDERS_WAITING)
     }
 
-    /// The same at a receiver that may have some of the content already.
+    /// Adds a have-set: this receiver may already hold part of the content.
     pub fn holding(mut self, holdings: Arc<dyn Holdings>) -> Checked<K> {
         self.backend_mut().receiver.hold(holdings);
         self.told_to_hold()
     }
 
-    /// Content bytes that were this receiver's own.
+    /// Returns the content bytes that this receiver already held.
     pub fn own_bytes(&self) -> u64 {
         self.backend().own_bytes
     }
 
-    /// The sink of the content.
+    /// Returns the sink of the content.
     pub fn content(&self) -> &K {
         &self.backend().content
     }
 
-    /// The sink of the content.
+    /// Returns the sink of the content, mutably.
     pub fn content_mut(&mut self) -> &mut K {
         &mut self.backend_mut().content
     }
 
-    /// What has come damaged, in the order in which that was noticed.
+    /// Returns all damages, in order of detection.
     pub fn all_damages(&self) -> &[Damage] {
         &self.backend().damages
     }
 
-    /// Whether the end of the stream said something else than has come.
+    /// Whether the end of the stream contradicted the bytes received.
     pub fn end_is_damaged(&self) -> bool {
         self.backend().end_is_damaged
     }
 }
 
 impl<K: Sink> InTurns<K> {
-    /// Takes the content's verdict.
     fn take_verdict(&mut self, now: Instant) {
         let Some(verdict) = self.content.verdict(now).filter(|_| !self.receiver.is_over()) else { return };
         match verdict.outcome {
@@ -87,7 +85,6 @@ impl<K: Sink> InTurns<K> {
         }
     }
 
-    /// Carries out one output.
     fn carry_out(&mut self, now: Instant, output: ReceiverOutput) {
         match output {
             ReceiverOutput::Begin(_) | ReceiverOutput::Used(_) | ReceiverOutput::Said => {}

@@ -1,17 +1,17 @@
-//! Who hashes the chunks of a span.
+//! Hashing of the chunks of a span, by one thread or several.
 
 use super::hash::ChunkHash;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Hashes several chunks, one after the other or side by side.
+/// Hashes several chunks, in sequence or in parallel.
 pub trait Crew: Debug + Send + Sync {
-    /// What `hash` says of each of these chunks, in their order.
+    /// Returns `hash` of each of these chunks, in order.
     fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash>;
 }
 
-/// One chunk after the other, by whoever asks.
+/// Hashes one chunk after the other on the calling thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Alone;
 
@@ -21,7 +21,6 @@ impl Crew for Alone {
     }
 }
 
-/// A crew that several share.
 #[derive(Clone, Debug)]
 pub(super) struct Hashing(Arc<dyn Crew>);
 

@@ -1,4 +1,4 @@
-//! From the ledgered form back to the content, every chunk of it checked.
+//! Decoder from the verified stream to the content; every chunk is checked.
 
 use super::Form;
 use super::crew::{Crew, Hashing};
@@ -9,23 +9,23 @@ use crate::session::Trailer;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How often the same bytes are asked for again before the content is given up.
+/// Maximum number of requests for the same bytes before the content is given up.
 pub const MOST_ATTEMPTS: u8 = 3;
-/// Chunks in a row are wanted at a time up to so many bytes: as many as may be asked for.
+/// Maximum number of bytes wanted at a time: as many as a request may name.
 const MOST_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
-/// So many are hashed before they are compared: what stands behind one that is damaged is hashed again with it.
+/// Chunks hashed before they are compared; those behind a damaged one are hashed again with it.
 const CHUNKS_AT_A_TIME: usize = 16;
-/// Every chunk of a span.
+/// Bitmap of all chunks of a span.
 const ALL: u64 = u64::MAX;
 
-/// Bytes that came damaged.
+/// A range that came damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Which bytes of the content: a chunk, or the whole span whose ledger it is.
+    /// Range of the content: a chunk, or the whole span of a damaged hash list.
     pub content: Range<u64>,
-    /// Whether it is the ledger.
+    /// Whether the hash list is damaged instead of the chunk.
     pub is_ledger: bool,
-    /// How often they have come so.
+    /// Number of times it came damaged.
     pub times: u8,
 }
 
@@ -44,54 +44,50 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// A span that has been checked.
+/// A span that has been verified.
 #[derive(Clone, Debug)]
 pub struct Content {
     span: Vec<u8>,
     place: SpanPlace,
-    /// Chunks of it that were given [early](Decoder::take_early).
     given: usize,
     own: u64,
 }
 
 impl Content {
-    /// The next bytes of the content.
+    /// Returns the next bytes of the content.
     pub fn bytes(&self) -> &[u8] {
         let given = self.given * self.place.chunk_size().bytes();
         &self.span[self.span.len().min(self.place.ledger_bytes() + given)..]
     }
 
-    /// Its chunks, and whether each was this receiver's own.
+    /// Returns its chunks, each with whether this receiver already held it.
     pub fn chunks(&self) -> impl Iterator<Item = (&[u8], bool)> {
         let numbered = self.bytes().chunks(self.place.chunk_size().bytes()).zip(self.given..);
         numbered.map(|(chunk, number)| (chunk, self.own >> number & 1 == 1))
     }
 
-    /// The memory, to be used again.
+    /// Returns the memory for reuse.
     pub fn into_memory(self) -> Vec<u8> {
         self.span
     }
 }
 
-/// A span that is being checked.
 #[derive(Clone, Debug)]
 struct Held {
     place: SpanPlace,
     span: Vec<u8>,
     ledger_is_right: bool,
-    /// What its first chunks hash to, which are right.
+    /// Hashes of its first chunks, as far as they are verified.
     right: Vec<ChunkHash>,
-    /// How many of these were given before the rest had come.
     given: usize,
-    /// How often the part that is wanted has come damaged.
     times: u8,
-    /// Chunks that have come, or are the receiver's own: a bit for each. The others are to be fetched.
+    /// Bitmap of the chunks that have come or were already held. The others must be fetched.
     here: u64,
-    /// Those that are the receiver's own.
+    /// Bitmap of those that were already held.
     own: u64,
 }
 
-/// Checks spans one after the other. One that is damaged is held until what is wanted of it has come again.
+/// Verifies spans one after the other. A damaged span is held until the wanted part has come again.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     chunk: ChunkSize,
@@ -101,40 +97,40 @@ pub struct Decoder {
     held: Option<Held>,
     early: Early,
     hashing: Hashing,
-    /// What has been noticed and not said.
     damage: Option<Damage>,
-    /// Why no more can be had.
     failed: Option<String>,
 }
 
 impl Decoder {
-    /// Of a content whose chunks are so long.
+    /// Creates a decoder for chunks of size `chunk`.
     pub fn new(chunk: ChunkSize) -> Decoder {
         Decoder { chunk, ..Decoder::default() }
     }
 
-    /// The same, whose spans' chunks this crew hashes.
+    /// Sets the crew that hashes the chunks.
     pub fn hashed_by(self, crew: Arc<dyn Crew>) -> Decoder {
         Decoder { hashing: Hashing::by(crew), ..self }
     }
 
-    /// Takes the next span: a whole one, or the last. Its content comes from [`poll`](Decoder::poll), unless something
-    /// of it is [wanted](Decoder::wanted).
+    /// Takes the next span: a whole one, or the last. Its content comes from
+    /// [`poll`](Decoder::poll), unless part of it is [wanted](Decoder::wanted).
     ///
     /// # Panics
-    /// If one is held already.
+    /// If a span is held already.
     pub fn take(&mut self, span: Vec<u8>) {
         self.take_partly(span, ALL, 0);
     }
 
-    /// Takes the next whole chunks of a span before its rest has come, the first behind its ledger. Those that are
-    /// right are given at once, and not again when [all of it](Decoder::take) has been taken.
+    /// Takes the next whole chunks of a span before its rest has come; the first follows the hash
+    /// list. Returns the verified ones, which are not delivered again when [the whole
+    /// span](Decoder::take) is taken.
     pub fn take_early<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         self.early.take(self.chunk, self.spans, bytes)
     }
 
-    /// The same as [`take`](Decoder::take) of a span of which only some chunks are `here`, a bit for each; of these
-    /// some are this receiver's `own`: nobody else is to blame if they are wrong. What is not here is wanted.
+    /// Takes a span of which only the chunks in the bitmap `here` are present, like
+    /// [`take`](Decoder::take). Chunks in the bitmap `own` are those this receiver already held: if
+    /// they are wrong, no other host is to blame. Missing chunks are wanted.
     ///
     /// # Panics
     /// If a span is held already.
@@ -151,7 +147,7 @@ impl Decoder {
         self.check();
     }
 
-    /// The content of the span that was taken, once all of it is right.
+    /// Returns the content of the span that was taken, once all of it is verified.
     pub fn poll(&mut self) -> Option<Content> {
         let Held { place, span, right, given, own, .. } = self.held.take_if(|held| held.is_right())?;
         right.iter().for_each(|chunk| self.merged.push(chunk));
@@ -160,19 +156,19 @@ impl Decoder {
         Some(Content { span, place, given, own })
     }
 
-    /// The bytes of the stream that have to come again.
+    /// Returns the range of the stream that must come again.
     pub fn wanted(&self) -> Option<Range<u64>> {
         let held = self.held.as_ref().filter(|held| self.failed.is_none() && !held.is_right())?;
         let part = held.part();
         Some(held.place.begin() + part.start as u64..held.place.begin() + part.end as u64)
     }
 
-    /// Whether what is wanted has not come at all: it did not come damaged.
+    /// Whether the wanted range has not come at all; otherwise it came damaged.
     pub fn is_lacking(&self) -> bool {
         self.held.as_ref().is_some_and(Held::lacks)
     }
 
-    /// Takes all bytes that are wanted, which begin at `at`; they may be damaged again.
+    /// Takes all wanted bytes, which begin at `at`; they may be damaged again.
     pub fn supply(&mut self, at: u64, bytes: &[u8]) {
         if self.wanted() != Some(at..at + bytes.len() as u64) {
             return;
@@ -187,7 +183,7 @@ impl Decoder {
         self.check();
     }
 
-    /// What is wanted cannot be had.
+    /// Reports that the wanted bytes are unavailable.
     pub fn deny(&mut self, why: &str) {
         if let Some(held) = self.held.as_ref().filter(|held| !held.is_right()) {
             let damage = held.damage();
@@ -198,7 +194,6 @@ impl Decoder {
         }
     }
 
-    /// Checks what is held as far as it is right, and takes note of what is damaged.
     fn check(&mut self) {
         let Some(held) = &mut self.held else { return };
         if held.check(&self.hashing) || held.lacks() {
@@ -212,33 +207,34 @@ impl Decoder {
         self.damage = Some(damage);
     }
 
-    /// What has been found damaged since this was asked last.
+    /// Returns a damage found since the last call.
     pub fn poll_damage(&mut self) -> Option<Damage> {
         self.damage.take()
     }
 
-    /// Why no more can be had, in a sentence.
+    /// Returns why the content is given up, as a sentence.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// Bytes of content that have come and are right.
+    /// Returns the number of content bytes that are verified.
     pub fn content_bytes(&self) -> u64 {
         self.content_bytes
     }
 
-    /// Bytes of the stream that carry these.
+    /// Returns the stream bytes that carry the verified content.
     pub fn stream_bytes(&self) -> u64 {
         Form::Ledgered(self.chunk).stream_bytes(self.content_bytes)
     }
 
-    /// What they add up to as a content.
+    /// Returns length and digest of the verified content.
     pub fn content(&self) -> Trailer {
         Trailer { bytes: self.content_bytes, digest: self.merged.digest() }
     }
 
-    /// What the end of a stream of these bytes says. Nothing vouches for the end that has come: if it says something
-    /// else it came damaged, or something is lacking, and the root knows which when it is told this.
+    /// Returns the trailer that a stream of these bytes should have. The received trailer is not
+    /// protected by a hash: if it differs, it came damaged or bytes are missing, and the root can
+    /// tell which from this one.
     pub fn trailer(&self) -> Trailer {
         Trailer { bytes: self.stream_bytes(), ..self.content() }
     }
@@ -253,12 +249,12 @@ impl Held {
         self.here >> chunk & 1 == 1
     }
 
-    /// Whether what is checked next has not come.
     fn lacks(&self) -> bool {
         self.ledger_is_right && !self.is_right() && !self.is_here(self.right.len())
     }
 
-    /// The part that is checked next, from the beginning of the ledger; if it is lacking, with what is behind it.
+    /// Range to check next, from the start of the hash list; if chunks are missing, with the
+    /// missing ones that follow.
     fn part(&self) -> Range<usize> {
         if !self.ledger_is_right {
             return 0..self.place.ledger_bytes();
@@ -268,7 +264,8 @@ impl Held {
         self.place.chunk(first).start..self.place.chunk(first + more.take(most - 1).count()).end
     }
 
-    /// Whether all is right from the present part on; if not, the present part is the first that is damaged.
+    /// Verifies from the present part on. Returns false at the first damaged part, which is then
+    /// the present one.
     fn check(&mut self, hashing: &Hashing) -> bool {
         let (ledger, _) = self.span.split_at(self.place.ledger_bytes());
         if !self.ledger_is_right {
@@ -285,7 +282,6 @@ impl Held {
         true
     }
 
-    /// The same of the next few chunks.
     fn check_some(&mut self, hashing: &Hashing) -> bool {
         let first = self.right.len();
         let most = self.place.chunks().min(first + CHUNKS_AT_A_TIME);
@@ -294,7 +290,7 @@ impl Held {
         let chunks = hashing.hash_all(first..end, |number| ChunkHash::in_span(&self.place, number, &self.span));
         for (number, chunk) in (first..end).zip(chunks) {
             if chunk.value() != value_in(ledger, number) {
-                // What is wrong of this receiver's own has simply not come.
+                // A wrong chunk that was already held counts as missing.
                 let own = self.own & (1 << number);
                 (self.here, self.own) = (self.here & !own, self.own & !own);
                 return false;

@@ -1,4 +1,4 @@
-//! From a content to its ledgered form.
+//! Encoder from a content to its verified stream.
 
 use super::Form;
 use super::crew::{Crew, Hashing};
@@ -8,47 +8,47 @@ use crate::session::Trailer;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A span that is filled with content where it will be sent from: room for its ledger is kept before it.
+/// A span filled in place: room for its hash list is kept before the content.
 #[derive(Clone, Debug, Default)]
 pub struct SpanBuffer {
     chunk: ChunkSize,
     bytes: Vec<u8>,
-    /// Where the ledger begins, once there is one.
     begin: Option<usize>,
     content_bytes: usize,
 }
 
 impl SpanBuffer {
-    /// An empty one, whose chunks are so long, in the memory of one that was used, if there is one.
+    /// Returns an empty span with chunks of size `chunk`, in the memory of `used` if it fits.
     pub fn empty(chunk: ChunkSize, used: SpanBuffer) -> SpanBuffer {
-        // Of new memory only what is filled is touched.
+        // Of new memory only the filled part is touched.
         let fits = used.bytes.len() == chunk.whole_bytes();
         let bytes = if fits { used.bytes } else { vec![0; chunk.whole_bytes()] };
         SpanBuffer { chunk, bytes, begin: None, content_bytes: 0 }
     }
 
-    /// Where the next content goes.
+    /// Returns the room for further content.
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.bytes[self.chunk.most_ledger_bytes() + self.content_bytes..]
     }
 
-    /// So many bytes of the room were filled.
+    /// Records that `bytes` of the room were filled.
     pub fn filled(&mut self, bytes: usize) {
         self.content_bytes += bytes;
         debug_assert!(self.content_bytes <= SPAN_BYTES);
     }
 
-    /// Whether the span has all that it can have.
+    /// Whether the span is full.
     pub fn is_full(&self) -> bool {
         self.content_bytes == SPAN_BYTES
     }
 
-    /// Bytes of content in it.
+    /// Returns the number of content bytes in it.
     pub fn content_bytes(&self) -> usize {
         self.content_bytes
     }
 
-    /// Writes the ledger before the content of span `index`; nothing if there is no content.
+    /// Writes the hash list before the content of span `index`; does nothing if there is no
+    /// content.
     pub fn seal(&mut self, index: u64) {
         self.seal_with(index, &Hashing::default(), |_| ());
     }
@@ -67,31 +67,29 @@ impl SpanBuffer {
         self.begin = Some(begin);
     }
 
-    /// Appends what span `index`, which this is, has of a part of the stream.
+    /// Appends the bytes that this span, of number `index`, has of a part of the stream.
     pub fn copy_part(&self, index: u64, part: &Range<u64>, to: &mut Vec<u8>) {
         let (begin, bytes) = (index * self.chunk.whole_bytes() as u64, self.as_bytes());
         let within = |at: u64| usize::try_from(at.saturating_sub(begin)).unwrap_or(usize::MAX).min(bytes.len());
         to.extend_from_slice(&bytes[within(part.start)..within(part.end)]);
     }
 
-    /// The content that is in it.
     pub(super) fn content(&self) -> &[u8] {
         &self.bytes[self.chunk.most_ledger_bytes()..][..self.content_bytes]
     }
 
-    /// The ledger, once it is sealed; empty before.
     pub(super) fn ledger(&self) -> &[u8] {
         self.begin.map_or(&[], |begin| &self.bytes[begin..self.chunk.most_ledger_bytes()])
     }
 
-    /// Ledger and content, once it is sealed; empty before.
+    /// Returns hash list and content once sealed; empty before.
     pub fn as_bytes(&self) -> &[u8] {
         let end = self.chunk.most_ledger_bytes() + self.content_bytes;
         self.begin.map_or(&[], |begin| &self.bytes[begin..end])
     }
 }
 
-/// Seals the spans of a content one after the other, and says at last what they add up to.
+/// Seals the spans of a content one after the other, and computes their digest.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     chunk: ChunkSize,
@@ -102,17 +100,17 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Of a content whose chunks are so long: those of its spans are.
+    /// Creates an encoder for chunks of size `chunk`.
     pub fn new(chunk: ChunkSize) -> Encoder {
         Encoder { chunk, ..Encoder::default() }
     }
 
-    /// The same, whose spans' chunks this crew hashes.
+    /// Sets the crew that hashes the chunks.
     pub fn hashed_by(self, crew: Arc<dyn Crew>) -> Encoder {
         Encoder { hashing: Hashing::by(crew), ..self }
     }
 
-    /// Seals the next span: a full one, unless it is the last.
+    /// Seals the next span, which must be full unless it is the last.
     pub fn seal(&mut self, span: &mut SpanBuffer) {
         debug_assert_eq!(span.chunk, self.chunk, "all chunks of a content are of one size");
         span.seal_with(self.spans, &self.hashing, |chunk| self.merged.push(chunk));
@@ -120,12 +118,12 @@ impl Encoder {
         self.content_bytes += span.content_bytes as u64;
     }
 
-    /// Bytes of content in all spans that were sealed.
+    /// Returns the number of content bytes in all sealed spans.
     pub fn content_bytes(&self) -> u64 {
         self.content_bytes
     }
 
-    /// What the end of the stream says: the bytes of the stream, the digest of the content.
+    /// Returns the trailer: the bytes of the stream and the digest of the content.
     pub fn trailer(&self) -> Trailer {
         Trailer { bytes: Form::Ledgered(self.chunk).stream_bytes(self.content_bytes), digest: self.merged.digest() }
     }

@@ -1,20 +1,19 @@
-//! Chaining values of chunks, and the digest that they add up to.
+//! Chaining values of chunks, and the digest of the whole content.
 
 use super::layout::{HEAD_BYTES, SEAL_BYTES, SpanPlace, VALUE_BYTES};
 use crate::session::Digest;
 use blake3::Hasher;
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-/// What a chunk hashes to.
+/// Hash of a chunk: its BLAKE3 chaining value.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkHash {
     value: [u8; VALUE_BYTES],
-    /// The digest of a content that is nothing but this chunk; only the first can be that.
+    /// Digest of a content that consists of this chunk only; set for the first chunk.
     alone: Option<Digest>,
 }
 
 impl ChunkHash {
-    /// Of the chunk that begins at `offset` of the content.
     pub(super) fn of(offset: u64, bytes: &[u8]) -> ChunkHash {
         let mut hasher = Hasher::new();
         hasher.set_input_offset(offset).update(bytes);
@@ -22,30 +21,27 @@ impl ChunkHash {
         ChunkHash { value: hasher.finalize_non_root(), alone }
     }
 
-    /// Of a chunk of a span that is at this place, of which `span` has all, the ledger before it.
     pub(super) fn in_span(place: &SpanPlace, number: usize, span: &[u8]) -> ChunkHash {
         ChunkHash::of(place.chunk_offset(number), &span[place.chunk(number)])
     }
 
-    /// Its chaining value.
     pub(super) fn value(&self) -> &[u8; VALUE_BYTES] {
         &self.value
     }
 }
 
-/// Adds chunks up to the digest of the whole: BLAKE3's tree above them.
+/// Merges chunks into the digest of the whole: the part of BLAKE3's tree above them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Merged {
-    /// Subtrees that are complete, the largest first.
     stack: Vec<[u8; VALUE_BYTES]>,
     chunks: u64,
     alone: Option<Digest>,
 }
 
 impl Merged {
-    /// Adds the next chunk; all before it are full.
     pub(super) fn push(&mut self, chunk: &ChunkHash) {
-        // Two subtrees of one size are one only when something follows them: until then they may be the root's.
+        // Two subtrees of equal size are merged only when more follows: until then they may be the
+        // root's children.
         while self.stack.len() > self.chunks.count_ones() as usize {
             let (right, left) = (self.stack.pop().expect("counted"), self.stack.pop().expect("counted"));
             self.stack.push(merge_subtrees_non_root(&left, &right, Mode::Hash));
@@ -55,7 +51,6 @@ impl Merged {
         self.chunks += 1;
     }
 
-    /// The BLAKE3 of all that was added.
     pub(super) fn digest(&self) -> Digest {
         let Some((last, others)) = self.stack.split_last() else { return *blake3::hash(&[]).as_bytes() };
         let Some((first, between)) = others.split_first() else {
@@ -66,7 +61,6 @@ impl Merged {
     }
 }
 
-/// Writes the ledger of a span whose chunks hash to these.
 pub(super) fn write_ledger(place: &SpanPlace, chunks: &[ChunkHash], ledger: &mut [u8]) {
     let bytes = u32::try_from(place.content_bytes()).expect("a span is small");
     ledger[..4].copy_from_slice(&bytes.to_be_bytes());
@@ -78,14 +72,12 @@ pub(super) fn write_ledger(place: &SpanPlace, chunks: &[ChunkHash], ledger: &mut
     end.copy_from_slice(&seal(place, body));
 }
 
-/// Whether this is a ledger of a span at this place.
 pub(super) fn is_ledger(place: &SpanPlace, ledger: &[u8]) -> bool {
     let (body, end) = ledger.split_at(place.ledger_bytes() - SEAL_BYTES);
     let (bytes, zero) = body[..HEAD_BYTES].split_at(4);
     bytes == (place.content_bytes() as u32).to_be_bytes() && zero == [0; 4] && end == seal(place, body)
 }
 
-/// What a ledger has of one of its chunks.
 pub(super) fn value_in(ledger: &[u8], number: usize) -> &[u8] {
     &ledger[HEAD_BYTES + number * VALUE_BYTES..][..VALUE_BYTES]
 }

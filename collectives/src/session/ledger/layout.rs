@@ -1,20 +1,19 @@
-//! Where everything is in the ledgered form.
+//! Positions in the verified stream.
 
 use std::ops::Range;
 
-/// Content bytes of a chunk where nothing else was chosen.
+/// Default chunk size, in content bytes.
 pub const CHUNK_BYTES: usize = 64 << 10;
-/// Content bytes of a span, which has one ledger; the last one of a content may be shorter.
+/// Content bytes of a span, which has one hash list; the last span of a content may be shorter.
 pub const SPAN_BYTES: usize = 1 << 20;
-/// Bytes of a chunk's chaining value.
 pub(super) const VALUE_BYTES: usize = 32;
-/// What stands in a ledger before the values: the span's content bytes, and zero.
+/// Bytes of a hash list before the hashes: content bytes of the span, then zero.
 pub(super) const HEAD_BYTES: usize = 8;
-/// What stands behind them.
+/// Bytes of the seal behind the hashes.
 pub(super) const SEAL_BYTES: usize = 16;
 
-/// Content bytes of a chunk, the unit that is checked, sent again and looked for; the last one of a content may be
-/// shorter. A power of two, which the sender chooses.
+/// Chunk size in content bytes, a power of two chosen by the sender. A chunk is the unit of
+/// verification, repair and search; the last one of a content may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkSize {
     log2: u8,
@@ -27,24 +26,25 @@ impl Default for ChunkSize {
 }
 
 impl ChunkSize {
-    /// Where nothing else was chosen: 64 KiB, whose ledgers are 0.05 % of the content.
+    /// Default size: 64 KiB, with hash lists of 0.05 % of the content.
     pub const DEFAULT: ChunkSize = ChunkSize { log2: CHUNK_BYTES.trailing_zeros() as u8 };
-    /// The shortest: its ledgers are 0.2 % of the content, and a span has as many as a word has bits.
+    /// Smallest size: the hash lists are 0.2 % of the content, and a span has 64 chunks, one per
+    /// bit of a bitmap.
     pub const SHORTEST: ChunkSize = ChunkSize { log2: 14 };
-    /// The longest: what can be asked for again at once. Longer ones would save less than 0.03 %.
+    /// Largest size: the longest range of a request. Larger ones would save less than 0.03 %.
     pub const LONGEST: ChunkSize = ChunkSize { log2: 17 };
 
-    /// Of so many bytes; none if chunks cannot be so long.
+    /// Returns the size of `bytes` bytes; `None` if it is not allowed.
     pub fn of_bytes(bytes: u64) -> Option<ChunkSize> {
         bytes.is_power_of_two().then(|| ChunkSize::of_log2(bytes.trailing_zeros() as u8))?
     }
 
-    /// Those that nothing else was chosen for, so often doubled (or halved); none if chunks cannot be so long.
+    /// Returns the default size doubled `doublings` times, or halved if negative; `None` if it is
+    /// not allowed.
     pub(in crate::session) fn of_doublings(doublings: i8) -> Option<ChunkSize> {
         ChunkSize::of_log2(u8::try_from((ChunkSize::DEFAULT.log2 as i8).checked_add(doublings)?).ok()?)
     }
 
-    /// How often those that nothing else was chosen for are doubled to these.
     pub(in crate::session) fn doublings(self) -> i8 {
         self.log2 as i8 - ChunkSize::DEFAULT.log2 as i8
     }
@@ -53,57 +53,53 @@ impl ChunkSize {
         (ChunkSize::SHORTEST.log2..=ChunkSize::LONGEST.log2).contains(&log2).then_some(ChunkSize { log2 })
     }
 
-    /// Its bytes.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> usize {
         1 << self.log2
     }
 
-    /// Chunks of a whole span.
+    /// Returns the number of chunks of a whole span.
     pub const fn in_span(self) -> usize {
         SPAN_BYTES >> self.log2
     }
 
-    /// Bytes of the ledger of a span with so many bytes of content.
     const fn ledger_bytes(self, content_bytes: usize) -> usize {
         HEAD_BYTES + content_bytes.div_ceil(self.bytes()) * VALUE_BYTES + SEAL_BYTES
     }
 
-    /// The longest ledger: that of a whole span.
     pub(super) const fn most_ledger_bytes(self) -> usize {
         self.ledger_bytes(SPAN_BYTES)
     }
 
-    /// Bytes of a whole span and its ledger in the stream.
+    /// Returns the stream bytes of a whole span with its hash list.
     pub const fn whole_bytes(self) -> usize {
         self.most_ledger_bytes() + SPAN_BYTES
     }
 }
 
-/// So many bytes, in words.
 pub(in crate::session) fn amount(bytes: u64) -> String {
     if bytes.is_multiple_of(1024) { format!("{} KiB", bytes / 1024) } else { format!("{bytes} bytes") }
 }
 
-/// Whether two parts of a stream have bytes in common.
 pub(in crate::session) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// How a stream carries its content.
+/// Encoding of a content in the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// As it is.
+    /// The content alone.
     #[default]
     Plain,
-    /// In spans, each behind its ledger, whose chunks are so long.
+    /// Verified stream: spans, each behind its hash list, with chunks of this size.
     Ledgered(ChunkSize),
 }
 
 impl Form {
-    /// In spans, and nothing else was chosen.
+    /// Verified stream with chunks of the default size.
     pub const LEDGERED: Form = Form::Ledgered(ChunkSize::DEFAULT);
 
-    /// How long chunks are; what is carried as it is has none, and no use for it.
+    /// Returns the chunk size; the default for a plain stream, which has no chunks.
     pub fn chunk(self) -> ChunkSize {
         match self {
             Form::Plain => ChunkSize::DEFAULT,
@@ -111,7 +107,7 @@ impl Form {
         }
     }
 
-    /// The same with chunks that are so long, if it has any.
+    /// Returns this form with another chunk size; a plain stream has none.
     #[must_use]
     pub fn with_chunk(self, chunk: ChunkSize) -> Form {
         match self {
@@ -120,7 +116,7 @@ impl Form {
         }
     }
 
-    /// Bytes of the stream of a content of so many bytes; without end if that is.
+    /// Returns the stream bytes of a content of `content_bytes` bytes; saturates at `u64::MAX`.
     pub fn stream_bytes(self, content_bytes: u64) -> u64 {
         let Form::Ledgered(chunk) = self else { return content_bytes };
         let (spans, rest) = (content_bytes / SPAN_BYTES as u64, content_bytes as usize % SPAN_BYTES);
@@ -128,8 +124,8 @@ impl Form {
         spans.saturating_mul(chunk.whole_bytes() as u64).saturating_add(last as u64)
     }
 
-    /// Bytes of content in the first so many bytes of a stream: exactly, if the stream ends there; in its midst it may
-    /// be too many by less than a ledger.
+    /// Returns the content bytes in the first `stream_bytes` bytes of a stream: exact if the stream
+    /// ends there, else too many by less than a hash list.
     pub fn content_bytes(self, stream_bytes: u64) -> u64 {
         let Form::Ledgered(chunk) = self else { return stream_bytes };
         let whole = chunk.whole_bytes();
@@ -140,8 +136,8 @@ impl Form {
         spans * SPAN_BYTES as u64 + (chunked.saturating_sub(chunks * VALUE_BYTES)).max(least) as u64
     }
 
-    /// Which bytes of the content a part of a stream carries, of which so many bytes are known; of a part of a ledger
-    /// the bytes that it is of, and true.
+    /// Returns the content range that a part of a stream of `stream_bytes` bytes carries, and
+    /// false; for a part of a hash list, the range that the list covers, and true.
     pub fn content_of(self, part: &Range<u64>, stream_bytes: u64) -> (Range<u64>, bool) {
         let place = match self {
             Form::Plain => None,
@@ -157,7 +153,7 @@ impl Form {
     }
 }
 
-/// A span's place in content and stream.
+/// Place of a span in content and stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanPlace {
     chunk: ChunkSize,
@@ -166,13 +162,15 @@ pub struct SpanPlace {
 }
 
 impl SpanPlace {
-    /// Span `index` of a content, if it has so many bytes: a whole span's unless it is the last.
+    /// Returns the place of span `index`, which has `content_bytes` bytes: a whole span's unless it
+    /// is the last.
     pub fn new(chunk: ChunkSize, index: u64, content_bytes: usize) -> SpanPlace {
         debug_assert!(content_bytes <= SPAN_BYTES);
         SpanPlace { chunk, index, content_bytes }
     }
 
-    /// Span `index`, if it and its ledger have so many bytes in the stream; none if no span can have so many.
+    /// Returns the place of span `index`, which has `stream_bytes` bytes with its hash list; `None`
+    /// if no span has that many.
     pub fn of_stream(chunk: ChunkSize, index: u64, stream_bytes: usize) -> Option<SpanPlace> {
         let content_bytes = if stream_bytes == chunk.whole_bytes() {
             SPAN_BYTES
@@ -183,7 +181,7 @@ impl SpanPlace {
         (content_bytes > 0 && place.bytes() == stream_bytes).then_some(place)
     }
 
-    /// The spans that a part of a stream touches, of a content of so many bytes.
+    /// Returns the spans that a part of a stream touches, for a content of `content_bytes` bytes.
     pub fn all_of(chunk: ChunkSize, part: &Range<u64>, content_bytes: u64) -> impl Iterator<Item = SpanPlace> + use<> {
         let whole = chunk.whole_bytes() as u64;
         let places = (part.start / whole..part.end.div_ceil(whole)).map(move |index| {
@@ -193,7 +191,7 @@ impl SpanPlace {
         places.filter(|place| place.content_bytes > 0)
     }
 
-    /// The span in which byte `at` of a stream of so many bytes is.
+    /// Returns the span that contains byte `at` of a stream of `stream_bytes` bytes.
     pub fn at(chunk: ChunkSize, at: u64, stream_bytes: u64) -> Option<SpanPlace> {
         let whole = chunk.whole_bytes() as u64;
         let index = at / whole;
@@ -201,70 +199,70 @@ impl SpanPlace {
         SpanPlace::of_stream(chunk, index, usize::try_from(rest).ok()?)
     }
 
-    /// How long its chunks are.
+    /// Returns the size of its chunks.
     pub fn chunk_size(&self) -> ChunkSize {
         self.chunk
     }
 
-    /// Its number, from 0.
+    /// Returns its number, from 0.
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// Bytes of content in it.
+    /// Returns its content bytes.
     pub fn content_bytes(&self) -> usize {
         self.content_bytes
     }
 
-    /// Where it begins in the content.
+    /// Returns its start in the content.
     pub fn content_begin(&self) -> u64 {
         self.index * SPAN_BYTES as u64
     }
 
-    /// Its content.
+    /// Returns its range in the content.
     pub fn content(&self) -> Range<u64> {
         self.content_begin()..self.content_begin() + self.content_bytes as u64
     }
 
-    /// Where its ledger begins in the stream.
+    /// Returns the start of its hash list in the stream.
     pub fn begin(&self) -> u64 {
         self.index * self.chunk.whole_bytes() as u64
     }
 
-    /// Bytes of its ledger.
+    /// Returns the bytes of its hash list.
     pub fn ledger_bytes(&self) -> usize {
         self.chunk.ledger_bytes(self.content_bytes)
     }
 
-    /// Its bytes in the stream, ledger and content.
+    /// Returns its stream bytes, hash list and content.
     pub fn bytes(&self) -> usize {
         self.ledger_bytes() + self.content_bytes
     }
 
-    /// Where the ledger is in the stream.
+    /// Returns the range of its hash list in the stream.
     pub fn ledger(&self) -> Range<u64> {
         self.begin()..self.begin() + self.ledger_bytes() as u64
     }
 
-    /// Where a part of the content that is in it is in the stream.
+    /// Returns the range in the stream of a part of its content.
     pub fn in_stream(&self, content: &Range<u64>) -> Range<u64> {
         let place = |at: u64| self.ledger().end + (at - self.content_begin());
         place(content.start)..place(content.end)
     }
 
-    /// How many chunks it has.
+    /// Returns the number of its chunks.
     pub fn chunks(&self) -> usize {
         self.content_bytes.div_ceil(self.chunk.bytes())
     }
 
-    /// Where one of its chunks is, from the beginning of its ledger.
+    /// Returns the range of a chunk, from the start of the hash list.
     pub fn chunk(&self, number: usize) -> Range<usize> {
         let begin = number * self.chunk.bytes();
         let end = (begin + self.chunk.bytes()).min(self.content_bytes);
         self.ledger_bytes() + begin..self.ledger_bytes() + end
     }
 
-    /// Where that chunk begins in the content.
+    /// Returns the start of a chunk in the content.
     pub fn chunk_offset(&self, number: usize) -> u64 {
         self.content_begin() + (number * self.chunk.bytes()) as u64
     }

@@ -1,4 +1,5 @@
-//! A verified sender in the turns of its session, for simulations: what another source has, with its ledgers.
+//! Verified sender that runs in the turns of its session, for simulations: another source's content
+//! with its hash lists.
 
 use super::encoder::{Encoder, SpanBuffer};
 use super::layout::{ChunkSize, SpanPlace};
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-/// A [`Source`] of the ledgered form of what the source `S` has, which must not have messages.
+/// A [`Source`] of the verified stream of a source `S`, which must not have messages.
 pub type Ledgered<S> = SpanSource<ReadInTurns<S>>;
 
 /// Reads a content whenever its session has a turn.
@@ -21,19 +22,15 @@ pub struct ReadInTurns<S> {
     content: S,
     chunk: ChunkSize,
     encoder: Encoder,
-    /// The span that is being filled.
     span: SpanBuffer,
-    /// The content has come to its end.
     ended: bool,
-    /// What is sent again.
     again: Vec<u8>,
-    /// How many bytes the content has, and how its fragments are named, if any part of it can be had.
     selects: Option<(u64, Cut)>,
     selected: Option<SelectedSender>,
 }
 
 impl<S: Source> Ledgered<S> {
-    /// What `content` has, with its ledgers.
+    /// Creates the verified stream of `content`.
     pub fn of(content: S) -> Ledgered<S> {
         let chunk = ChunkSize::DEFAULT;
         let span = SpanBuffer::empty(chunk, SpanBuffer::default());
@@ -41,26 +38,25 @@ impl<S: Source> Ledgered<S> {
         SpanSource::new(ReadInTurns { content, chunk, encoder, span, ended: false, again, selects, selected })
     }
 
-    /// The same with chunks that are so long.
+    /// Sets the chunk size.
     pub fn chunked(self, chunk: ChunkSize) -> Ledgered<S> {
         let (encoder, span) = (Encoder::new(chunk), SpanBuffer::empty(chunk, SpanBuffer::default()));
         self.brought_by(|reader| ReadInTurns { chunk, encoder, span, ..reader })
     }
 
-    /// The same of a content of so many bytes any part of which can be read again: where receivers have some of it,
-    /// only what somebody lacks is shown. Its fragments are named as `cut` says.
+    /// Makes the session selective where receivers already hold part of the content, which has
+    /// `content_bytes` bytes and can be re-read anywhere. `cut` selects how fragments are cut.
     pub fn selecting(self, content_bytes: u64, cut: Cut) -> Ledgered<S> {
         self.brought_by(|reader| ReadInTurns { selects: Some((content_bytes, cut)), ..reader })
     }
 
-    /// The source of the content.
+    /// Returns the source of the content.
     pub fn content(&self) -> &S {
         &self.bringer().content
     }
 }
 
 impl<S: Source> ReadInTurns<S> {
-    /// Fills the next span and seals it; or says why there is none yet.
     fn fill(&mut self, now: Instant, consumed: bool) -> Result<(), Brought> {
         while !self.ended && !self.span.is_full() {
             let count = match self.content.next(now, consumed) {
@@ -89,7 +85,6 @@ impl<S: Source> ReadInTurns<S> {
     }
 }
 
-/// What a selected content takes of one that can be read anywhere.
 struct Anywhere<'a, S> {
     now: Instant,
     content: &'a mut S,
@@ -185,7 +180,6 @@ impl<S: Source> Bringer for ReadInTurns<S> {
     }
 }
 
-/// Fills a span with what there is; or says why there is nothing.
 pub(super) fn fill(span: &mut SpanBuffer, again: Again<'_>) -> Result<(), Again<'static>> {
     match again {
         Again::Bytes(content) => {
@@ -198,8 +192,8 @@ pub(super) fn fill(span: &mut SpanBuffer, again: Again<'_>) -> Result<(), Again<
     }
 }
 
-/// Makes a part of the stream again, into `memory`, from a content with chunks that are so long, of so many bytes, of
-/// which `read` has any.
+/// Re-creates a part of the stream in `memory`, from a content of `content_bytes` bytes with chunks
+/// of size `chunk`; `read` reads the content.
 pub(super) fn read_again<'a>(
     memory: &'a mut Vec<u8>,
     (chunk, content_bytes): (ChunkSize, u64),

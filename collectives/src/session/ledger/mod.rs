@@ -1,6 +1,7 @@
-//! The ledgered form of a content: before each span of it stands a *ledger*, which says what the span's chunks hash to.
-//! A receiver checks each chunk as it comes, names a damaged one and asks for it again; and as the hashes are those of
-//! BLAKE3's own tree, they add up to the digest of the whole: no host hashes a byte twice.
+//! The verified stream of a content: each span of the content follows a *hash list* of the span's
+//! chunks (called *ledger* in names). A receiver verifies each chunk as it comes, and requests a
+//! damaged one again. The hashes are nodes of BLAKE3's own tree, so they add up to the digest of
+//! the whole, and no host hashes a byte twice.
 //!
 //! ```text
 //! content   │ span 0, 1 MiB                              │ span 1            │ … │ span n, what is left │
@@ -8,18 +9,20 @@
 //! ledger    │ u32 content bytes of the span │ u32 0 │ 32 bytes for each of its chunks │ 16 bytes: seal   │
 //! ```
 //!
-//! A chunk has 64 KiB, unless the sender chose another [`ChunkSize`], which it announces: 16 KiB are a finer net for
-//! what has changed, at four times the ledgers.
+//! A chunk has 64 KiB, unless the sender announces another [`ChunkSize`]: chunks of 16 KiB detect
+//! changes at a finer grain, with four times the hash lists.
 //!
-//! A chunk's 32 bytes are its BLAKE3 chaining value at its offset in the content (the BLAKE3 paper §2.1;
-//! [`blake3::hazmat`]). The seal is the first 16 bytes of BLAKE3 over the ledger before it and the span's offset in the
-//! content (u64): a damaged ledger is noticed before anything is judged by it. All spans but the last are whole, so
-//! where everything is is arithmetic ([`SpanPlace`], [`Form`]).
+//! A chunk's 32 bytes are its BLAKE3 chaining value at its offset in the content (the BLAKE3 paper
+//! §2.1; [`blake3::hazmat`]). The seal is the first 16 bytes of BLAKE3 over the hash list before it
+//! and the span's offset in the content (u64), so that a damaged hash list is detected before it is
+//! used. All spans but the last are whole, so all positions can be computed ([`SpanPlace`],
+//! [`Form`]).
 //!
-//! No thread, clock or file (a [`Crew`] of threads may be lent): [`Encoder`] and [`SpanBuffer`] make the form,
-//! [`Decoder`] checks it, [`Spans`] cuts what comes in any pieces, [`Recent`] keeps what was sent last. [`SpanSource`]
-//! and [`SelectedSender`] stand between a content and its session, [`SpanSink`] and [`VerifiedReceiver`] between a
-//! session and its storage: on hosts on threads, in simulations ([`Ledgered`], [`Checked`]) in the session's turns.
+//! This module has no thread, clock or file (a [`Crew`] of threads may be lent). [`Encoder`] and
+//! [`SpanBuffer`] make the stream, [`Decoder`] verifies it, [`Spans`] reassembles spans, [`Recent`]
+//! keeps the last ones sent. [`SpanSource`] and [`SelectedSender`] stand between a content and its
+//! session, [`SpanSink`] and [`VerifiedReceiver`] between a session and its storage: on hosts on
+//! threads, in simulations ([`Ledgered`], [`Checked`]) in the session's turns.
 
 mod checked;
 mod crew;

@@ -1,10 +1,10 @@
-//! The receiving end of a verified stream: checks its spans, asks again for what came damaged or is lacking, and says
-//! what is to be stored next.
+//! Receiving end of a verified stream: verifies spans, requests damaged or missing chunks, and says
+//! what to store next.
 //!
-//! [`VerifiedReceiver`] takes [`Order`]s and gives [`ReceiverOutput`]s; whoever drives it carries each of them out
-//! before it asks for the next. On hosts a thread does that beside the session, in simulations the session's own turn.
-//! The session's side of it is [`SpanSink`](super::SpanSink); both see the
-//! [`ReceiverState`](super::ReceiverState).
+//! [`VerifiedReceiver`] takes [`Order`]s and returns [`ReceiverOutput`]s; its driver carries each
+//! of them out before it asks for the next. On hosts a thread does that beside the session, in
+//! simulations the session's own turn. The session's side is [`SpanSink`](super::SpanSink); both
+//! share the [`ReceiverState`](super::ReceiverState).
 
 use super::crew::{Alone, Crew};
 use super::decoder::{Content, Damage, Decoder};
@@ -18,79 +18,79 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// What a sender offers.
+/// The session parameters that describe the content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offered {
-    /// Its name at the sender.
+    /// Name at the sender.
     pub source: String,
-    /// Its bytes, if known in advance.
+    /// Size in bytes, if known in advance.
     pub size: Option<u64>,
-    /// What they are.
+    /// Kind of the content.
     pub content: ContentKind,
-    /// How long its chunks are.
+    /// Size of its chunks.
     pub chunk: ChunkSize,
 }
 
-/// What a session tells its verified receiver.
+/// An order of a session to its verified receiver.
 #[derive(Debug)]
 pub enum Order {
     /// The session has begun.
     Begin(Offered),
-    /// Some of the content may be here: only what somebody lacks comes.
+    /// Part of the content may be here already: only missing chunks come.
     Complete(HeldOffer),
-    /// The next span, or the next bytes of what somebody lacks.
+    /// The next span, or the next bytes of a selective session.
     Write(Vec<u8>),
     /// The next whole chunks of a span that is still coming.
     Early(Vec<u8>),
-    /// What was wanted again, from this byte of the stream on.
+    /// Bytes that were wanted again, from this byte of the stream on.
     Supply(u64, Vec<u8>),
-    /// Why that cannot be had.
+    /// The wanted bytes are unavailable, for this reason.
     Deny(String),
-    /// That was all.
+    /// The stream has ended.
     End(Trailer),
-    /// The root has accepted it.
+    /// The root has accepted the digest.
     Publish,
 }
 
-/// What a verified receiver wants done.
+/// An output of a verified receiver, to be carried out by its driver.
 #[derive(Debug)]
 pub enum ReceiverOutput {
-    /// The content that was offered will come.
+    /// The offered content will come.
     Begin(Offered),
-    /// The next bytes of the content are these, and right.
+    /// Verified bytes to store next.
     Write(Vec<u8>),
-    /// The next bytes are those of a span, all right; [`wrote`](VerifiedReceiver::wrote) follows once they are stored.
+    /// Verified span to store next; call [`wrote`](VerifiedReceiver::wrote) once it is stored.
     Span(RightSpan),
     /// Memory that is free again.
     Used(Vec<u8>),
-    /// The session's side has something new to see in the [`ReceiverState`].
+    /// The [`ReceiverState`] has changed for the session's side.
     Said,
-    /// Something came damaged, and is wanted again.
+    /// A range came damaged, and is wanted again.
     Damaged(Damage),
-    /// All has come: it is to be made last; [`settled`](VerifiedReceiver::settled) follows.
+    /// Everything has come: make it durable, then call [`settled`](VerifiedReceiver::settled).
     Settle {
-        /// What it adds up to as a content.
+        /// Length and digest of the content.
         content: Trailer,
-        /// The end of the stream said something else than has come.
+        /// Whether the received trailer differs from the bytes received.
         end_differs: bool,
     },
-    /// It is to be shown under its name; [`published`](VerifiedReceiver::published) follows.
+    /// Make the content visible under its name, then call
+    /// [`published`](VerifiedReceiver::published).
     Publish,
-    /// No more can be had, for this reason; [`fail`](VerifiedReceiver::fail) follows.
+    /// The content is given up, for this reason; call [`fail`](VerifiedReceiver::fail).
     Failed(String),
 }
 
-/// A span of which all chunks are right.
+/// A span of which all chunks are verified.
 #[derive(Debug)]
 pub struct RightSpan {
     content: Content,
-    /// Chunks that stand where they belong: a bit for each.
     in_place: u64,
 }
 
 impl RightSpan {
-    /// Stores its chunks in order: those that stand where they belong by `keep`, the others by `write`, as many at a
-    /// time as lie beside each other.
+    /// Stores its chunks in order: `keep` for those already in place, `write` for the others, in
+    /// runs as long as possible.
     ///
     /// # Errors
     /// The first that either returns.
@@ -110,29 +110,26 @@ impl RightSpan {
         Ok(())
     }
 
-    /// How many of its bytes were this receiver's own.
+    /// Returns the number of its bytes that this receiver already held.
     pub fn own_bytes(&self) -> u64 {
         self.content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum()
     }
 
-    /// The memory, to be used again.
+    /// Returns the memory for reuse.
     pub fn into_memory(self) -> Vec<u8> {
         self.content.into_memory()
     }
 }
 
-/// How far the content is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It comes.
     Coming,
     /// The storage settles or publishes it: nothing else is done meanwhile.
     Syncing,
-    /// It is published, or has failed: whatever still comes is thrown away.
     Over,
 }
 
-/// Checks a stream and completes it.
+/// Verifies a stream and completes it.
 #[derive(Debug)]
 pub struct VerifiedReceiver {
     state: Arc<ReceiverState>,
@@ -140,18 +137,16 @@ pub struct VerifiedReceiver {
     decoder: Decoder,
     holdings: Option<Arc<dyn Holdings>>,
     completer: Option<Completer>,
-    /// It was said what is wanted, and nothing has come of it since. Whatever else comes, that is not said once more:
-    /// what is on its way would be asked for again.
+    /// Whether the wanted range was reported and has not come since. It is not reported again,
+    /// because bytes in flight would be requested twice.
     asked: bool,
-    /// Chunks of the span that is being checked that stand where they belong.
     in_place: u64,
-    /// Orders behind a span that is damaged.
     waiting: VecDeque<Order>,
     phase: Phase,
 }
 
 impl VerifiedReceiver {
-    /// Returns one that nothing has come to; the session's side of it sees `state`.
+    /// Creates a receiver; the session's side sees `state`.
     pub fn new(state: &Arc<ReceiverState>) -> VerifiedReceiver {
         VerifiedReceiver {
             state: Arc::clone(state),
@@ -166,17 +161,17 @@ impl VerifiedReceiver {
         }
     }
 
-    /// The same, whose chunks such a crew hashes.
+    /// Sets how to create the crew that hashes the chunks.
     pub fn hashed_by(self, crew: fn() -> Arc<dyn Crew>) -> VerifiedReceiver {
         VerifiedReceiver { crew, ..self }
     }
 
-    /// Lets it look at what may be here of the content already.
+    /// Sets the have-set of chunks that this receiver may already hold.
     pub fn hold(&mut self, holdings: Arc<dyn Holdings>) {
         self.holdings = Some(holdings);
     }
 
-    /// Takes an order. What was wanted again does not wait behind the spans.
+    /// Takes an order. Bytes that were wanted again do not queue behind spans.
     pub fn take(&mut self, order: Order) {
         match order {
             _ if self.is_over() => self.state.obeyed(1),
@@ -194,7 +189,7 @@ impl VerifiedReceiver {
         }
     }
 
-    /// Returns what is to be done next, if anything can be; what was returned before has been carried out.
+    /// Returns the next output, if there is one. The previous one must have been carried out.
     pub fn poll_output(&mut self) -> Option<ReceiverOutput> {
         while self.phase == Phase::Coming {
             if let Some(damage) = self.decoder.poll_damage() {
@@ -237,7 +232,6 @@ impl VerifiedReceiver {
         None
     }
 
-    /// Returns the next span of what has come and what is here, or what is lacking; `None` if there is neither.
     fn complete(&mut self) -> Option<Completion> {
         let completer = self.completer.as_mut()?;
         let completion = completer.poll(|| Vec::with_capacity(Spans::MOST_BYTES));
@@ -245,7 +239,6 @@ impl VerifiedReceiver {
         completion
     }
 
-    /// Follows one order, as far as that takes no storage.
     fn obey(&mut self, order: Order) -> Option<ReceiverOutput> {
         match order {
             Order::Begin(offered) => {
@@ -283,40 +276,38 @@ impl VerifiedReceiver {
         None
     }
 
-    /// Whether some of a content of which parts were here has not been completed.
     fn lacks_some(&self) -> bool {
         self.completer.as_ref().is_some_and(|completer| !completer.is_done())
     }
 
-    /// The span that was given is stored: others may be given it.
+    /// Records that the span returned last is stored, so that other receivers may be given it.
     pub fn wrote(&self) {
         self.state.set_content_bytes(self.decoder.content_bytes());
     }
 
-    /// All is stored for good, and not visible.
+    /// Records that everything is durable, but not visible.
     pub fn settled(&mut self) {
         self.phase = Phase::Coming;
         self.conclude(Outcome::Verified, String::new(), None);
     }
 
-    /// All is visible; `note` is what its sender should know of it, if anything.
+    /// Records that the content is visible; `note` is a message to its sender, or empty.
     pub fn published(&mut self, note: String) {
         self.fail(Outcome::Delivered, note, None);
     }
 
-    /// The storage has failed, or no more can be had: what is half done is gone.
+    /// Records that the storage has failed or the content is given up; partial work is discarded.
     pub fn fail(&mut self, outcome: Outcome, text: String, cause: Option<io::Error>) {
         self.phase = Phase::Over;
         self.state.obeyed(std::mem::take(&mut self.waiting).len());
         self.conclude(outcome, text, cause);
     }
 
-    /// Whether all is published or has failed.
+    /// Whether the content is published or has failed.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
-    /// A verdict on what has come and is right.
     fn conclude(&self, outcome: Outcome, text: String, cause: Option<io::Error>) {
         let Trailer { bytes, digest } = self.decoder.trailer();
         self.state.conclude(Done { outcome, bytes, digest, text }, cause);

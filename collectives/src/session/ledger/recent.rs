@@ -1,30 +1,29 @@
-//! The spans that were sent last, kept for whoever asks for bytes of them again: of a pipe nobody else may have them.
+//! The last spans sent, kept for repair: the bytes of a pipe may be nowhere else.
 
 use super::encoder::SpanBuffer;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// So many are kept beside the one that is being sent: 4 MiB with it.
+/// Number of spans kept beside the one being sent: 4 MiB in all.
 const SPANS: usize = 3;
 
 /// The last spans that have been sent.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
     spans: VecDeque<SpanBuffer>,
-    /// How many have been sent.
     sent: u64,
 }
 
 impl Recent {
-    /// Keeps the next span; its memory if there is none to keep, or that of the span whose place it takes.
+    /// Keeps the next span. Returns the one it replaces, if any.
     pub fn keep(&mut self, span: SpanBuffer) -> Option<SpanBuffer> {
         self.sent += 1;
         self.spans.push_back(span);
         if self.spans.len() > SPANS { self.spans.pop_front() } else { None }
     }
 
-    /// Makes `to` a part of the stream, if it is in these spans and the `present` one, which follows them; whether it
-    /// is.
+    /// Copies a part of the stream to `to`, if it is in these spans and the `present` one, which
+    /// follows them. Returns whether it is.
     pub fn copy_part(&self, present: &SpanBuffer, part: &Range<u64>, to: &mut Vec<u8>) -> bool {
         to.clear();
         let first = self.sent - self.spans.len() as u64;

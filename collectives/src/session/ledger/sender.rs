@@ -1,8 +1,8 @@
-//! The making of what is sent where receivers have some of a content: ledgers ahead of the chunks that were chosen.
+//! Sending end of a selective session: hash lists ahead of the chunks that were chosen.
 //!
-//! [`SelectedSender`] does one step at a time and takes what it needs of the content from a [`SelectedInput`], which
-//! may block: on hosts a thread drives it, in simulations the session's own turn. The session's side of it is
-//! [`SpanSource`](super::SpanSource).
+//! [`SelectedSender`] does one step at a time and reads the content through a [`SelectedInput`],
+//! which may block: on hosts a thread drives it, in simulations the session's own turn. The
+//! session's side is [`SpanSource`](super::SpanSource).
 
 use super::encoder::SpanBuffer;
 use super::layout::{ChunkSize, Form, SpanPlace};
@@ -12,28 +12,28 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bytes of a part, roughly.
+/// Approximate length of a part, in bytes.
 const PART_BYTES: usize = 1 << 20;
 
-/// How a content is selected.
+/// Settings of a selective transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// How long its chunks are.
+    /// Size of its chunks.
     pub chunk: ChunkSize,
-    /// How its fragments are named.
+    /// Method of cutting fragments.
     pub cut: Cut,
-    /// The bytes of a frame.
+    /// Payload bytes of a frame.
     pub frame_bytes: usize,
-    /// Whether it is only asked what is lacking, and nothing sent.
+    /// Whether only want-bitmaps are queried and nothing is sent.
     pub only_asks: bool,
 }
 
-/// A content that is selected.
+/// The content of a selective transfer.
 pub trait SelectedInput {
-    /// Why it cannot be read.
+    /// Error of reading the content.
     type Error;
 
-    /// Returns the next span, sealed; all of them are asked for in order, and `used` is memory that is free again.
+    /// Returns the next span, sealed. All spans are requested in order; `used` is memory for reuse.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -45,40 +45,39 @@ pub trait SelectedInput {
     /// If it cannot be read.
     fn read(&mut self, to: &mut [u8], offset: u64) -> Result<(), Self::Error>;
 
-    /// Returns what all spans add up to.
+    /// Returns length and digest of all spans.
     ///
     /// # Errors
-    /// If there are others behind them.
+    /// If there are further spans.
     fn end(&mut self) -> Result<Trailer, Self::Error>;
 }
 
-/// What comes next of what somebody lacks.
+/// An output of a [`SelectedSender`].
 #[derive(Debug)]
 pub enum Selected {
-    /// These bytes of the stream.
+    /// The next bytes of the stream.
     Part(Vec<u8>),
-    /// Nothing before it is [chosen](SelectedSender::choose) what is sent of the next stretch.
+    /// Pending: it must be [chosen](SelectedSender::choose) which chunks of the next stretch are
+    /// sent.
     NeedsChoice,
-    /// That was all.
+    /// The end of the stream.
     End(Trailer),
-    /// All was asked, and nothing is sent.
+    /// The end of a query: all want-bitmaps were requested, and nothing is sent.
     Asked,
 }
 
-/// Makes the stream of which only what somebody lacks is sent.
+/// Makes the stream of a selective session.
 #[derive(Debug)]
 pub struct SelectedSender {
     selector: Selector,
     form: Form,
     only_asks: bool,
-    /// What is sent of the stretches that are next.
     chosen: VecDeque<ChunkSet>,
-    /// What is left of the section that is being made.
     left: VecDeque<SectionPart>,
 }
 
 impl SelectedSender {
-    /// Returns one of a content of so many bytes.
+    /// Creates a sender for a content of `content_bytes` bytes.
     pub fn new(content_bytes: u64, manner: Manner) -> SelectedSender {
         let Manner { chunk, cut, frame_bytes, only_asks } = manner;
         let selector = Selector::new(chunk, content_bytes, cut, frame_bytes);
@@ -91,17 +90,17 @@ impl SelectedSender {
         }
     }
 
-    /// What has been made so far: whoever reads it again looks there.
+    /// Returns the sections made so far, with which the stream can be re-read.
     pub fn sections(&self) -> &Arc<Mutex<Sections>> {
         self.selector.sections()
     }
 
-    /// These chunks are sent of the next stretch of which nothing was chosen yet.
+    /// Sets the chunks to send of the next stretch without a choice.
     pub fn choose(&mut self, chunks: ChunkSet) {
         self.chosen.push_back(chunks);
     }
 
-    /// Makes what comes next.
+    /// Makes the next output.
     ///
     /// # Errors
     /// Those of `input`.
@@ -111,14 +110,15 @@ impl SelectedSender {
                 return Ok(Selected::Part(part));
             }
             match self.selector.due() {
-                // It is asked at once what is lacking of it.
+                // Its want-bitmaps are requested at once.
                 Due::Ledgers(place) => {
                     return self.selector.ledgers(&place, |place, used| input.span(place, used)).map(Selected::Part);
                 }
                 Due::Chunks(_) => match self.chosen.pop_front() {
                     Some(_) if self.only_asks => self.left = self.selector.pass().into(),
                     Some(chunks) => self.left = self.selector.chunks(chunks).into(),
-                    // What was made goes, whole frame or not: it is answered.
+                    // The bytes made so far are sent, whole frame or not, because receivers answer
+                    // them.
                     None => return Ok(self.selector.padding().map_or(Selected::NeedsChoice, Selected::Part)),
                 },
                 Due::End => {
@@ -129,7 +129,6 @@ impl SelectedSender {
         }
     }
 
-    /// Makes a part of what is left of a section; none if nothing is.
     fn rest_of_section<I: SelectedInput>(&mut self, input: &mut I) -> Result<Option<Vec<u8>>, I::Error> {
         let whole_bytes = self.form.stream_bytes(self.selector.sections().lock().content_bytes());
         let mut bytes = Vec::new();

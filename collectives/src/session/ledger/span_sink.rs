@@ -1,4 +1,4 @@
-//! The session's side of a verified receiver: puts what comes into spans, and hands them on.
+//! The session's side of a verified receiver: reassembles spans and hands them on.
 
 use super::layout::{ChunkSize, Form, overlap};
 use super::receiver::{Offered, Order};
@@ -13,13 +13,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What has come of a span goes to the receiver when nothing more is there and so long nothing has gone: at 1 Gbit/s a
-/// span takes less. What a killed receiver had not written comes again.
+/// Time without a complete span after which whole chunks are handed on early; at 1 Gbit/s a span
+/// takes less. A killed receiver must fetch again only what it had not written.
 pub(in crate::session) const EARLY_AFTER: Duration = Duration::from_millis(10);
 
-/// Where a [`VerifiedReceiver`](super::VerifiedReceiver) runs.
+/// The place where a [`VerifiedReceiver`](super::VerifiedReceiver) runs.
 pub trait Backend {
-    /// Hands an order over; [`SpanSink`] sees to it that there is room.
+    /// Hands an order over; [`SpanSink`] ensures that there is room.
     fn give(&mut self, now: Instant, order: Order);
 
     /// Returns memory for a span.
@@ -32,10 +32,10 @@ pub trait Backend {
         true
     }
 
-    /// Lets it do what it can, where it runs in the session's turns.
+    /// Lets a receiver that runs in the session's turns do its work.
     fn turn(&mut self, _now: Instant) {}
 
-    /// When it wants the next turn, if nothing happens before.
+    /// Returns the time of the next turn it wants, if nothing happens before.
     fn turn_at(&self) -> Option<Instant> {
         None
     }
@@ -43,45 +43,44 @@ pub trait Backend {
     /// Whether the storage is settling or publishing.
     fn is_syncing(&self) -> bool;
 
-    /// Whether what was stored, in such chunks, is kept for other receivers.
+    /// Whether the stored content, with such chunks, is kept for other receivers.
     fn keeps(&mut self, chunk: ChunkSize) -> bool;
 
-    /// Returns a part of the stream of a content with such chunks, of which so many bytes are stored.
+    /// Returns a part of the stream of a content with such chunks, of which `content_bytes` bytes
+    /// are stored.
     fn read_again(&mut self, now: Instant, chunk: ChunkSize, part: Range<u64>, content_bytes: u64) -> Again<'_>;
 
-    /// Whether what is not stored by now never will be.
+    /// Whether the receiver has ended, so that nothing more will be stored.
     fn has_ended(&mut self) -> bool;
 
-    /// Whether it has ended without a verdict.
+    /// Whether the receiver has ended without a verdict.
     fn has_panicked(&mut self) -> bool {
         false
     }
 
-    /// Something has happened at the receiver of the session.
+    /// Handles an event of the session's receiver.
     fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
 }
 
-/// A [`Sink`] for the ledgered form of a content, which a verified receiver at `B` checks and stores.
+/// A [`Sink`] for a verified stream, which a verified receiver at `B` checks and stores.
 #[derive(Debug)]
 pub struct SpanSink<B> {
     backend: B,
     state: Arc<ReceiverState>,
-    /// Orders that may wait for the receiver; what comes then waits in the feed.
+    /// Maximum number of orders waiting for the receiver; later data waits in the feed.
     most_waiting: usize,
     spans: Spans,
-    /// When the last of a span went to the receiver.
     went_at: Instant,
     offered: Offered,
     cause: Option<io::Error>,
     publishing: bool,
-    /// Some of the content may be here.
     holds: bool,
-    /// Only what somebody lacks comes.
     is_selective: bool,
 }
 
 impl<B: Backend> SpanSink<B> {
-    /// Returns one that hands to `backend` and sees `state`; so many orders, three at least, may wait there.
+    /// Creates a sink that hands orders to `backend` and shares `state`. At most `most_waiting`
+    /// orders, three or more, may wait there.
     pub fn new(backend: B, state: Arc<ReceiverState>, most_waiting: usize) -> SpanSink<B> {
         SpanSink {
             backend,
@@ -97,54 +96,52 @@ impl<B: Backend> SpanSink<B> {
         }
     }
 
-    /// The same at a receiver that may have some of the content: the root is told so. The verified receiver must be
-    /// [holding](super::VerifiedReceiver::hold) it.
+    /// Declares that this receiver may already hold part of the content, which the root is told.
+    /// The verified receiver must be [holding](super::VerifiedReceiver::hold) it.
     pub fn told_to_hold(self) -> SpanSink<B> {
         SpanSink { holds: true, ..self }
     }
 
-    /// Where the verified receiver runs.
+    /// Returns the place where the verified receiver runs.
     pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// Where the verified receiver runs.
+    /// Returns the place where the verified receiver runs, mutably.
     pub fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
     }
 
-    /// What the verified receiver shows.
+    /// Returns the state shared with the verified receiver.
     pub fn state(&self) -> &ReceiverState {
         &self.state
     }
 
-    /// Whether the storage was told to publish, and has not said what came of it.
+    /// Whether the storage was told to publish, and has not answered.
     pub fn is_publishing(&self) -> bool {
         self.publishing
     }
 
-    /// The storage's own error, if that is why it failed.
+    /// Takes the storage's own error, if it failed.
     pub fn take_cause(&mut self) -> Option<io::Error> {
         self.cause.take()
     }
 
-    /// Whether the sender has only asked what is lacking here.
+    /// Whether the sender has only queried want-bitmaps.
     pub fn is_only_asked(&self) -> bool {
         self.state.is_only_asked()
     }
 
-    /// How often something came damaged, and was asked for again.
+    /// Returns the number of damages that were requested again.
     pub fn damages(&self) -> u64 {
         self.state.damages()
     }
 
-    /// Gives an order; there must be room.
     fn order(&mut self, now: Instant, order: Order) {
         self.state.order();
         self.backend.give(now, order);
     }
 
-    /// Gives what has come of a span, if anything has.
     fn end_span(&mut self, now: Instant) {
         if !self.spans.is_empty() {
             let span = self.spans.end();
@@ -152,7 +149,6 @@ impl<B: Backend> SpanSink<B> {
         }
     }
 
-    /// What was wanted has come, or cannot be had.
     fn answer(&mut self, now: Instant, order: impl FnOnce() -> Order) {
         if self.state.wanted().is_some() {
             self.state.is_supplied();
@@ -190,8 +186,8 @@ impl<B: Backend> Sink for SpanSink<B> {
         }
     }
 
-    /// What has come of what somebody lacks is looked at at once: ledgers wait for an answer. Of all else whole chunks
-    /// are.
+    /// Hands on partial spans at once in a selective session, because the root waits for an answer
+    /// to hash lists; otherwise hands on whole chunks.
     fn idle(&mut self, now: Instant) {
         if self.is_selective {
             self.end_span(now);
@@ -270,7 +266,7 @@ impl<B: Backend> Sink for SpanSink<B> {
         if part.end <= self.form().stream_bytes(content_bytes) {
             return self.backend.read_again(now, self.offered.chunk, part, content_bytes);
         }
-        // What is not there when the receiver has ended never comes.
+        // Bytes missing when the receiver has ended never come.
         if self.backend.has_ended() { Again::Impossible("they did not come here".to_owned()) } else { Again::Pending }
     }
 

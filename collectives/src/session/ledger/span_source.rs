@@ -1,4 +1,5 @@
-//! The session's side of a verified sender: shows the stream that others read, hash and select.
+//! The session's side of a verified sender: presents the stream that a [`Bringer`] reads, hashes
+//! and selects.
 
 use super::encoder::SpanBuffer;
 use super::layout::{ChunkSize, Form};
@@ -12,130 +13,125 @@ use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-/// What receivers hear when all was asked.
 const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
 
-/// What a [`SpanSource`] is brought next.
+/// An output of a [`Bringer`].
 #[derive(Debug)]
 pub enum Brought {
-    /// The next span, sealed; not where a content is selected.
+    /// The next span, sealed; not in a selective session.
     Span(SpanBuffer),
-    /// The next bytes of what somebody lacks, where a content is selected.
+    /// The next bytes of a selective stream.
     Part(Vec<u8>),
-    /// That was all.
+    /// The end of the stream.
     End(Trailer),
-    /// All was asked, and nothing is sent.
+    /// The end of a query: all want-bitmaps were requested, and nothing is sent.
     Asked,
-    /// Nothing yet.
+    /// No data yet.
     Nothing,
-    /// Nothing before this moment.
+    /// No data before this time.
     Until(Instant),
-    /// There will be no more: all are told this sentence.
+    /// Failure: all receivers get this sentence.
     Failed(String),
 }
 
-/// Who reads, hashes and selects a content.
+/// Reads, hashes and selects a content.
 pub trait Bringer {
-    /// How long its chunks are.
+    /// Returns the size of its chunks.
     fn chunk(&self) -> ChunkSize;
 
-    /// Returns what comes next; `consumed` as for [`Source::next`].
+    /// Returns the next output; `consumed` as for [`Source::next`].
     fn bring(&mut self, now: Instant, consumed: bool) -> Brought;
 
-    /// Takes memory that is free again.
+    /// Takes memory for reuse.
     fn recycle(&mut self, _used: SpanBuffer) {}
 
-    /// Whether any part of the content can be had, so that it can be selected.
+    /// Whether any part of the content can be read, so that the session can be selective.
     fn selects(&self) -> bool;
 
-    /// From here on only what somebody lacks is brought, for frames of so many bytes. Returns where it is seen what
-    /// has been made; `None` if nothing can be selected, which [`bring`](Bringer::bring) says.
+    /// Starts a selective stream for frames of `frame_bytes` bytes. Returns the sections made so
+    /// far, for re-reading; `None` if the content cannot be selected, which
+    /// [`bring`](Bringer::bring) reports.
     fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>>;
 
-    /// These chunks are brought of the next stretch.
+    /// Sets the chunks to send of the next stretch.
     fn choose(&mut self, chunks: ChunkSet);
 
-    /// Returns a part of the ledgered form of the whole content.
+    /// Returns a part of the verified stream of the whole content.
     fn read_whole(&mut self, now: Instant, part: Range<u64>) -> Again<'_>;
 
-    /// Something has happened at the root.
+    /// Handles an event of the root.
     fn on_event(&mut self, _now: Instant, _event: &RootEvent) -> ControlFlow<String> {
         ControlFlow::Continue(())
     }
 }
 
-/// A [`Source`] of the ledgered form of a content that `B` brings.
+/// A [`Source`] of the verified stream of a content that `B` brings.
 #[derive(Debug)]
 pub struct SpanSource<B> {
     bringer: B,
-    /// The span that is being shown, or of a selected content the part, and how much of it has been taken.
     span: SpanBuffer,
     part: Vec<u8>,
     taken: usize,
-    /// What was sent last, where the content itself cannot be read again; and what of it was asked for.
+    /// Last spans sent, if the content itself cannot be re-read; then a buffer for re-read bytes.
     recent: Option<Recent>,
     again: Vec<u8>,
     selecting: Option<Selecting>,
 }
 
-/// Only what somebody lacks is shown.
 #[derive(Debug)]
 struct Selecting {
     sections: Arc<Mutex<Sections>>,
-    /// Of how many stretches it was said what is sent.
     choices: u64,
     again: Remade,
     has_asked: bool,
 }
 
-/// A part of what was sent that is being made again, or was. The ledgers of a stretch take more spans to be read than
-/// are kept: what of it has been made is not made once more.
+/// A part of the selective stream that is being re-created. Reading the hash lists of a stretch
+/// takes more spans than are kept, so finished pieces are not made twice.
 #[derive(Debug, Default)]
 struct Remade {
     range: Range<u64>,
-    /// What of it is still to be made.
     left: VecDeque<SectionPart>,
     bytes: Vec<u8>,
 }
 
 impl<B: Bringer> SpanSource<B> {
-    /// Shows what is brought; what was sent last is kept for those who lack it.
+    /// Creates a source; the last spans sent are kept for repairs.
     pub fn new(bringer: B) -> SpanSource<B> {
         let (span, part, again) = (SpanBuffer::default(), Vec::new(), Vec::new());
         SpanSource { bringer, span, part, taken: 0, recent: Some(Recent::default()), again, selecting: None }
     }
 
-    /// The same, of which nothing is kept that has been sent.
+    /// Disables keeping of sent spans.
     pub fn forgetting(self) -> SpanSource<B> {
         SpanSource { recent: None, ..self }
     }
 
-    /// The same with another bringer of the same content.
+    /// Replaces the bringer by another of the same content.
     pub fn brought_by(self, change: impl FnOnce(B) -> B) -> SpanSource<B> {
         SpanSource { bringer: change(self.bringer), ..self }
     }
 
-    /// Who brings it.
+    /// Returns the bringer.
     pub fn bringer(&self) -> &B {
         &self.bringer
     }
 
-    /// Who brings it.
+    /// Returns the bringer, mutably.
     pub fn bringer_mut(&mut self) -> &mut B {
         &mut self.bringer
     }
 
-    /// Whether receivers had some of the content, and were asked what they lack of all of it.
+    /// Whether the want-bitmaps of receivers that hold part of the content were queried for all of
+    /// it.
     pub fn has_asked(&self) -> bool {
         self.selecting.as_ref().is_some_and(|selecting| selecting.has_asked)
     }
 
-    /// Whether all that was brought last has been taken.
     fn is_taken(&self) -> bool {
         self.taken == if self.selecting.is_some() { self.part.len() } else { self.span.as_bytes().len() }
     }
 
-    /// Gives back the memory of a span that has been sent, or keeps it.
     fn put_away(&mut self) {
         if !planted!("part-shown-twice") {
             self.part.clear();
@@ -155,7 +151,6 @@ impl<B: Bringer> SpanSource<B> {
 }
 
 impl Selecting {
-    /// Makes a part of what was sent again.
     fn read_again<B: Bringer>(&mut self, now: Instant, range: &Range<u64>, bringer: &mut B) -> Again<'_> {
         let Remade { range: begun, left, bytes: made } = &mut self.again;
         if begun != range {
@@ -213,7 +208,8 @@ impl<B: Bringer> Source for SpanSource<B> {
         if self.is_taken() {
             self.put_away();
             if self.has_asked() {
-                // Not before all know that they were only asked: they wait for whoever sends then.
+                // The failure comes after all receivers know that this was a query: they go on
+                // waiting for a sender.
                 return if consumed { Next::Failed(ASKED.to_owned()) } else { Next::Nothing };
             }
             match self.bringer.bring(now, consumed) {

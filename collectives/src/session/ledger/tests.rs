@@ -1,4 +1,4 @@
-//! The ledgered form, there and back, with damage anywhere.
+//! Tests of the verified stream, in both directions, with damage anywhere.
 
 use super::*;
 use crate::session::application::{Again, Collected, Content as InMemory, Next, Sink, Source};
@@ -10,7 +10,6 @@ use proptest::prelude::*;
 
 const NOW: Instant = Instant::START;
 
-/// Bytes that are different everywhere.
 fn content(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes as u64;
     let mut content = vec![0; bytes];
@@ -22,12 +21,10 @@ fn content(bytes: usize) -> Vec<u8> {
     content
 }
 
-/// The ledgered form and its trailer.
 pub(crate) fn encoded(content: &[u8]) -> (Vec<u8>, Trailer) {
     encoded_in(ChunkSize::DEFAULT, content)
 }
 
-/// The same with chunks that are so long.
 pub(super) fn encoded_in(chunk: ChunkSize, content: &[u8]) -> (Vec<u8>, Trailer) {
     let (mut encoder, mut stream) = (Encoder::new(chunk), Vec::new());
     for part in content.chunks(SPAN_BYTES) {
@@ -40,19 +37,16 @@ pub(super) fn encoded_in(chunk: ChunkSize, content: &[u8]) -> (Vec<u8>, Trailer)
     (stream, encoder.trailer())
 }
 
-/// All lengths that a chunk can have.
 pub(super) fn sizes() -> impl Strategy<Value = ChunkSize> {
     (-2_i8..=1).prop_map(|doublings| ChunkSize::of_doublings(doublings).expect("there are four"))
 }
 
-/// Content lengths around every border, and between.
 fn lengths() -> impl Strategy<Value = usize> {
     let borders = prop::sample::select(vec![0, 1024, CHUNK_BYTES, 5 * CHUNK_BYTES, SPAN_BYTES, 2 * SPAN_BYTES]);
     let around = (borders, -2_i64..=2).prop_map(|(border, off)| (border as i64 + off).max(0) as usize);
     prop_oneof![around, 0..2 * SPAN_BYTES + CHUNK_BYTES, 0..3 * CHUNK_BYTES]
 }
 
-/// A sink that was told of a content whose chunks are so long.
 fn invited(chunk: ChunkSize) -> Checked<Collected> {
     let mut sink = Checked::checking(Collected::default());
     let (host, source, content) = ("n0".to_owned(), "a file".to_owned(), ContentKind::Stream);
@@ -62,7 +56,6 @@ fn invited(chunk: ChunkSize) -> Checked<Collected> {
     sink
 }
 
-/// Feeds a stream in pieces of these lengths, in turn, to a sink that collects; what is wanted is taken from `truth`.
 fn received(
     mut sink: Checked<Collected>,
     stream: &[u8],

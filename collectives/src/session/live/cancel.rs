@@ -1,13 +1,13 @@
-//! Ending a session, or the wait for more receivers, from another thread.
+//! Cancellation of a session, or of the wait for more receivers, from another thread.
 
 use ethbcast_transport::packet::Waker;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// A handle to end a session with, from whatever thread; clones end the same sessions.
+/// Handle that ends sessions from any thread; clones end the same sessions.
 ///
-/// It is given to a session by [`Options::cancel`](super::Options), and works before its start, too. The other hosts
-/// are told. A reader or writer that blocks is waited for.
+/// It is passed in [`Options::cancel`](super::Options), and may be used before the session starts.
+/// The other hosts are notified. A reader or writer that blocks is waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     shared: Arc<CancelState>,
@@ -19,7 +19,6 @@ struct CancelState {
     loops: Loops,
 }
 
-/// The loops to wake; those of sessions that are over are gone.
 #[derive(Debug, Default)]
 pub(super) struct Loops(Mutex<Vec<Weak<Waker>>>);
 
@@ -28,7 +27,6 @@ impl Loops {
         self.0.lock().iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
     }
 
-    /// From now on this loop is among them, for as long as it is there.
     pub(super) fn watch(&self, waker: &Arc<Waker>) {
         let mut wakers = self.0.lock();
         wakers.retain(|waker| waker.strong_count() > 0);
@@ -37,7 +35,7 @@ impl Loops {
 }
 
 impl Cancel {
-    /// A handle for sessions that have still to be started.
+    /// Creates a handle for sessions that are still to be started.
     pub fn new() -> Cancel {
         Cancel::default()
     }
@@ -47,13 +45,13 @@ impl Cancel {
         self.cancel_because("the sender gave up: cancelled by its user");
     }
 
-    /// The same; the receivers of a session that is being sent are told this sentence.
+    /// Ends the sessions soon; a sender sends `reason` to its receivers.
     pub fn cancel_because(&self, reason: &str) {
         self.shared.reason.get_or_init(|| reason.to_owned());
         self.shared.loops.wake();
     }
 
-    /// Whether it was used.
+    /// Whether the handle was used.
     pub fn is_cancelled(&self) -> bool {
         self.reason().is_some()
     }
@@ -62,27 +60,25 @@ impl Cancel {
         self.shared.reason.get().map(String::as_str)
     }
 
-    /// From now on a cancellation wakes this loop, for as long as it is there.
     pub(super) fn watch(&self, waker: &Arc<Waker>) {
         self.shared.loops.watch(waker);
     }
 }
 
-/// A handle by which a sender's user says, from whatever thread, that those who are there will do; see
+/// Handle that starts a sender from any thread with the receivers present; see
 /// [`Options::start`](super::Options).
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// What ends a wait ends it here, too: the wait for more receivers.
     wait: Cancel,
 }
 
 impl Start {
-    /// A handle for sessions that have still to be started.
+    /// Creates a handle for sessions that are still to be started.
     pub fn new() -> Start {
         Start::default()
     }
 
-    /// Starts with those who are there, or with the first who comes.
+    /// Starts with the receivers present, or with the first that comes.
     pub fn now(&self) {
         self.wait.cancel();
     }

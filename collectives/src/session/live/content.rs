@@ -1,4 +1,4 @@
-//! What is sent.
+//! The content that a session sends.
 
 use super::read_again::{ReadAt, RestOfFile};
 use super::read_ahead::{ReadAhead, read_ahead};
@@ -12,11 +12,11 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
 
-/// What is sent: bytes, where those that were read can be had again, and what receivers make of them.
+/// A content to send: its bytes, a way to re-read them, and the type that receivers give it.
 ///
-/// Whatever reads is one; what was lost on the way when nobody keeps it any more can be sent again only of one that
-/// [can be read again](Content::again_from). Files, directories and devices as receivers know them are made by the
-/// crate `ethbcast-content`.
+/// Any reader is a content. Bytes that were lost and that no host keeps can be sent again only if
+/// the content [can be re-read](Content::again_from). The crate `ethbcast-content` makes contents
+/// of files, directories and devices.
 pub struct Content<'a> {
     reader: Box<dyn Read + Send + 'a>,
     again: io::Result<Box<dyn ReadAt>>,
@@ -28,7 +28,7 @@ pub struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// All that a reader has.
+    /// Creates a content of all bytes of a reader.
     pub fn of(reader: impl Read + Send + 'a) -> Content<'a> {
         Content {
             reader: Box::new(reader),
@@ -41,48 +41,50 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// All that a file has from its present position on, which can be read again unless it is a pipe.
+    /// Creates a content of a file from its present position on. It can be re-read unless the file
+    /// is a pipe.
     pub fn of_file(file: File) -> Content<'static> {
         let rest = RestOfFile::of(&file);
         Content::of(file).again_from(rest.map(|rest| Box::new(rest) as Box<dyn ReadAt>))
     }
 
-    /// What was read once is had again from there, whose byte 0 is the reader's first; or why that cannot be.
+    /// Sets where to re-read bytes; offset 0 is the reader's first byte. An error says why that is
+    /// impossible.
     pub fn again_from(self, again: io::Result<Box<dyn ReadAt>>) -> Content<'a> {
         Content { again, ..self }
     }
 
-    /// Its name, for receivers that put it into a directory, and what errors call it.
+    /// Sets the name that receivers use in a directory, and the description used in errors.
     pub fn named(self, name: &str, what: &str) -> Content<'a> {
         Content { name: name.to_owned(), what: what.to_owned(), ..self }
     }
 
-    /// So many bytes it has; other than so many are an error.
+    /// Sets the expected size in bytes; another length is an error.
     pub fn sized(self, size: Option<u64>) -> Content<'a> {
         Content { size, ..self }
     }
 
-    /// What receivers make of its bytes.
+    /// Sets the type that receivers give the bytes.
     pub fn kind(self, kind: ContentKind) -> Content<'a> {
         Content { kind, ..self }
     }
 
-    /// Its chunks are so long: what is checked, sent again and looked for at receivers. 64 KiB where nothing is said.
+    /// Sets the chunk size, the unit of verification, repair and search at receivers. The default
+    /// is 64 KiB.
     pub fn chunked(self, chunk: ChunkSize) -> Content<'a> {
         Content { chunk, ..self }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What has no name of its own has this one.
     pub(super) fn or_named(self, name: &str) -> Content<'a> {
         if self.name.is_empty() { Content { name: name.to_owned(), ..self } } else { self }
     }
 
-    /// Tells a session what there is to send; what the options say already stays.
+    /// Fills in the options that describe the content, unless they are set already.
     pub fn describe(&self, options: &mut Options) {
         if options.source.is_empty() {
             options.source.clone_from(&self.name);
@@ -93,7 +95,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The reader, to be run on a thread, and the session's source that it fills; other than `size` bytes are an error.
+    /// Splits the content into a reader, which is run on a thread, and the session's source that it
+    /// fills. A length other than `size` bytes is an error.
     pub fn read_ahead(self, size: Option<u64>, waker: &Arc<Waker>) -> (Reader<Box<dyn Read + Send + 'a>>, ReadAhead) {
         let what = match (&*self.what, &*self.name) {
             ("", "") => "the bytes to send",
@@ -101,7 +104,7 @@ impl<'a> Content<'a> {
             (what, _) => what,
         };
         let (reader, source) = read_ahead((self.reader, what, size), self.chunk, waker);
-        // A reader that says nothing of it is no pipe.
+        // A plain reader does not say whether it can be re-read, so it is not called a pipe.
         let is_unsaid = self.again.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unsupported);
         (reader, if is_unsaid { source } else { source.reading_again_from(self.again) })
     }

@@ -1,4 +1,4 @@
-//! Threads that hash the chunks of a span side by side, where processors have nothing else to do.
+//! Threads that hash the chunks of a span in parallel, on otherwise idle processors.
 
 use crate::session::ledger::{Alone, ChunkHash, Crew};
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
@@ -6,19 +6,19 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 use std::{process, thread};
 
-/// A session needs so many processors for itself: its frames, and who reads or writes.
+/// Processors that a session needs for its frames and its reader or writer.
 const OWN_PROCESSORS: usize = 2;
-/// More hash no faster than memory is read: one does 3 to 6 GB/s.
+/// Maximum number of hashing threads: one hashes 3 to 6 GB/s, and more are limited by memory.
 const MOST_THREADS: usize = 4;
 
-/// All sessions of a process share them: of the process of this number.
+/// Threads shared by all sessions of a process, with the id of that process.
 static SHARED: LazyLock<(u32, Arc<dyn Crew>)> = LazyLock::new(|| {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     (process::id(), Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MOST_THREADS)))
 });
 
-/// Who hashes for the sessions of this process: as many threads as processors are free, or whoever asks if that is no
-/// more than one. A process that was forked off one that had them has none.
+/// Returns the hashing threads of this process, one per free processor; hashes inline if fewer than
+/// 2 are free. A forked child does not have its parent's threads.
 pub(super) fn hashers() -> Arc<dyn Crew> {
     let (process, crew) = &*SHARED;
     if *process == process::id() { Arc::clone(crew) } else { Arc::new(Alone) }
@@ -28,7 +28,7 @@ pub(super) fn hashers() -> Arc<dyn Crew> {
 pub(super) struct Hashers(ThreadPool);
 
 impl Hashers {
-    /// So many threads; whoever asks hashes alone instead of fewer than two, and if they cannot be had.
+    /// Starts a pool of `threads`; hashes inline if fewer than 2 or if it cannot start.
     pub(super) fn of_threads(threads: usize) -> Arc<dyn Crew> {
         let named = ThreadPoolBuilder::new().num_threads(threads).thread_name(|number| format!("hasher {number}"));
         match if threads < 2 { None } else { named.build().ok() } {
@@ -44,7 +44,6 @@ impl Crew for Hashers {
     }
 }
 
-/// Half of them by whoever of the threads has nothing else to do.
 fn side_by_side(chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash> {
     if chunks.len() < 2 {
         return Alone.hash_all(chunks, hash);

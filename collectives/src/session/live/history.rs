@@ -1,4 +1,4 @@
-//! How far each receiver was, moment by moment, and what happened to it: what a report draws.
+//! Progress of each receiver over time, and incidents, for the report's charts.
 
 use crate::session::ledger::Form;
 use crate::session::{MemberReport, MemberState, Outcome, Root, RootEvent, Status, View};
@@ -6,90 +6,87 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::HEADER_BYTES;
 use std::time::Duration;
 
-/// The least time between two moments: members say where they are as often.
+/// Minimum time between two moments; members report as often.
 const LEAST_STEP: Duration = Duration::from_millis(100);
-/// Of so many moments every second one is forgotten, and half as many are kept from then on.
+/// Maximum number of moments. Beyond it every second one is dropped, and the interval is doubled.
 const MOST_MOMENTS: usize = 200;
-/// With many hosts there are fewer moments, so that all of them have no more than so many entries (1 MiB), but no fewer
-/// than so many.
+/// Maximum number of entries over all hosts (1 MiB), which reduces the number of moments; then the
+/// minimum number of moments.
 const MOST_ENTRIES: usize = 60_000;
 const LEAST_MOMENTS: usize = 16;
-/// What happens beyond this is counted only.
+/// Maximum number of incidents kept; further ones are counted.
 const MOST_INCIDENTS: usize = 256;
 
-/// A session from its first data frame to its last report, as its root saw it. Of bounded size, however long it was and
-/// however many hosts it had.
+/// Course of a session from its first data frame to its last report, as its root saw it. Its size
+/// is bounded, whatever the length of the session and the number of hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// When the first data frame was seen to have been sent.
     began: Option<Instant>,
     step: Duration,
     moments: Vec<Moment>,
     tracks: Vec<Track>,
     incidents: Vec<Incident>,
-    /// How many incidents there was no room for.
     left_out: u64,
-    /// Everybody has reported: the next moment is the last.
     is_ending: bool,
     is_over: bool,
 }
 
-/// What the root did up to a moment.
+/// Counters of the root at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moment {
-    /// When that was, from the first data frame on.
+    /// Time since the first data frame.
     pub at: Duration,
-    /// Bytes that it had sent, or held ready to be sent.
+    /// Bytes sent, or ready to be sent.
     pub sent_bytes: u64,
-    /// Data frames that it had sent again.
+    /// Data frames re-sent.
     pub resent_frames: u64,
 }
 
-/// What one receiver had said at each moment.
+/// Progress of one receiver, with an entry for each moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Track {
-    /// Its name.
+    /// Name of the receiver.
     pub host: String,
     /// Bytes that had arrived in order.
     pub bytes: Vec<u64>,
-    /// What it was busy with; `None` if it had gone, or had not come yet.
+    /// State of the receiver; `None` if it was gone, or had not joined yet.
     pub states: Vec<Option<MemberState>>,
 }
 
-/// Something that a user would be told.
+/// Event worth reporting to a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Incident {
-    /// When, from the first data frame on.
+    /// Time since the first data frame.
     pub at: Duration,
-    /// Of which kind it is.
+    /// Kind of the incident.
     pub kind: IncidentKind,
-    /// Whom it concerns; nobody if it is the whole session.
+    /// Hosts concerned; empty for the whole session.
     pub hosts: Vec<String>,
-    /// What it was, to be read after the name if there is one.
+    /// Description, to be read after the name if there is one.
     pub text: String,
 }
 
-/// What can happen to a session.
+/// Kind of an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IncidentKind {
-    /// Somebody held up the others.
+    /// A receiver held up the others.
     HeldUp,
-    /// Somebody was put out of the others' way.
+    /// A receiver was demoted.
     Aside,
     /// Bytes came damaged.
     Damaged,
-    /// The bytes went on another way.
+    /// The stream continued by another algorithm.
     Rerouted,
-    /// Somebody has not got the bytes.
+    /// A receiver failed.
     Failed,
 }
 
 impl IncidentKind {
-    /// The word for it in reports.
+    /// Returns the name used in reports.
     pub fn word(self) -> &'static str {
         match self {
             IncidentKind::HeldUp => "held-up",
@@ -102,27 +99,26 @@ impl IncidentKind {
 }
 
 impl History {
-    /// What the root did, moment by moment.
+    /// Returns the counters of the root, moment by moment.
     pub fn moments(&self) -> &[Moment] {
         &self.moments
     }
 
-    /// Each receiver by rank, with an entry for each moment.
+    /// Returns the progress of each receiver by rank, with an entry for each moment.
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }
 
-    /// What happened, in this order.
+    /// Returns the incidents in order of time.
     pub fn incidents(&self) -> &[Incident] {
         &self.incidents
     }
 
-    /// How many more incidents there were.
+    /// Returns the number of incidents that were not kept.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Notes where everybody is, once data flows, if that is not too soon after the last time.
     pub(super) fn note(&mut self, root: &Root, form: Form, now: Instant) {
         if self.began.is_none() && root.stream_stats().data_sent > 0 {
             self.began = Some(now);
@@ -155,7 +151,7 @@ impl History {
             track.bytes.resize(now, track.bytes.last().copied().unwrap_or_default());
             track.states.resize(now, None);
         }
-        // Who has it all need not have said so by a sign of life.
+        // A receiver that has everything need not have sent a status report about it.
         for MemberReport { rank, bytes, .. } in root.reports().filter(|one| one.outcome == Outcome::Delivered) {
             let track = rank.index().checked_sub(1).and_then(|at| self.tracks.get_mut(at));
             track.and_then(|track| track.bytes.last_mut()).into_iter().for_each(|last| *last = *bytes);
@@ -166,7 +162,6 @@ impl History {
         (MOST_ENTRIES / self.tracks.len().max(1)).clamp(LEAST_MOMENTS, MOST_MOMENTS)
     }
 
-    /// Forgets every second moment, but not the last.
     fn thin_out(&mut self) {
         self.step = self.step.max(LEAST_STEP) * 2;
         let last = self.moments.len() - 1;
@@ -181,7 +176,6 @@ impl History {
         self.began.map(|began| now.since(began)).unwrap_or_default()
     }
 
-    /// Notes what has happened, if it is worth it.
     pub(super) fn hear(&mut self, event: &RootEvent, now: Instant) {
         let (kind, hosts, text) = match event {
             RootEvent::HeldUp { host, text } => (IncidentKind::HeldUp, vec![host.clone()], text.clone()),
@@ -206,13 +200,11 @@ impl History {
     }
 }
 
-/// Keeps every second entry, and the one at `last`.
 fn every_second<T>(entries: &mut Vec<T>, last: usize) {
     let mut at = 0..;
     entries.retain(|_| at.next().is_some_and(|at| at % 2 == 0 || at == last));
 }
 
-/// The bytes of the content that so many frames carry.
 pub(super) fn bytes_of(frames: u64, view: &View, form: Form) -> u64 {
     let payload_bytes = u64::from(view.payload_bytes).min(u64::from(u16::MAX) - HEADER_BYTES as u64);
     form.content_bytes(frames.saturating_mul(payload_bytes).min(view.size.unwrap_or(u64::MAX)))
@@ -222,7 +214,6 @@ pub(super) fn bytes_of(frames: u64, view: &View, form: Form) -> u64 {
 mod tests {
     use super::*;
 
-    /// A history of this many moments of so many receivers, 100 ms apart, thinned out as it grew.
     fn of(moments: u32, receivers: usize) -> History {
         let track = |host| Track { host: format!("n{host}"), ..Track::default() };
         let mut history = History { tracks: (0..receivers).map(track).collect(), ..History::default() };

@@ -1,28 +1,25 @@
-//! What another process says for this one if it ends without a word.
+//! Abort notification by another process, in case this one ends without its own.
 
 use ethbcast_transport::packet::DriveError;
 use std::fmt;
 use std::sync::Arc;
 
-/// What receivers are told when the whole has taken too long.
 pub(super) const TIMED_OUT: &str = "the sender gave up: the session took longer than it may";
 
-/// What a sender's watcher says when its process has gone.
 pub(super) const ROOT_ENDED: &str = "the sender's process has ended; start it and this receiver again";
-/// The same for a receiver.
 pub(super) const RECEIVER_ENDED: &str = "its process has ended";
 
-/// Told the frame that another process, which outlives this one, is to send if this one ends without a word of its own;
-/// none once that is not needed any more.
+/// Callback that gets the frame which another process, one that outlives this one, must send if
+/// this one ends without notice; `None` once that is not needed any more.
 ///
-/// Silence is waited for; an end that is known costs nobody any time.
+/// Peers wait for a silent host; a notification saves them that time.
 #[derive(Clone)]
 pub struct LastWords(Arc<Tell>);
 
 type Tell = dyn Fn(Option<&[u8]>) + Send + Sync;
 
 impl LastWords {
-    /// Tells `tell`, which is called by the thread that runs the session and must not block.
+    /// Creates it from `tell`, which is called by the session's thread and must not block.
     pub fn new(tell: impl Fn(Option<&[u8]>) + Send + Sync + 'static) -> LastWords {
         LastWords(Arc::new(tell))
     }
@@ -34,7 +31,6 @@ impl fmt::Debug for LastWords {
     }
 }
 
-/// Keeps what was told last.
 #[derive(Debug)]
 pub(super) struct Teller {
     last_words: Option<LastWords>,
@@ -46,7 +42,8 @@ impl Teller {
         Teller { last_words, told: None }
     }
 
-    /// Tells that there is nothing more to say, or what to say where this host's own interface has ended the session.
+    /// Reports that no frame is needed any more, or which one if this host's own interface has
+    /// ended the session.
     ///
     /// # Errors
     /// That error.
@@ -59,7 +56,6 @@ impl Teller {
         driven
     }
 
-    /// Tells the present frame, if it is another than before.
     pub(super) fn tell(&mut self, frame: impl FnOnce() -> Option<Vec<u8>>) {
         let Some(LastWords(tell)) = &self.last_words else { return };
         let frame = frame();

@@ -1,10 +1,9 @@
-//! A machine whose loop comes round at a given moment, whatever it waits for itself.
+//! Machine with a time limit, at which its loop is woken whatever it waits for.
 
 use ethbcast_transport::{Deadline, Instant, Kept, Machine, SplitFrame, Timer};
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// A session's machine, and how long the whole of it may take.
 #[derive(Debug)]
 pub(super) struct Limited<M> {
     machine: M,
@@ -12,17 +11,15 @@ pub(super) struct Limited<M> {
 }
 
 impl<M> Limited<M> {
-    /// A machine that is to be over `limit` after `began`.
     pub(super) fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
         Limited { machine, until: limit.map(|limit| began + limit) }
     }
 
-    /// Whether the time is up; said once.
+    /// Whether the limit has passed; true only once.
     pub(super) fn take_over(&mut self, now: Instant) -> bool {
         self.until.take_if(|until| *until <= now).is_some()
     }
 
-    /// The machine, when all is over.
     pub(super) fn into_inner(self) -> M {
         self.machine
     }

@@ -1,8 +1,7 @@
 //! Sessions on real hosts: any content to any storages, over a packet socket.
 //!
-//! A sender is given a reader or another [`Content`], every receiver a writer or another [`Storage`]; both return when
-//! the session is over. They need root or
-//! `CAP_NET_RAW`.
+//! A sender takes a reader or another [`Content`], every receiver a writer or another [`Storage`];
+//! both calls return when the session is over. They need root or `CAP_NET_RAW`.
 //!
 //! ```no_run
 //! use ethbcast_collectives::session::{Options, Session};
@@ -18,9 +17,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This folder is where the session's state machines meet a socket, a clock, threads and random numbers. Reader and
-//! writer run on threads of their own ([`read_ahead`], [`write_behind`]), so that a slow disk slows the stream down and
-//! nothing else.
+//! This module connects the session's state machines with a socket, a clock, threads and random
+//! numbers. Reader and writer run on threads of their own ([`read_ahead`], [`write_behind`]), so
+//! that a slow disk slows the stream down and nothing else.
 
 mod cancel;
 mod content;
@@ -78,30 +77,30 @@ use std::time::Duration;
 use teller::Teller;
 use usher::Ushered;
 
-/// An open port, on which sessions of one group are held one after the other.
+/// An open port, on which sessions of one group run one after the other.
 ///
-/// [`Session::send`] and [`Session::receive`] do all that it takes. A program with a source or a sink of its own
-/// ([`application`](super::application)) opens a session and runs roots and receivers on it.
+/// [`Session::send`] and [`Session::receive`] do everything. A program with a source or sink of its
+/// own ([`application`](super::application)) opens a session and runs roots and receivers on it.
 #[derive(Debug)]
 pub struct Session {
     port: Port,
     station: Station,
-    /// The engine's numbers, with the buffer that the port's ring was made for.
+    /// Parameters of the transport, with the buffer for which the port's ring was made.
     tuning: Tuning,
     waker: Arc<Waker>,
     clock: Clock,
 }
 
 impl Session {
-    /// Sends a content, which is whatever can be read, to the receivers of `group`, and returns when every one of them
-    /// has verified it.
+    /// Sends a content, for example any reader, to the receivers of `group`, and returns when all
+    /// of them have verified it.
     ///
-    /// It is read on a thread of its own, which is waited for: a reader that blocks holds up the end of the session,
-    /// also of one that was cancelled.
+    /// The content is read on a thread of its own, which is waited for: a reader that blocks delays
+    /// the end of the session, even after a cancellation.
     ///
     /// # Errors
-    /// If the port cannot be opened, too few receivers come, the reader fails, or not all receivers have verified the
-    /// bytes: [`Error::Undelivered`] has the report. Whoever takes part is told.
+    /// If the port cannot be opened, too few receivers join, the reader fails, or not all receivers
+    /// have verified the bytes: [`Error::Undelivered`] has the report. All members are notified.
     pub fn send<'a>(group: &str, content: impl Into<Content<'a>>, options: &Options) -> Result<SendReport, Error> {
         let (content, mut options) = (content.into(), options.clone());
         content.describe(&mut options);
@@ -117,8 +116,8 @@ impl Session {
         })
     }
 
-    /// As [`send`](Session::send), all that `file` has from its present position on. What is lost on the way when
-    /// nobody keeps it any more is read again.
+    /// Sends a file from its present position on, like [`send`](Session::send). Bytes that were
+    /// lost and that no host keeps are read again.
     ///
     /// # Errors
     /// As for [`send`](Session::send).
@@ -126,21 +125,23 @@ impl Session {
         Session::send(group, Content::of_file(file), options)
     }
 
-    /// Receives what is sent to `group` and gives it to `writer` as it comes. Only a returned report says that the
-    /// bytes are all there and are the sender's: after an error the writer may have taken some of them.
+    /// Receives the content sent to `group` and writes it to `writer` as it comes. Only a returned
+    /// report confirms that the bytes are complete and the sender's: after an error the writer may
+    /// have taken some of them.
     ///
-    /// The writer runs on a thread of its own, which is waited for: a writer that blocks slows the sender down, and
-    /// holds up the end of the session.
+    /// The writer runs on a thread of its own, which is waited for: a writer that blocks slows the
+    /// sender down, and delays the end of the session.
     ///
     /// # Errors
-    /// If the port cannot be opened, no sender comes, it turns this host away or gives up, the writer fails, or the
-    /// bytes are not the sender's. Whoever takes part is told.
+    /// If the port cannot be opened, no sender comes, it refuses this host or gives up, the writer
+    /// fails, or the bytes are not the sender's. The sender is notified.
     pub fn receive(group: &str, writer: impl Write + Send, options: &Options) -> Result<ReceiveReport, Error> {
         Session::receive_into(group, Output(writer), options)
     }
 
-    /// As [`receive`](Session::receive), into a storage: what it shows it shows whole, and only when the sender has
-    /// accepted it. The crate `ethbcast-content` has storages for files, directories, block devices and commands.
+    /// Receives into a storage, like [`receive`](Session::receive). A storage makes the content
+    /// visible as a whole, and only when the sender has accepted it. The crate `ethbcast-content`
+    /// has storages for files, directories, block devices and commands.
     ///
     /// # Errors
     /// As for [`receive`](Session::receive).
@@ -164,15 +165,16 @@ impl Session {
         })
     }
 
-    /// Opens a port for `group`, as interface, host, EtherType and MTU of the options say.
+    /// Opens a port for `group` with the interface, host name, EtherType and MTU of `options`.
     ///
     /// # Errors
-    /// If the group's name or the MTU cannot be, there is no such interface, or no permission.
+    /// If the group's name or the MTU is invalid, there is no such interface, or permission is
+    /// denied.
     pub fn open(group: &str, options: &Options) -> Result<Session, Error> {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
         options.cancel.watch(&waker);
         let mut port = PortConfig::new(options.ether_type);
-        // As long as others wait for this host.
+        // As long as the others wait for this host.
         port.outage_limit = options.timing.dead + options.timing.patience;
         port.inherited = options.port_fd;
         port.also = options.about.as_ref().map(|_| census::address());
@@ -185,8 +187,8 @@ impl Session {
             ..Opening::new(group, port)
         };
         let mut tuning = Tuning::default();
-        // The ring has more frames than the feed grants credit for: a stream cannot overflow it, not even one of
-        // smaller frames.
+        // The ring has more frames than the feed grants credit for, so a stream cannot overflow it,
+        // not even one of smaller frames.
         let (port, station) = opening.open(|payload_bytes| {
             tuning.feed.frames = tuning.feed_frames_for(payload_bytes);
             RingRoom::for_session(tuning.feed.frames)
@@ -194,11 +196,12 @@ impl Session {
         Ok(Session { port, station, tuning, waker, clock: Clock::start() })
     }
 
-    /// Sends what the source of `sending` has to the receivers of the group; however they fared is in the report.
+    /// Sends the content of `sending` to the receivers of the group; the report gives the outcome
+    /// of each.
     ///
     /// # Errors
-    /// If [`Options::tuning`] is wrong, the session does not come about, the source gives up ([`Error::GaveUp`]), or it
-    /// is cancelled.
+    /// If [`Options::tuning`] is wrong, the session does not start, the source gives up
+    /// ([`Error::GaveUp`]), or it is cancelled.
     pub fn run_root<S: Source>(&mut self, options: &Options, sending: &mut Sending<S>) -> Result<SendReport, Error> {
         match self.try_root(options, sending)? {
             (report, None) => Ok(report),
@@ -206,8 +209,9 @@ impl Session {
         }
     }
 
-    /// The same; of a session that was given up, or did not come about, why, and beside it a report: who had the bytes
-    /// by then, and who was told that there are no more.
+    /// Sends like [`run_root`](Session::run_root), and returns a report also for a session that was
+    /// given up or did not start, together with the error: it lists the receivers that had the
+    /// bytes by then, and those that were told to stop waiting.
     ///
     /// # Errors
     /// If there is nothing to report: [`Options::tuning`] is wrong, or the socket fails.
@@ -272,19 +276,18 @@ impl Session {
         Ok((report, failed))
     }
 
-    /// Why a session came to nothing, if it did: by what its loop says, its source, this host's interface or the root.
     fn why_failed<S: Source>(&self, given_up: Option<Error>, root: &Root, sending: &Sending<S>) -> Option<Error> {
         let nobody_has_it = root.reports().all(|report| report.outcome != Outcome::Delivered);
         let unable = self.check_interface().err().filter(|_| nobody_has_it);
         given_up
-            // What time ran out for may lie here.
+            // The time may have run out because of this host's interface.
             .filter(|error| unable.is_none() || !matches!(error, Error::TimedOut))
             .or_else(|| sending.failed().map(|text| Error::GaveUp(text.to_owned())))
             .or(unable)
             .or_else(|| root.failure().cloned().map(Error::from))
     }
 
-    /// Takes part as a receiver until the session is over; [`ReceiveReport::new`] says what it came to.
+    /// Takes part as a receiver until the session is over; [`ReceiveReport::new`] makes the report.
     ///
     /// # Errors
     /// If the socket fails.
@@ -338,12 +341,13 @@ impl Session {
         Ok(receiver.into_inner())
     }
 
-    /// Fails if it is this host's interface that is away, or takes no long frames, when all others seem silent.
+    /// Fails if this host's interface is away, or takes no long frames: then all others only seem
+    /// silent.
     fn check_interface(&self) -> Result<(), Error> {
         self.port.outage(self.now()).map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Checks that the topology names this host, before anybody is waited for.
+    /// Checks that the topology names this host, before any receiver is waited for.
     ///
     /// # Errors
     /// [`Error::NotInTopology`].
@@ -355,12 +359,12 @@ impl Session {
         Err(Error::NotInTopology { host: host.clone(), known: nodeset::fold(topology.hosts()) })
     }
 
-    /// This host's place on the wire.
+    /// Returns the address, name and group of this host.
     pub fn station(&self) -> &Station {
         &self.station
     }
 
-    /// The interface that it is on.
+    /// Returns the interface of the port.
     pub fn interface(&self) -> &Interface {
         self.port.interface()
     }
@@ -370,23 +374,22 @@ impl Session {
         self.port.has_link()
     }
 
-    /// Wakes the session's loop: for threads that have something for its source or sink.
+    /// Returns the waker of the session's loop, for threads that have data for its source or sink.
     pub fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }
 
-    /// The time by the session's clock, which starts when the port is opened.
+    /// Returns the time of the session's clock, which starts when the port is opened.
     pub fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// The session's clock.
+    /// Returns the session's clock.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 }
 
-/// Starts a thread that ends with the session.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,

@@ -1,4 +1,4 @@
-//! What a session is told.
+//! The options of a session.
 
 use super::{Cancel, Error, LastWords, Progress, RateLimit, Start, Usher};
 use crate::Preset;
@@ -16,104 +16,108 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a sender waits for receivers unless it is told otherwise.
 const DEFAULT_WAIT: Duration = Duration::from_secs(60);
 
-/// What a receiver takes, and nothing else.
+/// The only content that a receiver accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// What is offered under this name.
+    /// Content offered under this name.
     Name(String),
-    /// What has this BLAKE3.
+    /// Content with this BLAKE3 digest.
     Digest(Digest),
 }
 
 with_defaults! {
-    /// How to send or receive. [`Options::new`] is right for one Ethernet interface and hosts with names of their own.
-    /// A sender must say for whom it waits: [`receivers`](Options::receivers) or another of the four that follow it.
+    /// Options of sending and receiving. [`Options::new`] suits hosts with names of their own and
+    /// one Ethernet interface. A sender must say for which receivers it waits: set
+    /// [`receivers`](Options::receivers) or another of the four fields that follow it.
     #[derive(Clone, Debug)]
     pub struct Options {
-        /// The interface; without it, the only Ethernet interface that is up.
+        /// Interface; without it, the only Ethernet interface that is up.
         pub interface: Option<String> = None,
-        /// This host's name in reports and topologies; without it, `$ETHBCAST_HOST`, the network namespace's name,
-        /// the hostname, or a network card's address.
+        /// Name of this host in reports and topologies; without it, `$ETHBCAST_HOST`, the network
+        /// namespace's name, the hostname, or a network card's address.
         pub host: Option<String> = None,
-        /// The EtherType; all hosts of a group must use the same.
+        /// EtherType, which must be the same on all hosts of a group.
         pub ether_type: EtherType = EtherType::DEFAULT,
-        /// A packet socket that was opened for this process by one that may, by its number; without it, one is opened.
+        /// File descriptor of a packet socket that was opened for this process by a privileged one;
+        /// without it, one is opened.
         pub port_fd: Option<i32> = None,
-        /// The MTU to send with, in bytes; without it, the interface's.
+        /// MTU to send with, in bytes; without it, the interface's.
         pub mtu_bytes: Option<u32> = None,
-        /// With so many receivers a sender starts at once.
+        /// Number of receivers with which a sender starts at once.
         pub receivers: Option<usize> = None,
-        /// With so many it starts when [`max_wait`](Options::max_wait) is over; without it, not with fewer than
-        /// [`receivers`](Options::receivers).
+        /// Minimum number of receivers with which a sender starts when
+        /// [`max_wait`](Options::max_wait) ends; without it, [`receivers`](Options::receivers).
         pub min_receivers: Option<usize> = None,
-        /// The only hosts that a sender takes, by name; all of them, unless fewer are asked for.
+        /// The only hosts that a sender admits, by name; it waits for all of them, unless fewer are
+        /// required.
         pub hosts: Vec<String> = Vec::new(),
-        /// Starts a sender with those who are there.
+        /// Handle that starts a sender with the receivers present.
         pub start: Option<Start> = None,
-        /// A receiver ends when the first sender turns it away, gives up or has started without it; if not, it waits
-        /// for the next.
+        /// Whether a receiver ends when the first sender refuses it, gives up or has started
+        /// without it; otherwise it waits for the next.
         pub once: bool = false,
-        /// What a receiver says of this host to those who ask who listens ([`census`](crate::census)); without it, it
-        /// does not answer them.
+        /// Description of a receiver's host for queries about listening hosts
+        /// ([`census`](crate::census)); without it, they are not answered.
         pub about: Option<About> = None,
-        /// Decides when a receiver may ask a sender; without it, whenever one invites.
+        /// Admission hook, called before joining. `None`: join every announced session.
         pub usher: Option<Arc<dyn Usher>> = None,
-        /// Senders and sessions that a receiver has had, or will not have: their invitations say nothing to it.
+        /// (sender, session) pairs to ignore.
         pub had: Vec<(MacAddr, u32)> = Vec::new(),
-        /// What a receiver takes, and nothing else; without it, whatever comes.
+        /// The only content that a receiver accepts; `None` accepts any.
         pub expects: Option<Expected> = None,
-        /// How long to wait for the others; without it, a sender waits a minute, a receiver as long as it takes.
+        /// Longest wait for the others; without it, a minute for a sender, and no limit for a
+        /// receiver.
         pub max_wait: Option<Duration> = None,
-        /// How the bytes travel.
+        /// Algorithm by which the bytes travel.
         pub route: Route = Route::Auto,
-        /// The switches and hosts; without it all hosts are taken to be on one switch.
+        /// Switches and hosts; without it all hosts are taken to be on one switch.
         pub topology: Option<Topology> = None,
-        /// What the network costs.
+        /// Measured cost of the network.
         pub calibration: Option<Calibration> = None,
         /// Whether a sender without a calibration measures for up to 50 ms before it starts.
         pub probe: bool = true,
-        /// The protocol of a cast.
+        /// Protocol of a broadcast.
         pub preset: Preset = Preset::Default,
-        /// With [`Preset::PushPull`]: so many bytes of a message are pushed, in as few frames as carry them (all others
-        /// are as long as these); without it 860, as in the paper.
+        /// Bytes of a message that are pushed with [`Preset::PushPull`], in as few frames as
+        /// possible, which sets the length of all frames; without it 860, as in the paper.
         pub push_bytes: Option<u64> = None,
-        /// The engine's numbers, in place of the preset's; the size of the buffer is decided by the interface's MTU.
+        /// Parameters of the transport instead of the preset's; the interface's MTU decides the
+        /// buffer size.
         pub tuning: Option<Tuning> = None,
-        /// Decide how to send and end there; receivers wait on for a sender.
+        /// Whether to stop after planning; receivers wait on for a sender.
         pub dry_run: bool = false,
-        /// What receivers are told of the bytes: the name of a file, say.
+        /// Description of the bytes for receivers, such as a file name.
         pub source: String = String::new(),
-        /// What the bytes are.
+        /// Kind of the content.
         pub content: ContentKind = ContentKind::Stream,
-        /// How many bytes a sender's reader has, if that is known; other than so many are an error.
+        /// Expected length of a sender's content in bytes; another length is an error.
         pub size: Option<u64> = None,
-        /// Room for the bytes at a receiver: a sender with more is turned away.
+        /// Free space at a receiver, in bytes: a larger content is refused.
         pub free_bytes: u64 = u64::MAX,
-        /// The least time between two reports of [`Progress::Moved`].
+        /// Minimum time between two reports of [`Progress::Moved`].
         pub progress_every: Duration = Duration::from_millis(100),
-        /// How long who is silent, or makes no progress, is waited for; also this host's interface, if it is away.
+        /// Longest waits for silent or stalled hosts, and for this host's interface if it is away.
         pub timing: Timing = Timing::default(),
-        /// Whether a receiver that comes after the start takes part; it finishes after the others.
+        /// Whether a receiver that comes after the start is admitted; it finishes after the others.
         pub late: bool = false,
-        /// What becomes of a receiver that holds up the others.
+        /// Treatment of a straggler, a receiver that holds up the others.
         pub on_slow: OnSlow = OnSlow::Demote,
-        /// How much each host may send, the sender and receivers that hand on; without it, as much as its link takes.
+        /// Rate limit of each host, the sender and relays; without it, the link's rate.
         pub rate: Option<RateLimit> = None,
-        /// How long the whole may take; without it, as long as it takes.
+        /// Longest total time of the session; without it, no limit.
         pub time_limit: Option<Duration> = None,
-        /// Ends the session before its time.
+        /// Handle that ends the session early.
         pub cancel: Cancel = Cancel::new(),
-        /// Told what another process is to say if this one ends without a word.
+        /// Abort notification for another process to send if this one ends without notice.
         pub last_words: Option<LastWords> = None,
-        /// Told what happens: see [`on_progress`](Options::on_progress).
+        /// Callback for progress: see [`on_progress`](Options::on_progress).
         pub progress: Option<Callback> = None,
     }
 }
 
-/// What is told what happens.
+/// Callback for progress.
 #[derive(Clone)]
 pub struct Callback(Arc<dyn Fn(Progress<'_>) + Send + Sync>);
 
@@ -124,18 +128,19 @@ impl fmt::Debug for Callback {
 }
 
 impl Options {
-    /// The usual ones.
+    /// Returns the default options.
     pub fn new() -> Options {
         Options::default()
     }
 
-    /// Sends as soon as so many receivers are there, and not to fewer.
+    /// Sets the number of receivers: a sender starts as soon as `count` have joined, and not with
+    /// fewer.
     pub fn receivers(mut self, count: usize) -> Options {
         (self.receivers, self.min_receivers) = (Some(count), None);
         self
     }
 
-    /// Tells `callback` what happens. It is called by the thread that runs the session and must not block.
+    /// Sets the progress callback. It is called by the session's thread and must not block.
     pub fn on_progress(mut self, callback: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Options {
         self.progress = Some(Callback(Arc::new(callback)));
         self
@@ -147,10 +152,10 @@ impl Options {
         }
     }
 
-    /// A root's configuration, with the buffer of `port`, whose ring was made for it.
+    /// Configuration of a root, with the buffer of `port`, for which the ring was made.
     ///
     /// # Errors
-    /// If the engine cannot run on the numbers asked for, nobody is waited for, or a name is too long.
+    /// If the tuning is invalid, no receivers are waited for, or a name is too long.
     pub(super) fn root_config(
         &self,
         station: &Station,
@@ -189,10 +194,9 @@ impl Options {
         Ok(config)
     }
 
-    /// Whom a sender waits for, and how long; `None` if it was not told.
     fn wanted(&self) -> Option<Wanted> {
         let named = Some(self.hosts.len()).filter(|&hosts| hosts > 0);
-        // The hosts named are all there can be.
+        // The named hosts are all there can be.
         let at_most = |count: usize| named.map_or(count, |hosts| count.min(hosts));
         let enough = self.receivers.map(at_most).or(named);
         let on_demand = self.start.as_ref().map(|_| 1);
@@ -202,7 +206,6 @@ impl Options {
         Some(Wanted { at_least, enough, patience: self.max_wait.unwrap_or(wait) })
     }
 
-    /// A receiver's configuration.
     pub(super) fn receiver_config(
         &self,
         station: &Station,
@@ -232,7 +235,8 @@ impl Options {
     }
 }
 
-/// This computer's for those who measure; `time` tells what a process or thread has had of them.
+/// Describes this computer's processors for measurements; `time` returns the processor time of a
+/// process or thread so far.
 pub fn processors(time: fn() -> Duration) -> Processors {
     Processors::new(time, host::computer(), host::cores())
 }

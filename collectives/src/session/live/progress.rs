@@ -1,52 +1,54 @@
-//! What a session tells its user while it runs.
+//! Progress of a running session, for its user.
 
 use crate::session::{MemberState, ReceiverEvent, RootEvent};
 
-/// What has happened.
+/// A progress report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress<'a> {
-    /// To a sender.
+    /// An event of a sender.
     Sender(&'a RootEvent),
-    /// To a receiver.
+    /// An event of a receiver.
     Receiver(&'a ReceiverEvent),
-    /// This host's interface is away (switched off, reset, pulled out), and is waited for; or it is back.
+    /// This host's interface went away (switched off, reset, pulled out) and is waited for; or it
+    /// is back.
     Interface {
-        /// Whether it is away.
+        /// Whether the interface is away.
         away: bool,
     },
-    /// This host's interface has no link (no cable, or its other end is off); or it has one again.
+    /// This host's interface lost its link (no cable, or its other end is off); or it has one
+    /// again.
     Link {
-        /// Whether there is none.
+        /// Whether the link is lost.
         lost: bool,
     },
-    /// So many bytes are there: to a sender, at the slowest receiver.
+    /// Bytes received so far: for a sender, at the slowest receiver.
     Moved {
-        /// Bytes.
+        /// Number of bytes.
         bytes: u64,
-        /// To a sender: the slowest receiver, and what it is busy with.
+        /// Slowest receiver and its state, at a sender.
         slowest: Option<(&'a str, MemberState)>,
-        /// To a sender: where each receiver is that has not gone, by rank.
+        /// Progress of each receiver that is not gone, by rank, at a sender.
         members: &'a [Place<'a>],
-        /// Data frames that this host has sent again.
+        /// Data frames re-sent by this host.
         resent_frames: u64,
     },
 }
 
-/// How far a receiver is, as it says itself.
+/// Progress of a receiver, by its own report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place<'a> {
-    /// Its name.
+    /// Name of the receiver.
     pub host: &'a str,
-    /// What it is busy with.
+    /// State of the receiver.
     pub state: MemberState,
-    /// Bytes that it has taken.
+    /// Bytes that it has consumed.
     pub bytes: u64,
 }
 
 impl<'a> Place<'a> {
-    /// So many bytes at this host.
+    /// Creates the progress of `host`.
     pub fn new(host: &'a str, state: MemberState, bytes: u64) -> Place<'a> {
         Place { host, state, bytes }
     }

@@ -1,5 +1,5 @@
-//! Reading a content again, on a thread of its own, and making its ledgered form again: what the root no longer keeps,
-//! or came damaged, and a receiver lacks.
+//! Re-reading of a content on a thread of its own, which re-creates parts of the verified stream
+//! that a receiver lacks and the root no longer keeps.
 
 use crate::session::application::Again;
 use crate::session::ledger::{ChunkSize, Form, SPAN_BYTES, SpanBuffer, SpanPlace, overlap};
@@ -15,19 +15,20 @@ use std::thread;
 
 /// Requests that may wait for the disk; further ones are made when they are answered.
 const REQUESTS: usize = 2;
-/// Spans that are kept for those who asked for them: as many as there are members that are served beside the others.
+/// Spans kept for repeated requests: as many as there are catch-up streams.
 const SPANS_KEPT: usize = 16;
-/// What a disk cannot read it cannot read by so many bytes: the rest of a span is tried without them.
+/// Unit in which a bad disk area is skipped, in bytes; the rest of its span is still read.
 const SECTOR_BYTES: usize = 4096;
-/// After so many failures the rest of a span is not tried any more: each may take the disk seconds.
+/// Number of failures after which the rest of a span is skipped, because each failure may take the
+/// disk seconds.
 const MOST_FAILURES: u32 = 32;
 
-/// Bytes that can be read at any position, as often as one likes.
+/// Bytes that can be read at any position, repeatedly.
 pub trait ReadAt: Send + Sync + 'static {
-    /// Reads from `offset` on, and says how many bytes that were; none at the end.
+    /// Reads from `offset` on and returns the number of bytes; zero at the end.
     ///
     /// # Errors
-    /// The system's.
+    /// Those of the system.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 }
 
@@ -37,12 +38,10 @@ impl ReadAt for File {
     }
 }
 
-/// The same for several threads.
 #[derive(Clone)]
 pub(super) struct Positions(Arc<dyn ReadAt>);
 
 impl Positions {
-    /// Of these bytes.
     pub(super) fn new(positions: impl ReadAt) -> Positions {
         Positions(Arc::new(positions))
     }
@@ -66,7 +65,7 @@ impl ReadAt for Box<dyn ReadAt> {
     }
 }
 
-/// What is left of a file or block device, without moving the position at which it is read.
+/// The rest of a file or block device, read without moving the file's position.
 #[derive(Debug)]
 pub struct RestOfFile {
     file: File,
@@ -74,10 +73,10 @@ pub struct RestOfFile {
 }
 
 impl RestOfFile {
-    /// All that `file` has from its present position on.
+    /// Takes all of `file` from its present position on.
     ///
     /// # Errors
-    /// If it is a pipe, or something else that has no positions.
+    /// If it has no positions, like a pipe.
     pub fn of(file: &File) -> io::Result<RestOfFile> {
         let mut file = file.try_clone()?;
         let begin = file.stream_position()?;
@@ -91,46 +90,37 @@ impl ReadAt for RestOfFile {
     }
 }
 
-/// A span that is to be read: its place if the content is what it was.
 type Request = SpanPlace;
 
-/// A span of the content, as it was found when it was read again.
 #[derive(Debug)]
 struct Span {
     request: Request,
     buffer: SpanBuffer,
-    /// What of the stream could not be made again.
     bad: Vec<Range<u64>>,
-    /// Why, and at which byte of the content first.
     error: Option<(u64, io::Error)>,
 }
 
 impl Span {
-    /// Why a part of the stream that is in it cannot be had.
     fn lacks(&self, part: &Range<u64>) -> Option<String> {
         let (at, error) = self.error.as_ref().filter(|_| self.bad.iter().any(|bad| overlap(bad, part)))?;
         Some(format!("it cannot be read again at byte {at}: {error}"))
     }
 }
 
-/// Asks a thread for spans; the thread begins with the first and ends with this.
+/// Client of a thread that reads spans. The thread starts with the first request and ends when this
+/// is dropped.
 #[derive(Debug)]
 pub(super) struct ReadAgain {
     chunk: ChunkSize,
     requests: Sender<Request>,
     spans: Receiver<Span>,
-    /// What the thread has been asked and not answered.
     asked: Vec<Request>,
-    /// What it has answered, the last used at the front.
     kept: VecDeque<Span>,
-    /// The bytes that were asked for last.
     part: Vec<u8>,
-    /// The thread's work, until it is started.
     work: Option<Work>,
 }
 
 impl ReadAgain {
-    /// Reads from `positions` a content whose chunks are so long, and tells `waker` when something has been read.
     pub(super) fn new(positions: impl ReadAt, chunk: ChunkSize, waker: &Arc<Waker>) -> ReadAgain {
         let (requests, orders) = bounded::<Request>(REQUESTS);
         let (answers, spans) = bounded(REQUESTS);
@@ -147,7 +137,8 @@ impl ReadAgain {
         ReadAgain { chunk, requests, spans, asked, kept, part: Vec::new(), work: Some(work) }
     }
 
-    /// A part of the ledgered form of a content of so many bytes (or all that can be read), once it is there.
+    /// Returns a part of the verified stream, once it is read; `content_bytes` is the length of the
+    /// content, or `u64::MAX` for all that can be read.
     pub(super) fn read(&mut self, part: Range<u64>, content_bytes: u64) -> Again<'_> {
         while let Ok(span) = self.spans.try_recv() {
             self.asked.retain(|asked| *asked != span.request);
@@ -190,7 +181,6 @@ impl ReadAgain {
     }
 }
 
-/// What a thread is to do.
 struct Work(Box<dyn FnOnce() + Send>);
 
 impl std::fmt::Debug for Work {
@@ -199,8 +189,8 @@ impl std::fmt::Debug for Work {
     }
 }
 
-/// As much as is asked for, or all that can be read, sealed. What cannot be read is found by smaller and smaller reads,
-/// and left out; without it the ledger cannot be made again either.
+/// Reads and seals a span, as far as it can be read. Unreadable areas are narrowed down by smaller
+/// reads and left out; then the span's hash list cannot be re-created either.
 fn read(positions: &impl ReadAt, request: Request) -> Span {
     let mut buffer = SpanBuffer::empty(request.chunk_size(), SpanBuffer::default());
     let (mut unread, mut error, mut failures, mut most) = (Vec::new(), None, 0, SPAN_BYTES);
@@ -243,7 +233,6 @@ mod tests {
     use std::io::{Read, SeekFrom, Write};
     use std::os::fd::OwnedFd;
 
-    /// Bytes that say where they are; in some places the disk fails.
     struct Pattern {
         bytes: u64,
         bad: Vec<Range<u64>>,
@@ -277,7 +266,6 @@ mod tests {
         )
     }
 
-    /// What comes of asking for a part of the stream until there is an answer.
     fn wait(again: &mut ReadAgain, part: Range<u64>) -> Result<Vec<u8>, String> {
         loop {
             match again.read(part.clone(), u64::MAX) {
@@ -288,7 +276,6 @@ mod tests {
         }
     }
 
-    /// The ledgered form of the pattern.
     fn stream(bytes: u64) -> Vec<u8> {
         let (mut encoder, mut stream) = (Encoder::default(), Vec::new());
         for begin in (0..bytes).step_by(SPAN_BYTES) {

@@ -1,4 +1,5 @@
-//! A verified sender on threads of its own: a slow disk slows the stream down, and no thread that serves frames.
+//! Verified sender on threads of its own, so that a slow disk slows the stream down, but no thread
+//! that serves frames.
 
 use super::Error;
 use super::read_again::{Positions, ReadAgain, ReadAt};
@@ -17,25 +18,24 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Spans read ahead: 3 MiB.
+/// Number of spans read ahead: 3 MiB.
 const SPANS_AHEAD: usize = 3;
 
-/// The source of a session whose bytes a [`Reader`] reads.
+/// Source of a session whose bytes a [`Reader`] reads.
 pub type ReadAhead = SpanSource<OnThreads>;
 
-/// The way from a [`Reader`].
+/// Connection to a [`Reader`].
 #[derive(Debug)]
 pub struct OnThreads {
     progress: Receiver<Progress>,
-    /// Memory that is free again, on its way back.
     used: Arc<ArrayQueue<SpanBuffer>>,
     error: Option<Error>,
-    /// Reads what was read before, or why that cannot be.
     again: Result<ReadAgain, String>,
     what: String,
     size: Option<u64>,
     chunk: ChunkSize,
-    /// The same bytes at any position, how they are named, and what is selected of them.
+    /// Content readable at any position, the method of cutting fragments, and the selective stream
+    /// made of it.
     positions: Option<Positions>,
     cut: Cut,
     only_asks: bool,
@@ -43,8 +43,9 @@ pub struct OnThreads {
     waker: Arc<Waker>,
 }
 
-/// A source and the reader that fills it from `input`, which errors call `what`; `waker` is told of every span. Other
-/// than `size` bytes, if that is given, are an error. Chunks are so long.
+/// Creates a source and the reader that fills it from `input`, which errors call `what`. `waker` is
+/// woken for every span. A length other than `size` bytes, if given, is an error. Chunks have size
+/// `chunk`.
 pub fn read_ahead<R: Read>(
     (input, what, size): (R, &str, Option<u64>),
     chunk: ChunkSize,
@@ -72,8 +73,8 @@ pub fn read_ahead<R: Read>(
 }
 
 impl ReadAhead {
-    /// What was read once is read again from `positions`, whose byte 0 is the reader's first; if there are none, only
-    /// the last 4 MiB can be had again, because the source is a pipe.
+    /// Sets where to re-read bytes: offset 0 of `positions` is the reader's first byte. If it is an
+    /// error, the source is a pipe, and only its last 4 MiB can be re-sent.
     pub fn reading_again_from(mut self, positions: io::Result<impl ReadAt>) -> ReadAhead {
         let threads = self.bringer_mut();
         match positions {
@@ -90,18 +91,19 @@ impl ReadAhead {
         }
     }
 
-    /// Where receivers have some of the content, its fragments are named as `cut` says, so that they are found
-    /// elsewhere.
+    /// Sets how fragments are cut, with which receivers that hold part of the content find it at
+    /// other offsets.
     pub fn naming(self, cut: Cut) -> ReadAhead {
         self.brought_by(|threads| OnThreads { cut, ..threads })
     }
 
-    /// Where receivers have some of the content, they are only asked what they lack, and nothing is sent.
+    /// Sets whether receivers that hold part of the content are only asked what they lack, and
+    /// nothing is sent.
     pub fn only_asking(self, only_asks: bool) -> ReadAhead {
         self.brought_by(|threads| OnThreads { only_asks, ..threads })
     }
 
-    /// Why there were no more bytes, if that was not their end.
+    /// Takes the error that ended the bytes early, if there was one.
     pub fn take_error(&mut self) -> Option<Error> {
         self.bringer_mut().error.take()
     }
@@ -130,7 +132,7 @@ impl Bringer for OnThreads {
         match self.progress.try_recv() {
             Ok(Progress::Span(span)) => Brought::Span(span),
             Ok(Progress::End(trailer)) => {
-                // What grows behind its end later is not read again.
+                // Bytes appended later are not re-read.
                 self.size = Some(Form::Ledgered(self.chunk).content_bytes(trailer.bytes));
                 Brought::End(trailer)
             }
@@ -141,7 +143,7 @@ impl Bringer for OnThreads {
     }
 
     fn recycle(&mut self, used: SpanBuffer) {
-        // What there is no room for is not needed.
+        // Memory beyond the queue's capacity is not needed.
         drop(self.used.push(used));
     }
 
@@ -151,7 +153,7 @@ impl Bringer for OnThreads {
 
     fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>> {
         let (positions, size) = self.positions.as_ref().zip(self.size)?;
-        // From here on that thread takes what the reader brings.
+        // From here on that thread takes the reader's spans.
         let spans = SealedSpans::new(std::mem::replace(&mut self.progress, never()), Arc::clone(&self.used));
         let manner = Manner { chunk: self.chunk, cut: self.cut, frame_bytes, only_asks: self.only_asks };
         match SelectAhead::begin(spans, positions.clone(), (&self.what, size), manner, &self.waker) {
@@ -195,7 +197,6 @@ mod tests {
         }
     }
 
-    /// All that a source has, taken in pieces, and what ended it.
     fn drain(reader: impl Read + Send, size: Option<u64>) -> (Vec<u8>, Result<Trailer, Error>) {
         let waker = Arc::new(Waker::new().expect("a descriptor"));
         let (reader, mut source) = read_ahead((reader, "the tape", size), ChunkSize::DEFAULT, &waker);
@@ -243,7 +244,6 @@ mod tests {
         });
     }
 
-    /// The content of a stream that ends so.
     fn decoded(stream: Vec<u8>, trailer: Trailer) -> Vec<u8> {
         let mut decoder = Decoder::default();
         let mut content = Vec::new();
@@ -283,7 +283,6 @@ mod tests {
 
     const PATTERN_BYTES: u64 = 40 * SPAN_BYTES as u64;
 
-    /// Bytes that say where they are, read from here on.
     struct Pattern(u64);
 
     impl ReadAt for Pattern {

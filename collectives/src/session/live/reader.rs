@@ -1,4 +1,5 @@
-//! Reads what is sent, on a thread of its own, and hashes what was read on another, which puts the ledgers before it.
+//! Reader of a content on a thread of its own; a second thread hashes the spans and adds the hash
+//! lists.
 
 use super::Error;
 use super::hashers::hashers;
@@ -11,10 +12,8 @@ use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
 use std::thread;
 
-/// Spans that were read and wait to be hashed.
 const SPANS_UNHASHED: usize = 1;
 
-/// What a reader has.
 #[derive(Debug)]
 pub(super) enum Progress {
     Span(SpanBuffer),
@@ -22,7 +21,7 @@ pub(super) enum Progress {
     Failed(Error),
 }
 
-/// The other end, to be [run](Reader::run) on a thread.
+/// Reader of a content, to be [run](Reader::run) on a thread.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -35,8 +34,6 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Of `input`, which errors call by this name, and other than so many bytes of which are an error; its chunks are
-    /// so long.
     pub(super) fn new(
         (input, what, size): (R, String, Option<u64>),
         chunk: ChunkSize,
@@ -59,7 +56,7 @@ impl<R: Read> Reader<R> {
                 drop(failed.send(Progress::Failed(Error::Resources(error))));
                 return woken.wake();
             }
-            // Whoever waits for more learns it when this ends, also by a panic.
+            // Dropped, so that the consumer learns when this thread ends, even by a panic.
             drop(failed);
             loop {
                 let mut span = SpanBuffer::empty(chunk, used.pop().unwrap_or_default());
@@ -74,7 +71,6 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Hashes what a reader has read.
 struct Hasher {
     what: String,
     size: Option<u64>,
@@ -84,13 +80,12 @@ struct Hasher {
 }
 
 impl Hasher {
-    /// Takes spans until the end, an error, or the end of the session.
     fn run(mut self, spans: &Receiver<(SpanBuffer, io::Result<()>)>) {
         for (mut span, filled) in spans {
             let bytes = self.encoder.content_bytes() + span.content_bytes() as u64;
             let progress = match filled {
                 Err(cause) => Progress::Failed(Error::Read { what: self.what.clone(), bytes, cause }),
-                // Receivers take nothing beyond the size they were told.
+                // Receivers take nothing beyond the announced size.
                 Ok(()) if self.size.is_some_and(|size| bytes > size) => Progress::Failed(self.changed(bytes)),
                 Ok(()) if span.content_bytes() == 0 => self.end(),
                 Ok(()) => {
@@ -118,7 +113,6 @@ impl Hasher {
     }
 }
 
-/// Reads until the span is full or there is no more.
 fn fill(input: &mut impl Read, span: &mut SpanBuffer) -> io::Result<()> {
     while !span.is_full() {
         match input.read(span.room()) {

@@ -1,4 +1,4 @@
-//! What a session came to, on either side, and what it can fail with.
+//! Reports of a session on either side, and its errors.
 
 use super::History;
 use super::history::bytes_of;
@@ -19,81 +19,82 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-/// What a session came to, at its sender.
+/// Report of a session at its sender.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SendReport {
-    /// The session's number.
+    /// Session number.
     pub session: u32,
-    /// The plan, why it was chosen, and what it was predicted to take.
+    /// Plan, the reason for it, and its predicted time.
     pub choice: Option<Choice>,
-    /// The way that it went on by, if that is another than the one chosen.
+    /// Algorithm that replaced the chosen one, if one did.
     pub rerouted: Option<Via>,
-    /// What was sent: how many bytes, and their digest. None unless all were read.
+    /// Length and digest of the content sent; `None` unless all of it was read.
     pub trailer: Option<Trailer>,
-    /// Bytes that went for it, ledgers included, if receivers had some already: to all, and to single ones.
+    /// Bytes sent in a selective session, hash lists included, to all and to single receivers.
     pub sent_bytes: Option<u64>,
-    /// What receivers lacked, if they had some already.
+    /// Amount that receivers lacked in a selective session.
     pub lacking: Option<Lacking>,
-    /// From the first data frame to the last verdict.
+    /// Time from the first data frame to the last verdict.
     pub took: Duration,
-    /// From the first invitation to the end.
+    /// Time from the first announcement to the end.
     pub total: Duration,
-    /// Frames of the streams.
+    /// Frame counters of the streams.
     pub stream: StreamStats,
-    /// Control frames.
+    /// Counters of control frames.
     pub control: ControlStats,
-    /// How every receiver fared, by rank.
+    /// Report of every receiver, by rank.
     pub receivers: Vec<MemberReport>,
-    /// Who asked to join and was turned away, or came too late.
+    /// Hosts that were turned away, or came too late.
     pub turned_away: Vec<TurnedAway>,
-    /// What came damaged to some of them and was sent again, and over which hop.
+    /// Ranges that came damaged to some receivers and were re-sent, each with its hop.
     pub damages: Vec<Damage>,
-    /// Those who were served beside the others, for they held them up.
+    /// Receivers that were demoted because they held up the others.
     pub aside: Vec<String>,
-    /// The receiver that most often took frames more slowly than they came, if one did.
+    /// Receiver that was blocked most often, if one was.
     pub held_up_by: Option<String>,
-    /// How far each receiver was, moment by moment.
+    /// Progress of each receiver over time.
     pub history: History,
-    /// How much each host might send at the end, if there was a limit.
+    /// Rate limit of each host at the end, if there was one.
     pub rate: Option<Rate>,
-    /// How long this host's own interface was away, or had no link.
+    /// Time for which this host's own interface was away or had no link.
     pub cut_off: Duration,
 }
 
 impl SendReport {
-    /// How many bytes were sent.
+    /// Returns the number of bytes sent.
     pub fn bytes(&self) -> u64 {
         self.trailer.map_or(0, |trailer| trailer.bytes)
     }
 
-    /// How they travelled, once that was decided; the last of them, if it went on another way.
+    /// Returns the algorithm by which the bytes travelled, the last one if it changed; `None`
+    /// before it was chosen.
     pub fn via(&self) -> Option<Via> {
         self.rerouted.or_else(|| self.choice.as_ref().map(|choice| choice.plan.via()))
     }
 
-    /// What the plan was predicted to take, in seconds.
+    /// Returns the plan's predicted time in seconds.
     pub fn predicted_seconds(&self) -> Option<f64> {
         self.choice.as_ref().map(|choice| choice.predicted_seconds)
     }
 
-    /// The bytes' bits by the time they took; zero if they took none.
+    /// Returns the goodput in bits per second; zero if no time passed.
     pub fn goodput_bits_per_second(&self) -> f64 {
         let seconds = self.took.as_secs_f64();
         if seconds > 0.0 { self.bytes() as f64 * 8.0 / seconds } else { 0.0 }
     }
 
-    /// The receivers that have verified the bytes.
+    /// Returns the number of receivers that have verified the bytes.
     pub fn verified(&self) -> usize {
         self.receivers.iter().filter(|member| member.outcome == Outcome::Delivered).count()
     }
 
-    /// The receivers that have not.
+    /// Returns the reports of the receivers that have not verified the bytes.
     pub fn failed(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.receivers.iter().filter(|member| member.outcome != Outcome::Delivered)
     }
 
-    /// The report, if every receiver has verified the bytes.
+    /// Returns the report if every receiver has verified the bytes.
     ///
     /// # Errors
     /// [`Error::Undelivered`] with the report, if one has not.
@@ -101,7 +102,6 @@ impl SendReport {
         if self.failed().next().is_none() { Ok(self) } else { Err(Error::Undelivered(Box::new(self))) }
     }
 
-    /// Who failed, and how, in a sentence.
     pub(super) fn failures(&self) -> String {
         let names: Vec<String> = self.failed().map(|one| format!("{} ({})", one.host, one.outcome.word())).collect();
         let (failed, all) = (names.len(), self.receivers.len());
@@ -111,7 +111,8 @@ impl SendReport {
     }
 }
 
-/// All members of a session that is given up, by rank: those of whom there is no report have been told.
+/// Reports of all members of a session that is given up, by rank. Members without a report of their
+/// own have been told of the end.
 pub(super) fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return Vec::new() };
     let mut fates: BTreeMap<Rank, MemberReport> = root.reports().map(|report| (report.rank, report.clone())).collect();
@@ -130,8 +131,9 @@ pub(super) fn fates(root: &Root, form: Form) -> Vec<MemberReport> {
     fates.into_values().collect()
 }
 
-/// One report for each host, the last: one that was started again and came back is judged by what it has now. A host
-/// that has verified everything has it, whatever becomes of another receiver there.
+/// Reduces the reports to one per host, the last: a restarted receiver counts with what it has now.
+/// A host that has verified everything keeps that report, whatever becomes of another receiver
+/// there.
 pub(super) fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
     let Some(view) = root.view() else { return reports };
     let mut last: BTreeMap<MacAddr, MemberReport> = BTreeMap::new();
@@ -146,42 +148,41 @@ pub(super) fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberRepo
     all
 }
 
-/// Who stands aside at the end.
 pub(super) fn aside(root: &Root) -> Vec<String> {
     let members = root.view().into_iter().flat_map(|view| &view.members);
     members.filter(|member| member.standing == Standing::Aside).map(|member| member.host.clone()).collect()
 }
 
-/// What a session came to, at one receiver.
+/// Report of a session at one receiver.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReceiveReport {
-    /// This host's name.
+    /// Name of this host.
     pub host: String,
-    /// What the sender called its bytes; empty if there was no sender.
+    /// Description of the source by the sender; empty if there was no sender.
     pub source: String,
-    /// This host's rank, if it became a member.
+    /// Rank of this host, if it became a member.
     pub rank: Option<Rank>,
-    /// How the bytes travelled, if it became a member.
+    /// Algorithm by which the bytes travelled, if this host became a member.
     pub via: Option<Via>,
-    /// What became of the bytes, if that is known.
+    /// Outcome of the bytes, if known.
     pub verdict: Option<Done>,
-    /// How often bytes came damaged and were sent again.
+    /// Number of times that bytes came damaged and were re-sent.
     pub pieces_again: u64,
-    /// From the first bytes to the verdict.
+    /// Time from the first bytes to the verdict.
     pub took: Duration,
-    /// Frames of the streams.
+    /// Frame counters of the streams.
     pub stream: StreamStats,
-    /// Control frames.
+    /// Counters of control frames.
     pub control: ControlStats,
-    /// How the session ended here.
+    /// Outcome of the session for this host.
     pub end: Option<End>,
     /// Whether this host's user ended it.
     pub cancelled: bool,
 }
 
 impl ReceiveReport {
-    /// What `host` knows at the end.
+    /// Makes the report of `host` at the end of a session.
     pub fn new<K: Sink>(host: &str, receiver: &Receiver, receiving: &Receiving<K>) -> ReceiveReport {
         ReceiveReport {
             host: host.to_owned(),
@@ -198,25 +199,25 @@ impl ReceiveReport {
         }
     }
 
-    /// How many bytes were taken.
+    /// Returns the number of bytes received.
     pub fn bytes(&self) -> u64 {
         self.verdict.as_ref().map_or(0, |verdict| verdict.bytes)
     }
 
-    /// Whether all bytes are here, verified and where they belong.
+    /// Whether all bytes are here, verified and in their final place.
     pub fn is_delivered(&self) -> bool {
         self.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Delivered)
     }
 
-    /// Whether the sender knows of it; if not, its own report may say otherwise.
+    /// Whether the sender has confirmed this; if not, its own report may differ.
     pub fn is_confirmed(&self) -> bool {
         self.end == Some(End::Confirmed)
     }
 
-    /// Nothing, if the bytes are here and verified.
+    /// Returns `Ok` if the bytes are here and verified.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The reason why not.
     pub fn check(&self) -> Result<(), Error> {
         if self.cancelled {
             return Err(Error::Cancelled { delivered: self.is_delivered() });
@@ -239,14 +240,14 @@ impl ReceiveReport {
     }
 }
 
-/// Why a session failed; each sentence says what to do.
+/// Reason why a session failed, with what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The group's name or the MTU cannot be, there is no such interface, or no permission.
+    /// The group's name or the MTU is invalid, there is no such interface, or permission is denied.
     #[error(transparent)]
     Station(#[from] StationError),
-    /// The engine cannot run on a number in [`Options::tuning`](super::Options::tuning).
+    /// A number in [`Options::tuning`](super::Options::tuning) is invalid.
     #[error(transparent)]
     Tuning(#[from] TuningError),
     /// The socket failed later.
@@ -255,106 +256,106 @@ pub enum Error {
     /// The system has no thread or no descriptor left.
     #[error("the system has no room for a session's threads ({0}): end other programs, or raise `ulimit -n` and `-u`")]
     Resources(#[source] io::Error),
-    /// The system gives no random number, which names a session.
+    /// The system supplies no random number for the session.
     #[error("no random number to name the session with ({0}): allow getrandom(2), which Linux has from 3.17 on")]
     Random(#[source] io::Error),
-    /// A sender was not told for whom to wait.
+    /// A sender has no receivers to wait for.
     #[error("a sender has to know for whom to wait: say how many in `Options::receivers`, or who in `Options::hosts`")]
     ForWhom,
-    /// The names do not fit into the frame that invites receivers.
+    /// The names do not fit into the announcement frame.
     #[error(transparent)]
     Names(#[from] NamesError),
     /// The topology does not name this host.
     #[error("the topology names no host {host}, only {known}: say which of them this is in `Options::host`")]
     NotInTopology {
-        /// This host.
+        /// Name of this host.
         host: String,
-        /// The hosts that it names.
+        /// Hosts that the topology names.
         known: String,
     },
-    /// The session did not come about.
+    /// The session did not start.
     #[error(transparent)]
     NotStarted(#[from] RootFailure),
-    /// The reader failed; the receivers have been told.
+    /// The reader failed; the receivers have been notified.
     #[error("reading {what} failed after {bytes} bytes: {cause}")]
     Read {
-        /// What was being read.
+        /// Description of the source.
         what: String,
-        /// Bytes that had been read.
+        /// Bytes read before the failure.
         bytes: u64,
-        /// The reader's own error.
+        /// Error of the reader.
         #[source]
         cause: io::Error,
     },
-    /// The reader had more or fewer bytes than were announced; the receivers have been told.
+    /// The reader had more or fewer bytes than announced; the receivers have been notified.
     #[error("{what} changed while it was read: {announced} bytes at first, {read} in the end; send it again")]
     SizeChanged {
-        /// What was being read.
+        /// Description of the source.
         what: String,
-        /// Bytes that were announced.
+        /// Bytes announced.
         announced: u64,
-        /// Bytes that were read.
+        /// Bytes read.
         read: u64,
     },
-    /// A source of one's own has given up, in these words.
+    /// An application's own source has given up, with this text.
     #[error("{0}")]
     GaveUp(String),
-    /// Not every receiver has verified the bytes; the report says which.
+    /// Some receivers have not verified the bytes; the report lists them.
     #[error("{}", .0.failures())]
     Undelivered(Box<SendReport>),
-    /// It was ended before its time, by [`Cancel`](super::Cancel); the others have been told.
+    /// The session was ended early by [`Cancel`](super::Cancel); the others have been notified.
     #[error("cancelled{}", if *.delivered { ", but all bytes were already delivered" } else { "" })]
     Cancelled {
         /// Whether all bytes were here and verified by then.
         delivered: bool,
     },
-    /// The whole took longer than it may; the others have been told.
+    /// The session took longer than its limit; the others have been notified.
     #[error("the session took longer than it may; allow more time, or find out above what it waited for")]
     TimedOut,
-    /// The interface has another MTU than when a server's port was opened: it is to be opened anew.
+    /// The interface's MTU has changed since the port was opened; the port must be opened again.
     #[error("interface {interface} has another MTU now: its port is opened anew")]
     OtherMtu {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
     },
     /// No sender was heard in time.
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,
-    /// The sender turned this host away, and said what to do.
+    /// The sender refused this host, with a text that says what to do.
     #[error("{text}")]
     Refused {
-        /// Why.
+        /// Category of the reason.
         why: Refusal,
-        /// The sender's own words.
+        /// Text of the sender.
         text: String,
     },
-    /// The sender gave up, in these words.
+    /// The sender gave up, with this text.
     #[error("{0}")]
     Aborted(String),
-    /// The sender was not heard any more.
+    /// The sender fell silent.
     #[error("the sender fell silent; start it and this receiver again")]
     SenderSilent,
-    /// The sender took this host off its list.
+    /// The sender removed this host from the session.
     #[error("the sender went on without this host; see its report")]
     Dropped,
-    /// All bytes came, and the sender was gone before it said that they are its own: they were not made visible.
+    /// All bytes came, but the sender ended before it confirmed them: they were not made visible.
     #[error("all bytes came, but the sender ended without confirming them: nothing was put in place; send again")]
     Unconfirmed,
     /// The bytes are not the sender's.
     #[error("{0}")]
     Damaged(String),
-    /// The writer failed; the sender has been told.
+    /// The writer failed; the sender has been notified.
     #[error("{text}")]
     Write {
-        /// What the sender was told.
+        /// Outcome reported to the sender.
         outcome: Outcome,
-        /// What went wrong, and what to do.
+        /// Description of the failure, and what to do.
         text: String,
-        /// The writer's own error, if it had one.
+        /// Error of the writer, if it had one.
         #[source]
         cause: Option<io::Error>,
     },
-    /// The session is over, and nobody has said what became of the bytes.
+    /// The session is over without a verdict on the bytes.
     #[error("the session ended without a verdict")]
     NoVerdict,
 }

@@ -1,5 +1,5 @@
-//! Only what somebody lacks of a content, made on a thread of its own. A reader brings the whole content once, from
-//! beginning to end; chunks are read again.
+//! Selective stream of a content, made on a thread of its own. A reader brings the whole content
+//! once, from beginning to end, for the hash lists; chunks are re-read.
 
 use super::Error;
 use super::read_again::{Positions, ReadAt};
@@ -16,10 +16,8 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::thread;
 
-/// Parts of the stream that are ready.
 const PARTS_AHEAD: usize = 3;
 
-/// The way to the thread that selects.
 #[derive(Debug)]
 pub(super) struct SelectAhead {
     parts: Receiver<Result<Selected, Error>>,
@@ -27,11 +25,12 @@ pub(super) struct SelectAhead {
 }
 
 impl SelectAhead {
-    /// Selects of what `spans` brings, which has so many bytes; chunks are read from `positions`. Beside it, where it
-    /// is seen what has been made.
+    /// Starts a thread that makes the selective stream of the content of `spans`, which has
+    /// `content_bytes` bytes; chunks are read from `positions`. Also returns the sections made so
+    /// far.
     ///
     /// # Errors
-    /// If there is no thread.
+    /// If the thread cannot be started.
     pub(super) fn begin(
         spans: SealedSpans,
         positions: Positions,
@@ -49,14 +48,12 @@ impl SelectAhead {
         Ok((SelectAhead { parts, choices }, sections))
     }
 
-    /// These are sent of the next stretch.
     pub(super) fn choose(&self, chunks: ChunkSet) {
         if self.choices.send(chunks).is_err() {
             log::debug!("the thread that selects has ended");
         }
     }
 
-    /// What comes next.
     pub(super) fn bring(&mut self) -> Result<Brought, Error> {
         match self.parts.try_recv() {
             Ok(Ok(Selected::Part(part))) => Ok(Brought::Part(part)),
@@ -69,21 +66,17 @@ impl SelectAhead {
     }
 }
 
-/// What is read of the content from its beginning to its end.
 #[derive(Debug)]
 pub(super) struct SealedSpans {
     progress: Receiver<Progress>,
-    /// Where used memory goes.
     used: Arc<ArrayQueue<SpanBuffer>>,
 }
 
 impl SealedSpans {
-    /// What comes by `progress`; used memory goes back by `used`.
     pub(super) fn new(progress: Receiver<Progress>, used: Arc<ArrayQueue<SpanBuffer>>) -> SealedSpans {
         SealedSpans { progress, used }
     }
 
-    /// What the reader has next, unless it has failed.
     fn next(&self) -> Result<Progress, Error> {
         match self.progress.recv() {
             Ok(Progress::Failed(error)) => Err(error),
@@ -93,7 +86,6 @@ impl SealedSpans {
     }
 }
 
-/// The content.
 struct Input {
     spans: SealedSpans,
     positions: Positions,
@@ -138,7 +130,6 @@ impl SelectedInput for Input {
     }
 }
 
-/// What the thread does.
 struct Work {
     input: Input,
     sender: SelectedSender,
@@ -148,7 +139,6 @@ struct Work {
 }
 
 impl Work {
-    /// Makes all parts, until nobody wants them.
     fn run(mut self) {
         loop {
             self.chosen.try_iter().for_each(|chunks| self.sender.choose(chunks));
@@ -158,7 +148,7 @@ impl Work {
                         self.sender.choose(chunks);
                         continue;
                     }
-                    // The session has ended before.
+                    // The session has ended early.
                     Err(_) => return,
                 },
                 made => made,

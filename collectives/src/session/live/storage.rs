@@ -1,14 +1,14 @@
-//! Where received bytes are put.
+//! Destination of received bytes.
 
 use super::read_again::ReadAt;
 use crate::session::ledger::Offered;
 use crate::session::{Outcome, Trailer};
 use std::io::{self, ErrorKind, Write};
 
-/// Where a [`Writer`](super::Writer) puts the bytes. It is dropped, with whatever is half done, if they do not all
-/// come.
+/// Destination of the bytes of a [`Writer`](super::Writer). If they do not all come, it is dropped
+/// together with the partial data.
 pub trait Storage {
-    /// The session has begun: what was offered will come.
+    /// Begins: the offered content will come.
     ///
     /// # Errors
     /// If there can be no place for it.
@@ -16,55 +16,55 @@ pub trait Storage {
         Ok(())
     }
 
-    /// What was written, at any position and at any time, for other receivers that lack it; none if it is not kept.
-    /// Asked for when the session has begun.
+    /// Returns access to all written bytes for other receivers that lack them; `None` if they are
+    /// not kept. Called when the session has begun.
     fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
         None
     }
 
-    /// Takes the next bytes, which are the sender's: each chunk of them has been checked.
+    /// Takes the next bytes, of which each chunk is verified.
     ///
     /// # Errors
     /// If they cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
 
-    /// The next bytes, which stand already where they belong: whoever
-    /// [holds](crate::session::ledger::Holdings) them has read them from there.
+    /// Takes the next bytes, which are in place already:
+    /// [`Holdings`](crate::session::ledger::Holdings) has read them from there.
     ///
     /// # Errors
-    /// As for [`write`](Storage::write), which it is unless it is told otherwise.
+    /// As for [`write`](Storage::write), which is the default.
     fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.write(bytes)
     }
 
-    /// All bytes have been written and are the sender's, which add up to `trailer`: makes them last, and shows them to
-    /// nobody.
+    /// Makes the bytes durable without making them visible. All have been written and verified,
+    /// with the length and digest of `trailer`.
     ///
     /// # Errors
-    /// If that cannot be done, or what is read back is something else.
+    /// If that is impossible, or the bytes differ when read back.
     fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError>;
 
-    /// Whether settling and publishing wait for a disk, which may take long; if not, who does not come to an end stands
-    /// still.
+    /// Whether settling and publishing wait for a disk, which may take long; if not, a receiver
+    /// that does not finish counts as stalled.
     fn syncs(&self) -> bool {
         true
     }
 
-    /// What is true of it once it is published, and its sender should know; nothing where all is as it was sent.
+    /// Returns a note for the sender once the content is published; empty if there is none.
     fn note(&self) -> String {
         String::new()
     }
 
-    /// What was settled is accepted: shows it, under its name.
+    /// Makes the settled content visible under its name, after the root has accepted it.
     ///
     /// # Errors
-    /// If that cannot be done.
+    /// If that is impossible.
     fn publish(&mut self) -> Result<(), StorageError> {
         Ok(())
     }
 }
 
-/// Why bytes could not be stored.
+/// Reason why bytes could not be stored.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct StorageError {
@@ -75,30 +75,31 @@ pub struct StorageError {
 }
 
 impl StorageError {
-    /// A failure that the sender hears of as this outcome, with a sentence that says what to do.
+    /// Creates a failure with the outcome that is reported to the sender, and a sentence that says
+    /// what to do.
     pub fn new(outcome: Outcome, text: impl Into<String>) -> StorageError {
         StorageError { outcome, text: text.into(), cause: None }
     }
 
-    /// What the sender hears: the outcome and the sentence; and the system's own error, if that is the cause.
     pub(super) fn into_parts(self) -> (Outcome, String, Option<io::Error>) {
         (self.outcome, self.text, self.cause)
     }
 
-    /// What the system said while `doing` something: the outcome follows from it, and so does the sentence, to which
-    /// `help` is added.
+    /// Creates a failure from a system error while `doing` something; it determines the outcome and
+    /// the sentence, to which `help` is appended.
     pub fn system(doing: &str, cause: io::Error, help: &str) -> StorageError {
         let outcome = if is_full(&cause) { Outcome::NoSpace } else { Outcome::WriteFailed };
         StorageError { outcome, text: format!("cannot {doing}: {cause}{help}"), cause: Some(cause) }
     }
 }
 
-/// Whether there is no room for more.
+/// Whether the error means that there is no space left.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
-/// Whatever takes bytes, as a [`Storage`]: they are in it as they come, chunk by chunk checked, complete or not.
+/// A [`Storage`] that writes to any writer. Bytes are written as they come, verified by chunk,
+/// complete or not.
 #[derive(Debug)]
 pub struct Output<W>(pub W);
 

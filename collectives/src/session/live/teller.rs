@@ -1,4 +1,4 @@
-//! What a session tells its user, and when.
+//! Progress reports of a session to its user.
 
 use super::history::bytes_of;
 use super::{History, Options, Place, Progress};
@@ -11,22 +11,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells the user, bytes not too often.
 pub(super) struct Teller<'a> {
     options: &'a Options,
-    /// How the stream carries the bytes that are told of.
     form: Form,
     told_at: Option<Instant>,
-    /// By rank, how often it was seen to take frames more slowly than they came.
     blocked: BTreeMap<Rank, u32>,
-    /// Whether the interface is away.
     away: Told,
-    /// The same for its link.
     no_link: Told,
     history: History,
 }
 
-/// A flag, and what of it was told last.
 struct Told {
     flag: Arc<AtomicBool>,
     told: bool,
@@ -37,7 +31,6 @@ impl Told {
         Told { flag, told: false }
     }
 
-    /// What it is, if that has not been told.
     fn news(&mut self) -> Option<bool> {
         let is = self.flag.load(Ordering::Relaxed);
         (is != std::mem::replace(&mut self.told, is)).then_some(is)
@@ -57,7 +50,6 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Tells it when the interface goes or comes back.
     fn look_at_interface(&mut self) {
         if let Some(away) = self.away.news() {
             self.options.tell(Progress::Interface { away });
@@ -67,7 +59,6 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Whether it is time to speak of bytes again.
     fn is_due(&mut self, now: Instant) -> bool {
         let due = self.told_at.is_none_or(|at| now.since(at) >= self.options.progress_every);
         if due {
@@ -76,13 +67,11 @@ impl<'a> Teller<'a> {
         due
     }
 
-    /// What has happened to a root.
     pub(super) fn root_event(&mut self, now: Instant, event: &RootEvent) {
         self.options.tell(Progress::Sender(event));
         self.history.hear(event, now);
     }
 
-    /// What the slowest receiver has taken; and takes note of who is blocked, and of where everybody is.
     pub(super) fn root_moved(&mut self, root: &Root, now: Instant) {
         self.look_at_interface();
         self.history.note(root, self.form, now);
@@ -108,7 +97,6 @@ impl<'a> Teller<'a> {
         });
     }
 
-    /// What has arrived in order, of a stream of this form.
     pub(super) fn receiver_moved(&mut self, receiver: &Receiver, form: Form, now: Instant) {
         self.look_at_interface();
         let arrived = |streams: &Blocks| streams.frames() * streams.payload_bytes() as u64;
@@ -121,19 +109,17 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// How the session went.
     pub(super) fn take_history(&mut self) -> History {
         std::mem::take(&mut self.history)
     }
 
-    /// The receiver that was blocked most often.
     pub(super) fn held_up_by(&self, root: &Root) -> Option<String> {
         let (&rank, _) = self.blocked.iter().max_by_key(|(_, times)| **times)?;
         root.view().map(|view| view.members[rank.index()].host.clone())
     }
 }
 
-/// Writes what a socket has done to the log.
+/// Logs the counters of a socket.
 pub fn log_counters(counters: &Counters) {
     log::info!("socket: {counters:?}");
     if counters.kernel_dropped > 0 {

@@ -1,27 +1,27 @@
-//! A host that serves several groups decides which of their sessions it takes part in.
+//! Admission hook of a host that serves several groups and limits the sessions it joins.
 
 use crate::session::{Admission, Receiver};
 use ethbcast_transport::Instant;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// What a host that serves several groups decides for the receiver of each. It is asked by the thread that runs the
-/// session and must not block; whoever has another answer than before wakes the session's loop.
+/// Admission hook for the receivers of a host that serves several groups. It is called by the
+/// session's thread and must not block. When its answer changes, the session's loop must be woken.
 pub trait Usher: Debug + Send + Sync {
-    /// A sender invites: whether this host may take part now. Asked again each time the loop comes round, until it may.
+    /// Whether this host may join now, called when a sender announces a session. Called again in
+    /// each turn of the loop until it is true.
     fn admit(&self) -> bool;
 
-    /// The room there is for what is to come, in bytes.
+    /// Returns the free space for the content, in bytes.
     fn free_bytes(&self) -> u64;
 
-    /// The session that was admitted is over, or did not come about.
+    /// Ends the admission: the session is over, or did not start.
     fn dismiss(&self);
 
-    /// The loop has come round.
+    /// Called in each turn of the loop.
     fn came_round(&self) {}
 }
 
-/// An usher at work for one receiver.
 #[derive(Debug)]
 pub(super) struct Ushered<'a> {
     usher: Option<&'a Arc<dyn Usher>>,
@@ -33,7 +33,8 @@ impl<'a> Ushered<'a> {
         Ushered { usher, is_in: false }
     }
 
-    /// The loop has come round: asks for leave if the receiver wants it, and gives it back if it is not used.
+    /// Asks the hook if the receiver waits for permission, and ends an admission that is no longer
+    /// used.
     pub(super) fn turn(&mut self, receiver: &mut Receiver, now: Instant) {
         let Some(usher) = self.usher else { return };
         usher.came_round();

@@ -1,4 +1,5 @@
-//! A verified receiver on a thread of its own: a slow disk slows the stream down, and no thread that serves frames.
+//! Verified receiver on a thread of its own, so that a slow disk slows the stream down, but no
+//! thread that serves frames.
 
 use super::hashers::hashers;
 use super::read_again::{ReadAgain, ReadAt};
@@ -16,29 +17,28 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Orders that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; what comes then waits in the feed.
+/// Number of orders that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; later data waits in the
+/// feed.
 const ORDERS_WAITING: usize = 8;
 
-/// The sink of a session whose bytes a [`Writer`] writes.
+/// Sink of a session whose bytes a [`Writer`] writes.
 pub type WriteBehind = SpanSink<OnThread>;
 
-/// The way to a [`Writer`].
+/// Connection to a [`Writer`].
 #[derive(Debug)]
 pub struct OnThread {
     state: Arc<ReceiverState>,
     orders: Option<Sender<Order>>,
-    /// Memory that is free again, on its way back.
     used: Arc<ArrayQueue<Vec<u8>>>,
     /// Disconnected when the writer has ended.
     ended: Receiver<()>,
-    /// What the storage keeps for others, once it is there.
     kept: Receiver<Box<dyn ReadAt>>,
     again: Option<ReadAgain>,
     waker: Arc<Waker>,
 }
 
-/// The other end, to be [run](Writer::run) on a thread: writes what is right, settles it when all is there, and
-/// publishes it when the root has accepted it.
+/// Writer of a content, to be [run](Writer::run) on a thread: writes verified bytes, settles them
+/// when all are there, and publishes them when the root has accepted them.
 #[derive(Debug)]
 pub struct Writer<S> {
     receiver: VerifiedReceiver,
@@ -51,13 +51,13 @@ pub struct Writer<S> {
     _alive: Sender<()>,
 }
 
-/// A sink and the writer that empties it into `storage`; `waker` is told when a span has been written, when something
-/// is wanted again, and of the verdict.
+/// Creates a sink and the writer that empties it into `storage`. `waker` is woken when a span has
+/// been written, when bytes are wanted again, and for the verdict.
 pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, WriteBehind) {
-    // What was wanted again does not wait behind the spans.
+    // One more place, so that bytes that were wanted again do not queue behind spans.
     let (to_writer, orders) = bounded(ORDERS_WAITING + 1);
-    // All memory is taken, and touched, at once: the peak of a long stream is that of a short one. One more span is
-    // being written, one being filled.
+    // All memory is allocated and touched at once, so that the peak of a long stream is that of a
+    // short one. One more span is being written, and one filled.
     let used = Arc::new(ArrayQueue::new(ORDERS_WAITING + 2));
     (0..used.capacity()).for_each(|_| used.push(vec![0; Spans::MOST_BYTES]).expect("there is room for so many"));
     let ((keep, kept), (_alive, ended)) = (bounded(1), bounded(0));
@@ -85,8 +85,8 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
 }
 
 impl WriteBehind {
-    /// Ends the writer and waits for it, `limit` at most, so that what is half done is gone before the process is.
-    /// False if it is stuck.
+    /// Ends the writer and waits for it, for `limit` at most, so that partial data is removed
+    /// before the process ends. Returns false if it is stuck.
     pub fn close(&mut self, limit: Duration) -> bool {
         let thread = self.backend_mut();
         thread.orders = None;
@@ -137,18 +137,18 @@ impl Backend for OnThread {
 }
 
 impl<S: Storage> Writer<S> {
-    /// What may be here of a content that is about to come.
+    /// Sets the have-set of content that may be here already.
     pub fn holding(mut self, holdings: Arc<dyn Holdings>) -> Writer<S> {
         self.receiver.hold(holdings);
         self
     }
 
-    /// Writes what comes until all is published, something fails, or the session ends.
+    /// Writes until all is published, a failure occurs, or the session ends.
     pub fn run(mut self) {
         let last = self.work();
         let Writer { mut receiver, storage, orders, waker, _alive, .. } = self;
         let note = storage.note();
-        // What is half done is gone before anybody hears of it.
+        // Partial data is removed before the failure is reported.
         drop(storage);
         match last {
             None => {}
@@ -159,11 +159,12 @@ impl<S: Storage> Writer<S> {
             }
         }
         waker.wake();
-        // Whatever still comes after a failure is thrown away, so that the sink never waits.
+        // Later orders are discarded after a failure, so that the sink never waits.
         orders.iter().for_each(|order| receiver.take(order));
     }
 
-    /// Follows orders until all is published or something fails; none if the session ends before.
+    /// Carries out orders until all is published or a failure occurs; `None` if the session ends
+    /// first.
     fn work(&mut self) -> Option<Result<(), StorageError>> {
         loop {
             self.receiver.take(self.orders.recv().ok()?);
@@ -177,7 +178,6 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Carries out one output; whether it was the last.
     fn carry_out(&mut self, output: ReceiverOutput) -> Result<bool, StorageError> {
         match output {
             ReceiverOutput::Begin(offered) => {

@@ -1,8 +1,8 @@
-//! What goes over the wire as one byte: how a member fares, why one is turned away, what one is busy with.
+//! Enums that are one byte on the wire: outcomes, refusals, stages and member states.
 
 use crate::membership::codec::BodyReader;
 
-/// Declares an enum whose values go over the wire as one byte, counted from 0.
+/// Declares an enum whose values are one byte on the wire, counted from 0.
 macro_rules! wire_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $value:literal,)* }) => {
         $(#[$meta])*
@@ -22,7 +22,7 @@ macro_rules! wire_enum {
 }
 
 wire_enum! {
-    /// How a member fared.
+    /// Outcome of a transfer at a member.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     Outcome {
         /// Verified, confirmed by the root, on disk, visible under its name.
@@ -35,14 +35,14 @@ wire_enum! {
         Damaged = 3,
         /// Its user stopped it.
         Interrupted = 4,
-        /// It fell silent.
+        /// The member fell silent.
         Silent = 5,
-        /// Bytes that it lacks died with other hosts, and the root cannot read them again.
+        /// Missing bytes were lost with other hosts, and the root cannot re-read them.
         Lost = 6,
-        /// All bytes are there, on stable storage and agree with the trailer; they become visible when the root has
-        /// confirmed them.
+        /// All bytes are on stable storage and match the trailer; they become visible when the root
+        /// has confirmed them.
         Verified = 7,
-        /// It made no progress for too long, though it was heard.
+        /// The member made no progress for too long, though it was heard.
         Stalled = 8,
         /// Its process has ended.
         Died = 9,
@@ -50,7 +50,7 @@ wire_enum! {
 }
 
 impl Outcome {
-    /// The word for it in reports.
+    /// Returns the name used in reports.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Delivered => "verified",
@@ -68,12 +68,12 @@ impl Outcome {
 }
 
 wire_enum! {
-    /// Why the root turns a receiver away.
+    /// Reason why the root refuses a receiver.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     Refusal {
         /// Its MTU is below the root's.
         SmallMtu = 0,
-        /// It has less free space than the announced size.
+        /// The free space is less than the announced size.
         NoSpace = 1,
         /// The session has started, or is full.
         Late = 2,
@@ -83,13 +83,13 @@ wire_enum! {
         NotInTopology = 4,
         /// Short frames reach it, the longest do not.
         Path = 5,
-        /// It is none of the hosts that the sender has named.
+        /// The sender's list of hosts does not include it.
         NotWanted = 6,
     }
 }
 
 impl Refusal {
-    /// The reason in two or three words.
+    /// Returns the reason in two or three words.
     pub fn words(self) -> &'static str {
         match self {
             Refusal::SmallMtu => "MTU too small",
@@ -104,45 +104,45 @@ impl Refusal {
 }
 
 wire_enum! {
-    /// How far the session is that a root announces.
+    /// Stage of an announced session.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     Stage {
-        /// It waits for receivers.
+        /// Waiting for receivers.
         #[default]
         Gathering = 0,
-        /// It has started, and takes nobody in any more.
+        /// Started, without further admission.
         Started = 1,
-        /// It has started, and who comes late may still join.
+        /// Started, with late receivers still admitted.
         LateWelcome = 2,
     }
 }
 
 wire_enum! {
-    /// What a member is busy with.
+    /// State of a member.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     MemberState {
-        /// It receives, and nothing holds it up.
+        /// Receiving, and not blocked.
         #[default]
         Alive = 0,
         /// Its application takes frames more slowly than they come.
         Blocked = 1,
-        /// It waits for frames.
+        /// Waiting for frames.
         Starved = 2,
-        /// It has everything and checks it.
+        /// All received; verification is in progress.
         Verifying = 3,
-        /// A child of its takes frames more slowly than they come.
+        /// A child takes frames more slowly than they come.
         WaitsForChild = 4,
-        /// It has everything and waits for its disk.
+        /// All received; waiting for the disk.
         Syncing = 5,
-        /// It has verified everything and waits for the root's word.
+        /// All verified; waiting for the root's confirmation.
         Settled = 6,
-        /// It has given its last report.
+        /// The last report has been sent.
         Done = 7,
     }
 }
 
 impl MemberState {
-    /// What it does, in words that follow the host's name.
+    /// Returns the state in words that follow the host's name.
     pub fn words(self) -> &'static str {
         match self {
             MemberState::Alive => "is receiving",

@@ -1,48 +1,48 @@
-//! What the bytes of a session are.
+//! Kind of a session's content.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::session::ledger::ChunkSize;
 
-/// The bits of a mode: permissions, set-user-id, set-group-id and sticky.
+/// Bits of a mode: permissions, set-user-id, set-group-id and sticky.
 const MODE_BITS: u16 = 0o7777;
 const STREAM: u8 = 0;
 const FILE: u8 = 1;
 const TREE: u8 = 2;
 const SPARSE: u8 = 3;
-/// The first of those that are packed.
 const PACKED: u8 = 4;
 
-/// What the bytes of a session are: what a receiver makes of them.
+/// Kind of a session's content, by which a receiver handles it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContentKind {
-    /// Bytes that came from a pipe or a program.
+    /// Bytes of a pipe or a program.
     #[default]
     Stream,
     /// One file.
     File(FileAttributes),
-    /// A directory, in the form of the crate `ethbcast-content`.
+    /// A directory, encoded by the crate `ethbcast-content`.
     Tree,
-    /// One file with holes, in the form of the crate `ethbcast-content`: where its data is, and then the data.
+    /// One file with holes, encoded by the crate `ethbcast-content`: a map of the data, then the
+    /// data.
     Sparse(FileAttributes),
     /// One file that receivers unpack.
     Packed(Packing, FileAttributes),
 }
 
-/// How a file is packed.
+/// Compression format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// RFC 1952.
+    /// Gzip, RFC 1952.
     Gzip,
     /// The .xz file format.
     Xz,
-    /// RFC 8878.
+    /// Zstandard, RFC 8878.
     Zstd,
 }
 
 impl Packing {
     const ALL: [Packing; 3] = [Packing::Gzip, Packing::Xz, Packing::Zstd];
 
-    /// Its name for people.
+    /// Returns the name for people.
     pub fn word(self) -> &'static str {
         match self {
             Packing::Gzip => "gzip",
@@ -52,19 +52,18 @@ impl Packing {
     }
 }
 
-/// What a file keeps beside its bytes.
+/// Attributes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileAttributes {
     /// Permissions, set-user-id, set-group-id and sticky bits.
     pub mode: u16,
-    /// When its bytes were changed last: seconds since 1970, negative before.
+    /// Modification time in seconds since 1970; negative before.
     pub modified_seconds: i64,
-    /// The nanoseconds within that second.
+    /// Nanoseconds of the modification time.
     pub modified_nanoseconds: u32,
 }
 
 impl ContentKind {
-    /// Its number with the length of its chunks, and the attributes of a file or zeros.
     pub(in crate::session) fn write(self, chunk: ChunkSize, out: &mut BodyWriter) -> &mut BodyWriter {
         let (number, attributes) = match self {
             ContentKind::Stream => (STREAM, None),
@@ -78,7 +77,7 @@ impl ContentKind {
         out.u8(number | (chunk.doublings() << 4) as u8).u16(mode).u64(modified_seconds as u64).u32(modified_nanoseconds)
     }
 
-    /// Reads it; none if the number is unknown, chunks cannot be so long, or a file's attributes cannot be.
+    /// Reads kind and chunk size; `None` if the number is unknown or a value is out of range.
     pub(in crate::session) fn read(from: &mut BodyReader<'_>) -> Option<(ContentKind, ChunkSize)> {
         let (first, mode, modified_seconds) = (from.u8()?, from.u16()?, from.u64()? as i64);
         let modified_nanoseconds = from.u32()?;

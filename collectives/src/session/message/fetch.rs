@@ -1,30 +1,30 @@
-//! Bytes of the stream that are asked for again, and how they come.
+//! Messages of repair and of want-bitmaps.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::session::ledger::ChunkSet;
 use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
-/// So many bytes are asked for at a time; a multiple of every piece of the stream that can be checked alone.
+/// Maximum bytes of a request; a multiple of every unit of the stream that can be verified alone.
 pub(in crate::session) const MOST_FETCH_BYTES: u64 = 128 << 10;
 
-/// So often a receiver may ask for the same bytes because they came damaged again.
+/// Maximum number of requests for the same damaged bytes.
 pub(in crate::session) const MOST_ATTEMPTS: u8 = 3;
 
-/// The longest set of chunks in a [`Needs`].
 const MOST_SET_BYTES: usize = ChunkSet::MOST_BYTES;
 
-/// A member asks the root for bytes of the stream, or the root another member that keeps them.
+/// Request for bytes of the stream: of a member to the root, or of the root to a member that keeps
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// Who lacks them.
+    /// Rank of the member that lacks them.
     pub rank: Rank,
-    /// Which they are, counted from the first byte of the stream.
+    /// Range in the stream.
     pub bytes: Range<u64>,
-    /// How often they have been asked for, this time counted, because what came was damaged; 0 if they were never sent
-    /// to it: it alone lacks them.
+    /// Number of this request for damaged bytes, from 1; 0 if the bytes were never sent to the
+    /// member, which alone lacks them.
     pub attempt: u8,
-    /// Who sent them to the one who lacks them; [`Rank::NONE`] if that is not known, or it was not one alone.
+    /// Host that sent them to the member; [`Rank::NONE`] if unknown, or if there were several.
     pub blamed: Rank,
 }
 
@@ -40,19 +40,18 @@ impl Fetch {
         Some(Fetch { rank, bytes: from.u64()?..from.u64()?, attempt, blamed })
     }
 
-    /// Whether it asks for something, and for no more than anybody may at a time.
     pub(in crate::session) fn is_bounded(&self) -> bool {
         let bytes = self.bytes.end.checked_sub(self.bytes.start);
         bytes.is_some_and(|bytes| (1..=MOST_FETCH_BYTES).contains(&bytes)) && self.attempt <= MOST_ATTEMPTS
     }
 }
 
-/// What a member lacks of a stretch of the content.
+/// Want-bitmap of a member for one stretch of the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// The stretch.
+    /// Number of the stretch.
     pub stretch: u64,
-    /// Its chunks that are lacking, as [`ChunkSet::write`] writes them.
+    /// Set of missing chunks, as encoded by [`ChunkSet::write`].
     pub set: Vec<u8>,
 }
 
@@ -67,34 +66,31 @@ impl Needs {
     }
 }
 
-/// Some of the bytes that a [`Fetch`] asked for; or none, and an end where they begin: they cannot be had.
+/// Part of the reply to a [`Fetch`]. Without bytes, and with `end` equal to `from`, it says that
+/// they are unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where they begin.
+    /// Start of the bytes in the stream.
     pub from: u64,
-    /// Where the portion that is answered at a time ends.
+    /// End of the portion that is sent at a time.
     pub end: u64,
-    /// The bytes.
+    /// Bytes of the stream.
     pub bytes: Vec<u8>,
 }
 
 impl Piece {
-    /// Bytes of the stream that fit a frame of so much payload.
     pub(in crate::session) fn fitting(payload_bytes: usize) -> usize {
         payload_bytes.saturating_sub(size_of::<[u64; 2]>()).max(1)
     }
 
-    /// The answer of one that does not have what begins here.
     pub(in crate::session) fn denial(from: u64) -> Piece {
         Piece { from, end: from, bytes: Vec::new() }
     }
 
-    /// Whether it says that the bytes cannot be had.
     pub(in crate::session) fn is_denial(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Which bytes these are; none if they do not lie before the end of the portion.
     pub(in crate::session) fn range(&self) -> Option<Range<u64>> {
         let to = self.from.checked_add(self.bytes.len() as u64)?;
         (to <= self.end).then_some(self.from..to)

@@ -1,4 +1,4 @@
-//! The control messages of a session.
+//! Control messages of a session.
 
 mod codes;
 mod content;
@@ -17,128 +17,129 @@ use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
 
-/// Stands for "not known in advance" where a size is announced.
+/// Announced size of a content whose size is not known in advance.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// In the features of a JOIN: no receiver asks to be a member, but another root whether this one is there.
+/// Feature bit of a JOIN: another root asks whether this one is alive.
 pub(super) const ROOT_ASKS: u32 = 1 << 31;
-/// The same: the receiver may have some of the content already.
+/// Feature bit of a JOIN: the receiver may already hold part of the content.
 pub(super) const HOLDS: u32 = 1;
 
 /// A slice of an encoded view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewPart {
-    /// The view's number.
+    /// Epoch of the view.
     pub epoch: u32,
     /// Digest of the whole encoded view.
     pub digest: Digest,
-    /// Which slice, from 0.
+    /// Index of the slice, from 0.
     pub at: u16,
-    /// How many slices there are.
+    /// Number of slices.
     pub count: u16,
-    /// The slice.
+    /// Bytes of the slice.
     pub bytes: Vec<u8>,
 }
 
 /// A control message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The root invites receivers.
+    /// The root announces its session.
     Announce {
         /// Name of the group.
         group: String,
         /// Name of the root.
         host: String,
-        /// What is being sent.
+        /// Description of the source.
         source: String,
-        /// Its bytes, if known in advance.
+        /// Size in bytes, if known in advance.
         size: Option<u64>,
-        /// What they are.
+        /// Kind of the content.
         content: ContentKind,
-        /// How long its chunks are, if its stream has ledgers.
+        /// Chunk size, if the stream has hash lists.
         chunk: ChunkSize,
-        /// The MTU its frames are made for, in bytes.
+        /// MTU for which its frames are made, in bytes.
         mtu_bytes: u16,
-        /// How far it is.
+        /// Stage of the session.
         stage: Stage,
-        /// For how many milliseconds it has announced: of two roots of one group the older one stays.
+        /// Age of the announcement in milliseconds: of two roots of one group the older one stays.
         age_millis: u32,
     },
     /// A receiver asks to be a member.
     Join {
-        /// Names this run of the receiver.
+        /// Nonce of this run of the receiver.
         nonce: u64,
         /// Name of the group.
         group: String,
-        /// Its host name.
+        /// Host name of the receiver.
         host: String,
-        /// Its MTU, in bytes.
+        /// MTU of the receiver, in bytes.
         mtu_bytes: u16,
-        /// Its room for data, in bytes.
+        /// Free space of the receiver, in bytes.
         free_bytes: u64,
-        /// What it can do beside what every receiver of its version can: a bit for each, none so far. Bit 0: it may
-        /// have some of the content already. Bit 31: it is a root that asks whether this one is there.
+        /// Feature bits. Bit 0: it may already hold part of the content. Bit 31: it is a root that
+        /// asks whether this one is alive.
         features: u32,
     },
-    /// A receiver has ended, or a process that outlives it says so for it.
+    /// A receiver has ended; sent by itself or by its watcher.
     Leave {
-        /// The run of the receiver that has ended.
-        nonce: u64,
-        /// Why.
-        text: String,
-    },
-    /// The root says no.
-    Refuse {
-        /// The run of the receiver that is meant.
+        /// Nonce of the run that has ended.
         nonce: u64,
         /// The reason.
+        text: String,
+    },
+    /// The root refuses a receiver.
+    Refuse {
+        /// Nonce of the refused run.
+        nonce: u64,
+        /// Category of the reason.
         why: Refusal,
-        /// The reason in words, and what to do.
+        /// The reason in words, and the remedy.
         text: String,
     },
     /// A slice of an encoded view.
     View(ViewPart),
-    /// A member holds a view.
+    /// A member confirms a view.
     Ready {
-        /// The view's number.
+        /// Epoch of the view.
         epoch: u32,
-        /// The view's digest.
+        /// Digest of the view.
         digest: Digest,
-        /// Frames that have arrived in order: where the root begins if it serves the member on a stream of its own.
+        /// Frames that have arrived in order; a catch-up stream begins there.
         arrived: u64,
     },
-    /// A sign of life.
+    /// Status report, which is also a sign of life.
     Status(Status),
-    /// A relay lacks frames that a child it was given needs: they died with the host between them.
+    /// A relay cannot supply frames that a new child needs, because they were lost with the host
+    /// between them.
     Orphan {
-        /// The stream that lacks them.
+        /// Stream with the gap.
         stream: StreamId,
-        /// Which they are, and whose.
+        /// Range of missing frames, and the child.
         gap: Orphan,
     },
-    /// Bytes of the stream are asked for again.
+    /// Request for bytes of the stream.
     Fetch(Fetch),
-    /// Some of them.
+    /// Part of the reply to a request.
     Piece(Piece),
-    /// What a member lacks of a part of the content.
+    /// Want-bitmap of a member.
     Needs(Needs),
-    /// What became of the stream at a member, and how its frames came, if it says that.
+    /// Outcome at a member, and its reception counters if it sends them.
     Done(Done, Option<Taken>),
-    /// What the root knows of all members' reports.
+    /// Outcomes known to the root.
     Verdict(Verdict),
-    /// A member asks for a sign of life that is no repetition.
+    /// Liveness challenge of a member.
     Challenge(Challenge),
-    /// The root gives it: the words of one CHALLENGE or more.
+    /// Response of the root to one or more challenges.
     Response(Vec<u64>),
-    /// The root gives up.
+    /// The root aborts the session.
     Abort {
-        /// Why.
+        /// The reason.
         text: String,
     },
 }
 
 impl Message {
-    /// The kind that goes into the frame's header, and the body.
+    /// Encodes the message. Returns the kind for the frame's header, and the body.
     pub fn encode(&self) -> (Kind, Vec<u8>) {
         let mut body = BodyWriter::default();
         let out = &mut body;
@@ -200,7 +201,8 @@ impl Message {
         (kind, body.into_bytes())
     }
 
-    /// Reads a body of the given kind; `None` if it is malformed or of a kind that is no control message.
+    /// Decodes a body of the given kind; `None` if it is malformed or the kind is no control
+    /// message.
     pub fn decode(kind: Kind, body: &[u8]) -> Option<Message> {
         let mut from = BodyReader::new(body);
         let from = &mut from;

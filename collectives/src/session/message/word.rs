@@ -1,4 +1,4 @@
-//! What members and root say of the bytes: how far they are, what they add up to, what became of them.
+//! Reports of members and verdicts of the root: status, digest, outcome, liveness.
 
 use super::{MemberState, Outcome};
 use crate::membership::codec::{BodyReader, BodyWriter};
@@ -7,79 +7,77 @@ use ethbcast_transport::wire::Rank;
 /// A BLAKE3 digest.
 pub type Digest = [u8; 32];
 
-/// What a member says of itself with each sign of life.
+/// Status report of a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// What it is busy with.
+    /// State of the member.
     pub state: MemberState,
-    /// The child for which it cannot go on, if there is one.
+    /// Child that blocks it, if there is one.
     pub waits_for: Option<Rank>,
     /// Frames that have arrived in order.
     pub arrived: u64,
-    /// Frames that its application has taken.
+    /// Frames consumed by its application.
     pub consumed: u64,
 }
 
-/// A member asks the root for a word back that nobody else can know.
+/// Liveness challenge of a member, with a number that only it can know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// The word, drawn anew for each question.
+    /// Random number that the root must return.
     pub word: u64,
-    /// How often it has been asked for before.
+    /// Number of times it was sent before.
     pub unanswered: u8,
 }
 
 impl Challenge {
-    /// What is sent to it alone may not reach a member whom what is sent to all does: after so many questions the
-    /// answer is for all to hear.
+    /// Number of unanswered challenges after which the response goes to the group, as unicast
+    /// frames may not reach the member.
     const ALONE: u8 = 2;
 
-    /// Whether the answer goes to the group.
     pub(in crate::session) fn is_for_all(self) -> bool {
         self.unanswered >= Challenge::ALONE
     }
 }
 
-/// What the root knows of all members' reports.
+/// Reports known to the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether the session is over.
     pub over: bool,
-    /// What the stream adds up to, once the root knows.
+    /// Length and digest of the stream, once known.
     pub trailer: Option<Trailer>,
-    /// A bit for each rank whose report the root has, least significant first.
+    /// Bitmap of the ranks whose report the root has, least significant bit first.
     pub heard: Vec<u8>,
-    /// As many bytes: a bit for each rank whose bytes are what was sent.
+    /// Bitmap of the ranks whose digest is correct, of equal length.
     pub accepted: Vec<u8>,
 }
 
 impl Verdict {
-    /// Whether a bitmap has the bit of a rank.
     pub(in crate::session) fn names(bitmap: &[u8], rank: Rank) -> bool {
         bitmap.get(rank.index() / 8).is_some_and(|byte| byte >> (rank.0 % 8) & 1 == 1)
     }
 }
 
-/// What became of the stream at a member, as it says itself.
+/// Final report of a member about the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// How it fared.
+    /// Outcome of the transfer.
     pub outcome: Outcome,
-    /// Bytes it received.
+    /// Bytes received.
     pub bytes: u64,
-    /// Their BLAKE3.
+    /// BLAKE3 digest of the bytes received.
     pub digest: Digest,
-    /// A sentence on a failure.
+    /// Description of a failure.
     pub text: String,
 }
 
 impl Done {
-    /// Whether all is well so far.
     pub(in crate::session) fn is_success(&self) -> bool {
         matches!(self.outcome, Outcome::Verified | Outcome::Delivered)
     }
 
-    /// The same for a root that knows better: whoever has other bytes than were sent has damaged ones.
+    /// Turns a false claim of success into a failure: a member with other bytes than were sent has
+    /// damaged ones.
     pub(in crate::session) fn into_failure(self) -> Done {
         if !self.is_success() {
             return self;
@@ -89,7 +87,7 @@ impl Done {
     }
 }
 
-/// Data frames that a member has taken, as it counts them itself.
+/// Reception counters of a member: data frames received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     frames: u64,
@@ -97,17 +95,18 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// So many frames, and how many of them came only when they were sent again; nothing that cannot be.
+    /// Creates the counters: `frames` received, of which `repaired` only as a retransmission;
+    /// `None` if that is impossible.
     pub fn new(frames: u64, repaired: u64) -> Option<Taken> {
         (repaired <= frames).then_some(Taken { frames, repaired })
     }
 
-    /// Frames that came.
+    /// Returns the number of frames received.
     pub fn frames(self) -> u64 {
         self.frames
     }
 
-    /// Those of them that came only when they were sent again.
+    /// Returns the number of frames received only as a retransmission.
     pub fn repaired(self) -> u64 {
         self.repaired
     }
@@ -116,23 +115,23 @@ impl Taken {
         out.u64(self.frames).u64(self.repaired);
     }
 
-    /// What stands behind a report, if it is there and can be: builds before it say nothing.
+    /// Reads the counters behind a report; older builds do not send them.
     pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Taken> {
         Taken::new(from.u64()?, from.u64()?)
     }
 }
 
-/// What the last frame of every stream carries: what all the others add up to.
+/// Length and digest of a stream, carried by its last frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
-    /// Bytes in the stream, this trailer not counted.
+    /// Bytes in the stream, without the trailer.
     pub bytes: u64,
-    /// BLAKE3 of those bytes.
+    /// BLAKE3 digest of those bytes.
     pub digest: Digest,
 }
 
 impl Trailer {
-    /// Bytes on the wire.
+    /// Length on the wire, in bytes.
     pub const BYTES: usize = 40;
 
     pub(in crate::session) fn encode(&self) -> Vec<u8> {

@@ -1,13 +1,13 @@
-//! A receiver's user may decide when it asks a root.
+//! Admission control of a receiver: its user may decide when it sends a join request.
 
-/// How it stands with the user's leave to ask a root, where one is needed: a host that serves several groups takes part
-/// in so many sessions at once and no more.
+/// State of admission where the user must permit each join request, as on a host that serves
+/// several groups but takes part in a limited number of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// No root invites, or none has been asked.
+    /// No root announces a session, or none has been asked.
     None,
-    /// A root invites: it is asked when leave is given.
+    /// A root announces a session; the join request waits for permission.
     Wanted,
-    /// A root is asked, or this host is in its session.
+    /// A join request has been sent, or this host is in the session.
     Given,
 }

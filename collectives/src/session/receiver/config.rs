@@ -1,4 +1,4 @@
-//! What a receiver is told at its creation.
+//! The configuration of a receiver.
 
 use crate::census::About;
 use crate::measure::Processors;
@@ -8,44 +8,49 @@ use crate::session::message::{HOLDS, Message};
 use ethbcast_transport::{MacAddr, Tuning};
 use std::time::Duration;
 
-/// What a receiver is told at its creation; [`new`](ReceiverConfig::new) has an answer to all that need not be asked.
+/// Configuration of a receiver; [`new`](ReceiverConfig::new) fills in defaults for all that has
+/// one.
 #[derive(Clone, Debug)]
 pub struct ReceiverConfig {
-    /// Its place on the wire.
+    /// Address, name and group of this host.
     pub station: Station,
-    /// A random number that names this run.
+    /// Random number that identifies this run.
     pub nonce: u64,
-    /// Another, which is never told: what comes of it proves that the root lives. [`new`](ReceiverConfig::new) takes
-    /// one that follows from the nonce, which whoever hears that can guess.
+    /// Random number that is never sent; liveness challenges are derived from it.
+    /// [`new`](ReceiverConfig::new) derives one from the nonce, which anyone who receives the nonce
+    /// can guess.
     pub secret: u64,
-    /// Room for the data, in bytes.
+    /// Free space for the data, in bytes.
     pub free_bytes: u64,
-    /// How the stream carries the data.
+    /// Form in which the stream carries the content.
     pub form: Form,
-    /// Whether this host may have some of what is sent already.
+    /// Whether this host may already hold part of the content.
     pub holds: bool,
-    /// This host's processors: then it tells a root that measures what frames take them.
+    /// This host's processors. If set, it reports processor time per frame to a root that measures.
     pub processors: Option<Processors>,
-    /// How long to wait for a root; `None` for as long as it takes.
+    /// Longest wait for a root; `None` for no limit.
     pub patience: Option<Duration>,
-    /// End when the first root says no, gives up or starts without this host; if not, another is waited for.
+    /// Whether to end when the first root refuses, gives up or starts without this host; if not,
+    /// another is waited for.
     pub once: bool,
-    /// A root is asked only when the user [admits](super::Receiver::admit) its session.
+    /// Whether a join request is sent only when the user [admits](super::Receiver::admit) the
+    /// session.
     pub by_leave: bool,
-    /// Roots and sessions that this host has had: their invitations say nothing to it.
+    /// Pairs of root and session to ignore, because this host has taken part in them.
     pub had: Vec<(MacAddr, u32)>,
-    /// The only name of a content that this host takes, if there is one; without it, any.
+    /// The only content name that this host accepts; `None` accepts any.
     pub expects: Option<String>,
-    /// What this host says of itself to those who ask who listens; without it, it does not answer them.
+    /// Description of this host for queries about listening hosts; `None` leaves them unanswered.
     pub about: Option<About>,
-    /// The engine's numbers; the root's view decides the policy.
+    /// Parameters of the transport; the root's view decides the policy.
     pub tuning: Tuning,
-    /// The session's clockwork.
+    /// Timers of the session.
     pub timing: Timing,
 }
 
 impl ReceiverConfig {
-    /// A receiver that has room for everything and waits for a root as long as it takes. `nonce` is drawn at random.
+    /// Returns a configuration with unlimited space and no limit on the wait for a root. `nonce`
+    /// should be drawn at random.
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
         let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
@@ -69,14 +74,12 @@ impl ReceiverConfig {
         }
     }
 
-    /// Who offers something else than what is expected, and that in words.
     pub(super) fn unexpected(&self, offer: &Message) -> Option<(String, String)> {
         let (expected, Message::Announce { host, source, .. }) = (self.expects.as_ref()?, offer) else { return None };
         let text = format!("{host} offers {source}, and only {expected} is expected here");
         (source != expected).then(|| (host.clone(), text))
     }
 
-    /// What asks a root to take this host in.
     pub(super) fn request(&self) -> Message {
         let Station { group, host, mtu_bytes, .. } = &self.station;
         Message::Join {

@@ -1,4 +1,4 @@
-//! What the receiver's user learns.
+//! Events of a receiver.
 
 use crate::membership::OtherBuild;
 use crate::session::ledger::ChunkSize;
@@ -8,86 +8,87 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// What the receiver's user wants to know.
+/// An event of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {
-    /// A root was found and asked.
+    /// A root was found and sent a join request.
     Invited {
-        /// The root's name.
+        /// Name of the root.
         host: String,
-        /// What it offers.
+        /// Description of its source.
         source: String,
-        /// Its bytes, if known in advance.
+        /// Size in bytes, if known in advance.
         size: Option<u64>,
-        /// What they are.
+        /// Kind of the content.
         content: ContentKind,
-        /// How long its chunks are, if its stream has ledgers.
+        /// Chunk length, if the stream has hash lists.
         chunk: ChunkSize,
     },
-    /// A session has turned this host away, ended before it began, or goes on without it. Another is waited for.
+    /// A session refused this host, ended before it began, or continues without it. Another is
+    /// waited for.
     LeftOut {
-        /// The root's name.
+        /// Name of the root.
         host: String,
-        /// What happened.
+        /// Description of what happened.
         text: String,
     },
     /// A host speaks another version of the protocol.
     OtherVersion(OtherBuild),
-    /// Frames come in with this host's own address as their source: another host has the same one, or the network sends
-    /// frames back.
+    /// Frames arrive with this host's own address as their source: another host has the same
+    /// address, or the network loops frames back.
     OwnAddress(MacAddr),
     /// This host is a member: data will come.
     Started {
         /// This host's rank.
         rank: Rank,
-        /// How many receivers there are.
+        /// Number of receivers.
         receivers: usize,
-        /// How the bytes travel.
+        /// Algorithm by which the bytes travel.
         via: Via,
-        /// How many bytes, if known in advance.
+        /// Size in bytes, if known in advance.
         size: Option<u64>,
-        /// Whether only what somebody lacks is sent.
+        /// Whether only missing chunks are sent.
         selective: bool,
     },
-    /// The root has confirmed that what was verified here is what it sent: it may become visible.
+    /// The root has confirmed the digest verified here: the content may become visible.
     Accepted,
-    /// Nothing was heard of the root for so long; it is waited for on.
+    /// The root has been silent for a while; it is still waited for.
     RootSilent {
-        /// How long it has been silent.
+        /// Time since the last sign of life.
         silence: Duration,
-        /// How much longer it is waited for.
+        /// Time until it counts as dead.
         left: Duration,
     },
     /// The session is over for this host.
     Ended(End),
 }
 
-/// How a session ended for a receiver.
+/// Outcome of a session for a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The root has this host's report.
     Confirmed,
-    /// The report was given, but the root fell silent or gave this host up before it confirmed it.
+    /// The report was sent, but the root fell silent or removed this host before it confirmed it.
     Unconfirmed,
-    /// The root turned this host away.
+    /// The root refused this host.
     Refused(Refusal, String),
     /// The root gave up.
     Aborted(String),
-    /// The root took this host off the list.
+    /// The root removed this host.
     Dropped,
     /// The root fell silent.
     RootSilent,
-    /// No root was heard of in time.
+    /// No root was heard in time.
     NobodyThere,
 }
 
-/// What the stream holds for the application.
+/// Next part of the stream for the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival<'a> {
-    /// The next bytes.
+    /// Bytes of the content.
     Bytes(&'a [u8]),
     /// The last bytes of a message.
     Message(&'a [u8]),
-    /// The end: what all bytes must add up to.
+    /// The end of the stream, with its length and digest.
     End(Trailer),
 }

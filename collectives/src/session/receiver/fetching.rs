@@ -1,5 +1,5 @@
-//! Bytes that came damaged, or not at all: this host asks the root for them again, and answers when the root asks it
-//! for bytes that another lacks.
+//! Requests to the root for bytes that came damaged or not at all, and replies to requests on
+//! behalf of other members.
 
 use super::ReceiverEndpoint;
 use super::needing::Needing;
@@ -10,31 +10,28 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::ops::Range;
 
-/// When the root has said so often that it cannot have them, they cannot be had: once may be anybody's word.
+/// Denials of the root after which bytes count as unavailable; a single one may be forged.
 const ENOUGH_DENIALS: u32 = 2;
 
-/// What is being asked for, and what of it has come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fetching {
     asking: Option<Asking>,
-    /// Where what was fetched last began, and how often it was fetched.
     attempts: Option<(u64, u8)>,
-    /// Who sent what is lacking.
     blamed: Rank,
-    /// What has come, or why it cannot be had, until the application takes it.
+    /// Fetched bytes with their position, or the reason why there are none, until the application
+    /// takes them.
     fetched: Option<Result<(u64, Vec<u8>), String>>,
     answering: Answering,
     needing: Needing,
 }
 
 impl Fetching {
-    /// What this host lacks.
     pub(super) fn needing_mut(&mut self) -> &mut Needing {
         &mut self.needing
     }
 
-    /// What the application wants, because it is `lacking` or came damaged; of what it did before and does not want any
-    /// more nothing is asked. `blamed` says who sent bytes.
+    /// Sets the range to request because it is `lacking` or came damaged; an earlier range that is
+    /// no longer wanted is dropped. `blamed` returns the sender of a range.
     pub(super) fn want(
         &mut self,
         now: Instant,
@@ -57,17 +54,14 @@ impl Fetching {
         self.asking = Some(asking);
     }
 
-    /// Nothing is wanted any more.
     pub(super) fn stop(&mut self) {
         (self.asking, self.fetched) = (None, None);
     }
 
-    /// What has come, or why it cannot be had.
     pub(super) fn take(&mut self) -> Option<Result<(u64, Vec<u8>), String>> {
         self.fetched.take()
     }
 
-    /// Takes a piece of what was asked for.
     pub(super) fn on_piece(&mut self, now: Instant, piece: &Piece) {
         let Some(asking) = &mut self.asking else { return };
         asking.take(now, piece);
@@ -83,9 +77,9 @@ impl Fetching {
         (self.asking, self.fetched) = (None, Some(Err(text)));
     }
 
-    /// Asks for what is lacking when it is time to; gives up when nothing has come for as long as the root waits for a
-    /// member of which it hears nothing: it may be that it hears no question, or that many have asked before. While the
-    /// root is silent nobody can answer.
+    /// Sends requests that are due. Gives up when nothing has come for as long as the root waits
+    /// for a silent member, since requests may be lost or queue behind many others. Time in which
+    /// the root is silent does not count, as nobody can reply then.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
@@ -106,40 +100,36 @@ impl Fetching {
         }
     }
 
-    /// The root asks for bytes on behalf of another member.
     pub(super) fn on_question(&mut self, question: &Fetch) {
         if question.is_bounded() {
             self.answering.ask(&Fetch { rank: Rank::ROOT, ..question.clone() });
         }
     }
 
-    /// The bytes that the root asks for.
     pub(super) fn wants_again(&self) -> Option<Range<u64>> {
         self.answering.wanted().map(|(_, bytes)| bytes)
     }
 
-    /// Takes them, and sends them `piece_bytes` at a time.
+    /// Takes the bytes that [`wants_again`](Self::wants_again) named, and sends them in pieces of
+    /// `piece_bytes`.
     ///
     /// # Panics
-    /// If there are more or fewer.
+    /// If the length differs.
     pub(super) fn supply(&mut self, bytes: &[u8], piece_bytes: usize) {
         let Some(wanted) = self.wants_again() else { return };
         assert_eq!(bytes.len() as u64, wanted.end - wanted.start, "what was wanted is supplied");
         self.answering.supply(Rank::ROOT, wanted.start, bytes, piece_bytes);
     }
 
-    /// This host does not have them.
     pub(super) fn deny(&mut self) {
         let wanted = self.wants_again();
         wanted.into_iter().for_each(|wanted| self.answering.deny(Rank::ROOT, wanted.start));
     }
 
-    /// A frame of the stream has been sent.
     pub(super) fn main_sent(&mut self, now: Instant) {
         self.answering.main_sent(now);
     }
 
-    /// The next piece for the root, before the stream's frames if it is its turn.
     pub(super) fn poll(&mut self, now: Instant, before: bool) -> Option<Piece> {
         let waits = before && !self.answering.is_due();
         if waits { None } else { self.answering.poll(now, false).map(|(_, piece)| piece) }

@@ -1,4 +1,4 @@
-//! Who sent which bytes of the stream to this host, for when they turn out to be damaged.
+//! Upstream peer of each part of the stream, to locate damage.
 
 use crate::session::blocks::{Blocks, Dealing};
 use crate::session::view::View;
@@ -6,10 +6,10 @@ use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
-/// So many former parents are remembered; what those after them sent is put down to the present one.
+/// Maximum number of former upstream peers remembered; bytes of later ones are ascribed to the
+/// present one.
 const MOST_FORMER: usize = 64;
 
-/// Who sent the frames of one stream before `end`.
 #[derive(Clone, Copy, Debug)]
 struct Former {
     place: usize,
@@ -17,23 +17,18 @@ struct Former {
     rank: Rank,
 }
 
-/// The parents that this host has had.
 #[derive(Clone, Debug)]
 pub(super) struct Givers {
     dealing: Dealing,
-    /// The former ones, the oldest first.
     former: Vec<Former>,
-    /// From which frame of all on the root has served this host alone, if it does.
     aside_from: Option<u64>,
 }
 
 impl Givers {
-    /// Those of a host that has followed no view but this.
     pub(super) fn new(view: &View) -> Givers {
         Givers { dealing: Dealing::new(view), former: Vec::new(), aside_from: None }
     }
 
-    /// Notes who sent until now, before another view is followed.
     pub(super) fn before(&mut self, next: &View, own: Rank, view: &View, blocks: &Blocks) {
         let was_cast = view.via == Via::Cast;
         if !view.members[own.index()].is_in_place() || (was_cast && next.via == Via::Cast) {
@@ -43,13 +38,12 @@ impl Givers {
             let rank = tree.parent(own).filter(|_| !was_cast).unwrap_or(Rank::ROOT);
             if Some(rank) != new.parent(own) && self.former.len() + 1 < MOST_FORMER {
                 self.former.push(Former { place, end: blocks.frames_of(place), rank });
-                // Beyond, some came from the former and some will come from the next.
+                // Beyond this, frames come from the former and from the next peer.
                 self.former.push(Former { place, end: blocks.reached_of(place), rank: Rank::NONE });
             }
         }
     }
 
-    /// Notes from where on the root serves this host alone, if it begins to in this view, which is followed now.
     pub(super) fn after(&mut self, own: Rank, view: &View, blocks: &Blocks) {
         if view.members[own.index()].is_in_place() {
             self.aside_from = None;
@@ -58,7 +52,7 @@ impl Givers {
         }
     }
 
-    /// Who sent these bytes; [`Rank::NONE`] if it was not one alone.
+    /// Returns the sender of these bytes; [`Rank::NONE`] if there were several.
     pub(super) fn of(&self, bytes: &Range<u64>, own: Rank, view: &View) -> Rank {
         let payload_bytes = u64::from(view.payload_bytes.max(1));
         let mut frames = bytes.start / payload_bytes..bytes.end.div_ceil(payload_bytes);
@@ -67,7 +61,7 @@ impl Givers {
     }
 
     fn of_frame(&self, frame: u64, own: Rank, view: &View) -> Rank {
-        // A cast's frames come from the root, whoever repairs.
+        // Frames of a broadcast come from the root, even if another member repairs.
         if view.via == Via::Cast || self.aside_from.is_some_and(|first| frame >= first) {
             return Rank::ROOT;
         }

@@ -1,4 +1,4 @@
-//! Between invitation and membership.
+//! A pending join request: the phase between announcement and membership.
 
 use super::roots::HeardRoot;
 use super::{ReceiverConfig, ReceiverEndpoint};
@@ -11,27 +11,25 @@ use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
-/// A root that is alive lets those who ask know every second: one that has not for so long gives way to another.
+/// Silence after which another root is asked. A live root sends a sign of life every second.
 const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
 
-/// Asks to join again and again, until a view names this host; answers the root's probes meanwhile.
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
     root: HeardRoot,
     assembler: Assembler,
     responder: Responder,
-    /// When the root last proved that it lives, or was asked. What it says to others, or has said before, proves
-    /// nothing: it may be replayed.
+    /// Time of the root's last proof of life, or of the first join request. Its messages to others
+    /// and earlier ones prove nothing: they may be replayed.
     answered_at: Instant,
     answered: bool,
-    /// The number of the PROBE that proved it: of a root each has a higher one than those before, and what is said
-    /// again proves nothing.
+    /// Number of the PROBE that was the last proof. A root's PROBEs have increasing numbers, so a
+    /// replayed one proves nothing.
     proof: u32,
     timers: TimerTable,
 }
 
 impl Joining {
-    /// Asks a root that has proved so far that it lives.
     pub(super) fn new(now: Instant, root: HeardRoot, proof: u32, endpoint: &ReceiverEndpoint) -> Joining {
         let station = endpoint.station();
         let responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None)
@@ -42,33 +40,29 @@ impl Joining {
         Joining { root, assembler, responder, answered_at, answered, proof, timers }
     }
 
-    /// Who was asked.
     pub(super) fn root(&self) -> &HeardRoot {
         &self.root
     }
 
-    /// How far the root has proved that it lives.
     pub(super) fn proof(&self) -> u32 {
         self.proof
     }
 
-    /// Bytes of the parts of views that are here.
     pub(super) fn view_bytes(&self) -> usize {
         self.assembler.bytes()
     }
 
-    /// Until when its last proof that it lives is worth something, if it is worth so much.
     pub(super) fn answered_until(&self, limit: Duration) -> Option<Instant> {
         self.answered.then(|| self.answered_at + limit)
     }
 
-    /// Whether the root has not answered for so long that another may be asked.
     pub(super) fn is_in_vain(&self, now: Instant) -> bool {
         now.since(self.answered_at) >= ANSWER_LIMIT
     }
 
-    /// Takes a PROBE; one that carries this host's `nonce` proves that the root lives. One for somebody else at this
-    /// address has no answer: who asked in this host's name is not to be let in because this host is there.
+    /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE
+    /// with another nonce gets no answer, so that a request forged in this host's name is not
+    /// admitted.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, nonce: u64) {
         if carries(frame, nonce) {
             if frame.header.stamp > self.proof {
@@ -80,12 +74,10 @@ impl Joining {
         self.answer_probe(now, frame);
     }
 
-    /// Sends back what a PROBE asks for.
     pub(super) fn answer_probe(&mut self, now: Instant, frame: &Frame<'_>) {
         self.responder.handle_frame(now, frame);
     }
 
-    /// Takes a part of a view; the view once it is whole.
     pub(super) fn on_view_part(&mut self, part: &ViewPart) -> Option<View> {
         self.assembler.take(part)
     }
@@ -96,7 +88,8 @@ impl Joining {
         }
         let ReceiverConfig { nonce, timing, .. } = endpoint.config();
         let message = endpoint.config().request();
-        // At a random moment: requests that collided at the root's port must not collide again.
+        // At a random moment, so that requests that collided at the root's port do not collide
+        // again.
         let half = timing.join / 2;
         self.timers.set(Wait::Join, now + half + jitter(half, nonce ^ now.as_nanos()));
         endpoint.send(root, &message);

@@ -7,18 +7,16 @@ use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
-/// The root as this host knows it.
 #[derive(Clone, Debug)]
 pub(super) struct KnownRoot {
     mac: MacAddr,
     session: u32,
     heard_at: Instant,
     proof: Proof,
-    /// When its silence was spoken of last.
     spoken_at: Instant,
 }
 
-/// After so much silence of the root its user is told, and again each time after as much.
+/// Silence of the root after which the user is told, and the interval of further reports.
 const MISSED_AFTER: Duration = Duration::from_secs(2);
 
 impl KnownRoot {
@@ -35,17 +33,16 @@ impl KnownRoot {
         self.session
     }
 
-    /// Whether a frame is of its session, from its own address.
     pub(super) fn sent(&self, frame: &Frame<'_>) -> bool {
         self.mac == frame.source && self.session == frame.header.session
     }
 
-    /// For how long it has been silent, or has owed a proof that what is heard of it is not said by somebody else.
+    /// Time since the root was last heard, or since a liveness challenge went unanswered. Frames in
+    /// the root's name may be replayed.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.since(self.silent_since())
     }
 
-    /// Whether it has been silent for too long.
     pub(super) fn is_dead(&self, now: Instant) -> bool {
         self.silence(now) >= self.proof.limit()
     }
@@ -58,7 +55,6 @@ impl KnownRoot {
         self.spoken_at.max(self.silent_since()) + MISSED_AFTER
     }
 
-    /// When it is to be looked at.
     pub(super) fn look_at(&self) -> Instant {
         self.missed_at().min(self.silent_since() + self.proof.limit()).min(self.proof.ask_at())
     }
@@ -67,18 +63,16 @@ impl KnownRoot {
         self.heard_at = now;
     }
 
-    /// It has made this host a member.
     pub(super) fn begin(&mut self, now: Instant) {
         self.proof.prove(now);
     }
 
-    /// It says words back.
     pub(super) fn on_response(&mut self, now: Instant, words: &[u64]) {
         self.proof.on_response(now, words);
     }
 
-    /// Asks for a proof that it lives, and tells of its silence, when it is time to; so many `frames` of the stream are
-    /// here.
+    /// Sends a liveness challenge and reports silence when due; `frames` is the number of stream
+    /// frames received.
     pub(super) fn watch(&mut self, now: Instant, frames: u64, endpoint: &mut ReceiverEndpoint) {
         self.proof.on_frames(now, frames);
         if let Some(challenge) = self.proof.poll(now) {

@@ -1,4 +1,4 @@
-//! The receiver as its driver sees it.
+//! [`Machine`] of the receiver: the five calls its driver makes.
 
 use super::{End, Phase, Receiver, ReceiverEvent};
 use crate::census::kind::{HERE, WHO};
@@ -23,7 +23,8 @@ impl Machine for Receiver {
             self.endpoint.count_stranger();
             if is_news {
                 self.endpoint.tell(ReceiverEvent::OwnAddress(frame.source));
-                // So that a root of this address hears of it, too: no switch would bring it what is sent to it alone.
+                // Sent to the group so that a root with this address receives it too: a switch
+                // would not deliver a unicast frame to it.
                 let (request, all) = (self.endpoint.config().request(), self.endpoint.station().group_mac);
                 self.endpoint.send_in(frame.header.session, all, &request);
             }
@@ -77,7 +78,7 @@ impl Machine for Receiver {
                 root.watch(now, running.blocks().frames(), &mut self.endpoint);
                 let silent = root.is_dead(now);
                 if silent {
-                    // Nobody hears what is still to be said, and it may be that it cannot be sent.
+                    // Nobody receives what is left to send, and it may be impossible to send.
                     self.endpoint.silence();
                 }
                 if silent { Some(running.end(End::RootSilent)) } else { end }
@@ -107,7 +108,7 @@ impl Machine for Receiver {
     }
 
     /// # Panics
-    /// If nothing is handed on, or it is not kept any more.
+    /// If this host is not a running member, or `kept` is no longer kept.
     fn payload(&self, kept: Kept) -> &[u8] {
         let Phase::Running(running) = &self.phase else { panic!("only what is handed on is kept") };
         running.payload(kept)
@@ -121,7 +122,7 @@ impl Machine for Receiver {
                 let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.look_at()));
                 running.poll_timeout(now).into_iter().chain(silence).min()
             }
-            // Who has left answers nobody.
+            // A host that has left answers nobody.
             Phase::Ended(_) => return self.endpoint.next_end(),
         };
         self.endpoint.throttle().deadline(own.into_iter().chain(self.answerer.next()).min())
@@ -133,7 +134,6 @@ impl Machine for Receiver {
 }
 
 impl Receiver {
-    /// Answers who asks who listens.
     fn answer(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let (to, nonce) = self.answerer.poll(now)?;
         let body = self.describe(now, nonce)?.encode();
@@ -141,7 +141,6 @@ impl Receiver {
         Some(identity.write(buffer, to, &identity.header(HERE), &body))
     }
 
-    /// What this host says of itself.
     fn describe(&self, now: Instant, nonce: u64) -> Option<Answer> {
         let config = self.endpoint.config();
         let mut about = config.about.clone()?;
@@ -184,7 +183,6 @@ mod tests {
 
     const ASKER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 9);
 
-    /// What a receiver answers that is asked after so many seconds.
     fn asked(about: Option<About>, seconds: u64) -> Option<Answer> {
         let station = Station::new("g", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let config = ReceiverConfig { about, free_bytes: 77, ..ReceiverConfig::new(station.clone(), 1) };

@@ -1,7 +1,8 @@
-//! A receiver of a session: answers an invitation, takes and relays the stream, reports what became of it.
+//! A receiver of a session: joins it, receives and relays the stream, and reports the outcome.
 //!
-//! Here is what its user and its driver see. It is `waiting` for a session, `joining` one, and then `running` as a
-//! member; each phase has its own fields and timers.
+//! This module is the interface to its user and its driver. The receiver is `waiting` for a
+//! session, `joining` one, and then `running` as a member; each phase has its own fields and
+//! timers.
 
 mod admission;
 mod config;
@@ -43,25 +44,22 @@ type ReceiverEndpoint = Endpoint<ReceiverConfig, ReceiverEvent>;
 enum Phase {
     Waiting(Box<Waiting>),
     Running(Box<Running>),
-    /// Nothing more will be said; what this host has of the stream stays, if it was a member.
     Ended(Option<Box<Running>>),
 }
 
-/// The receiver's state machine.
+/// State machine of a receiver.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     endpoint: ReceiverEndpoint,
     phase: Phase,
-    /// The root that this host has asked.
     root: Option<KnownRoot>,
     other_builds: OtherBuilds,
     began: Instant,
-    /// Who has asked who listens.
     answerer: Answerer,
 }
 
 impl Receiver {
-    /// A receiver that listens from `now` on.
+    /// Creates a receiver that listens from `now` on.
     ///
     /// # Panics
     /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number.
@@ -85,32 +83,32 @@ impl Receiver {
         }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
         self.endpoint.poll_event()
     }
 
-    /// Whether everything has been said: nothing more will be sent.
+    /// Whether the session is over: nothing more will be sent.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Ended(_)) && self.endpoint.is_quiet()
     }
 
-    /// This host's end of the streams, once it is a member.
+    /// Returns this host's end of the streams, once it is a member.
     pub fn streams(&self) -> Option<&Blocks> {
         self.running().map(Running::blocks)
     }
 
-    /// Frames of the streams so far.
+    /// Returns the frame counters of the streams.
     pub fn stream_stats(&self) -> StreamStats {
         self.streams().map(Blocks::stats).unwrap_or_default()
     }
 
-    /// Control frames so far.
+    /// Returns the counters of control frames.
     pub fn control_stats(&self) -> ControlStats {
         self.endpoint.stats()
     }
 
-    /// What is kept beside the streams.
+    /// Returns the amount of state kept beside the streams.
     pub fn control_memory(&self) -> ControlMemory {
         let view_bytes = match &self.phase {
             Phase::Waiting(waiting) => waiting.view_bytes(),
@@ -120,7 +118,7 @@ impl Receiver {
         ControlMemory { view_bytes, ..self.endpoint.memory() }
     }
 
-    /// How it stands with the user's leave to ask a root, where [one is needed](ReceiverConfig::by_leave).
+    /// Returns the state of admission, where [it is needed](ReceiverConfig::by_leave).
     pub fn admission(&self) -> Admission {
         match &self.phase {
             Phase::Waiting(waiting) => waiting.admission(),
@@ -129,39 +127,40 @@ impl Receiver {
         }
     }
 
-    /// Gives the leave that is [wanted](Admission::Wanted).
+    /// Permits the join request that is [wanted](Admission::Wanted).
     pub fn admit(&mut self, now: Instant) {
         if let Phase::Waiting(waiting) = &mut self.phase {
             waiting.admit(now);
         }
     }
 
-    /// Whether somebody is to be answered who asks who listens: the room there is should be known.
+    /// Whether a query about listening hosts is due an answer, which should include the current
+    /// free space.
     pub fn is_asked_who(&self) -> bool {
         self.answerer.next().is_some()
     }
 
-    /// There is room for so many bytes by now.
+    /// Sets the free space in bytes.
     pub fn set_free_bytes(&mut self, free_bytes: u64) {
         self.endpoint.config_mut().free_bytes = free_bytes;
     }
 
-    /// The address and session of the root that this host has asked.
+    /// Returns the address and session of the root that this host has asked.
     pub fn asked(&self) -> Option<(MacAddr, u32)> {
         self.root.as_ref().map(|root| (root.mac(), root.session()))
     }
 
-    /// This host's rank, once it is a member.
+    /// Returns this host's rank, once it is a member.
     pub fn rank(&self) -> Option<Rank> {
         self.running().map(Running::rank)
     }
 
-    /// The present view, once this host is a member.
+    /// Returns the current view, once this host is a member.
     pub fn view(&self) -> Option<&View> {
         self.running().map(Running::view)
     }
 
-    /// What has arrived next and not been consumed, and how many frames that is.
+    /// Returns the next data that arrived and was not consumed, and the number of frames in it.
     pub fn peek(&self) -> Option<(Arrival<'_>, u64)> {
         let Run { bytes, frames, ending } = self.streams()?.peek()?;
         let arrival = match ending {
@@ -174,11 +173,11 @@ impl Receiver {
         Some((arrival, frames))
     }
 
-    /// The application is done with so many of the frames that [`peek`](Receiver::peek) showed; what ended with them.
-    /// The others learn of the room.
+    /// Releases `frames` of the frames that [`peek`](Receiver::peek) showed, which gives the sender
+    /// credit. Returns what ended with them.
     ///
     /// # Panics
-    /// If it did not show so many.
+    /// If fewer were shown.
     pub fn consume(&mut self, now: Instant, frames: u64) -> Ending {
         match &mut self.phase {
             Phase::Running(running) | Phase::Ended(Some(running)) => running.consume(now, frames),
@@ -186,36 +185,37 @@ impl Receiver {
         }
     }
 
-    /// The bytes of the stream that are to be fetched again, or of the whole content those that this host alone lacks:
-    /// these are `lacking`, the others came damaged; none: nothing is, any more. To be called in every turn.
+    /// Sets the range to request again: of the whole content if this host alone is `lacking` it,
+    /// else bytes of the stream that came damaged. `None` cancels. Must be called in every turn.
     pub fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>, lacking: bool) {
         if let Phase::Running(running) = &mut self.phase {
             running.fetch(now, wanted, lacking);
         }
     }
 
-    /// Says what this host lacks of a stretch, until [`settle_needs`](Receiver::settle_needs) is called for it.
+    /// Sends this host's want-bitmap of a stretch, repeated until
+    /// [`settle_needs`](Receiver::settle_needs) is called for it.
     pub fn say_needs(&mut self, now: Instant, needs: Needs) {
         if let Phase::Running(running) = &mut self.phase {
             running.say_needs(now, needs);
         }
     }
 
-    /// What all are sent of the stretches below this one is decided.
+    /// Stops the want-bitmaps of all stretches below this one, because they are decided.
     pub fn settle_needs(&mut self, below: u64) {
         if let Phase::Running(running) = &mut self.phase {
             running.settle_needs(below);
         }
     }
 
-    /// Bytes that were fetched, and where the first of them is; or why they cannot be had. All of what was wanted, or
-    /// its first 128 KiB.
+    /// Returns fetched bytes with their position, or the reason why they are unavailable: all of
+    /// the wanted range, or its first 128 KiB.
     pub fn poll_fetched(&mut self) -> Option<Result<(u64, Vec<u8>), String>> {
         if let Phase::Running(running) = &mut self.phase { running.take_fetched() } else { None }
     }
 
-    /// The bytes of the stream that the root asks for, on behalf of a member that lacks them:
-    /// [`supply`](Receiver::supply) takes them.
+    /// Returns the range that the root requests on behalf of another member;
+    /// [`supply`](Receiver::supply) takes the bytes.
     pub fn wants_again(&self) -> Option<Range<u64>> {
         if let Phase::Running(running) = &self.phase { running.wants_again() } else { None }
     }
@@ -223,22 +223,23 @@ impl Receiver {
     /// Takes the bytes that [`wants_again`](Receiver::wants_again) named.
     ///
     /// # Panics
-    /// If there are more or fewer.
+    /// If the length differs.
     pub fn supply(&mut self, bytes: &[u8]) {
         if let Phase::Running(running) = &mut self.phase {
             running.supply(bytes);
         }
     }
 
-    /// This host does not have what [`wants_again`](Receiver::wants_again) named, and never will.
+    /// Reports that this host does not have the range that [`wants_again`](Receiver::wants_again)
+    /// named, and never will.
     pub fn deny(&mut self) {
         if let Phase::Running(running) = &mut self.phase {
             running.deny();
         }
     }
 
-    /// The application's verdict on what it received. Anything but [`Outcome::Delivered`] makes this host leave the
-    /// session.
+    /// Records the application's verdict on what it received. Anything but [`Outcome::Delivered`]
+    /// makes this host leave the session.
     pub fn conclude(&mut self, now: Instant, report: Done) {
         let outcome = report.outcome;
         let noted = match &mut self.phase {
@@ -254,15 +255,16 @@ impl Receiver {
         }
     }
 
-    /// Whether the application, which has everything, waits for its disk: the root is told with the next sign of life.
+    /// Sets whether the application, which has everything, waits for its disk. The root learns it
+    /// with the next status report.
     pub fn set_syncing(&mut self, syncing: bool) {
         if let Phase::Running(running) = &mut self.phase {
             running.set_syncing(syncing);
         }
     }
 
-    /// A whole frame by which another process, which outlives this one, can tell the root that it has ended; none
-    /// before a root has been asked.
+    /// Returns a whole frame with which another process, which outlives this one, can report this
+    /// one's end to the root; `None` before a root has been asked.
     pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
         let root = self.root.as_ref()?;
         let leave = Message::Leave { nonce: self.endpoint.config().nonce, text: text.to_owned() };
@@ -298,7 +300,7 @@ impl Receiver {
                 self.root.iter_mut().for_each(|root| root.on_response(now, &words));
                 None
             }
-            // There is no view yet, and the one that this host has is somebody else's.
+            // The root has no view yet, so the one that this host has was forged.
             Message::Announce { stage: Stage::Gathering, .. } if running.is_untouched() => {
                 let root = self.root.as_ref().map(KnownRoot::mac);
                 let request = self.endpoint.config().request();
@@ -310,7 +312,6 @@ impl Receiver {
         end.into_iter().for_each(|end| self.end(now, end));
     }
 
-    /// Goes on from waiting.
     fn go_on(&mut self, now: Instant, step: WaitingStep) {
         match step {
             WaitingStep::Wait => {}

@@ -1,4 +1,4 @@
-//! What this host lacks of a content of which it may have a part: said until it is decided what is sent to all.
+//! Want-bitmaps of this host, sent for each stretch until it is decided which chunks go to all.
 
 use super::ReceiverEndpoint;
 use crate::membership::timers::Wait;
@@ -8,7 +8,7 @@ use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A word is repeated after so long, and each time after twice as much, up to the longest.
+/// First interval between repetitions, which doubles each time; then the longest interval.
 const FIRST_PAUSE: Duration = Duration::from_millis(40);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -19,14 +19,12 @@ struct Word {
     pause: Duration,
 }
 
-/// What has been said and not decided yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Needing {
     open: VecDeque<Word>,
 }
 
 impl Needing {
-    /// Says what is lacking of the next stretch.
     pub(super) fn say(&mut self, at: Instant, needs: Needs) {
         if self.open.len() as u64 == MOST_AHEAD {
             self.open.pop_front();
@@ -34,7 +32,6 @@ impl Needing {
         self.open.push_back(Word { needs, at, pause: FIRST_PAUSE });
     }
 
-    /// What is sent of the stretches below this one is decided.
     pub(super) fn settle(&mut self, below: u64) {
         self.open.retain(|word| word.needs.stretch >= below);
     }

@@ -1,7 +1,8 @@
-//! Whether the root lives, by words that nobody can have heard before.
+//! Liveness of the root, by challenge and response.
 //!
-//! Whatever a root says to all may be said again by somebody who has heard it, as often as he likes: its frames alone
-//! prove nothing. A member to which nothing new comes asks, now and then, for a word of its own back.
+//! All frames that a root sends to the group can be recorded and replayed, so they prove nothing. A
+//! member that gets nothing new sends a challenge with a fresh number now and then, and the root
+//! returns it.
 
 use crate::membership::Timing;
 use crate::membership::timing::jitter;
@@ -9,14 +10,13 @@ use crate::session::message::Challenge;
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// A member asks when nothing has proved for this part of the limit that the root lives, and repeats it after so much
-/// smaller a part: a root that comes back just before the limit is asked once more.
+/// Fractions of the limit: the time without proof before the first challenge, and the interval of
+/// repetitions. A root that returns just before the limit is challenged once more.
 const DOUBT: u32 = 4;
 const AGAIN: u32 = 64;
-/// But after so long at most: an answer that is lost is no silence of which a user is to be told.
+/// Longest interval of repetitions, so that one lost answer is not reported to the user as silence.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// A question that the root has not answered.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     word: u64,
@@ -25,36 +25,30 @@ struct Open {
     unanswered: u8,
 }
 
-/// When the root has proved last that it lives, and what it has been asked.
 #[derive(Clone, Debug)]
 pub(super) struct Proof {
-    /// Nobody else can guess what comes of it.
+    /// Source of the challenges, which nobody else can guess.
     secret: u64,
-    /// For how long the root may owe a proof.
     limit: Duration,
-    /// Between two questions.
     period: Duration,
     questions: u64,
     proven_at: Instant,
-    /// Frames of the stream that had arrived when it was looked at last: more of them are news, and thus a proof.
+    /// Stream frames that had arrived at the last look; more of them prove that the root is alive.
     frames: u64,
     open: Option<Open>,
 }
 
 impl Proof {
-    /// Begins with a root that was heard `now`.
     pub(super) fn new(now: Instant, secret: u64, timing: &Timing) -> Proof {
         let limit = timing.dead + timing.patience;
         let period = (limit / AGAIN).min(LONGEST).max(timing.status);
         Proof { secret, limit, period, questions: 0, proven_at: now, frames: 0, open: None }
     }
 
-    /// For how long the root may be silent, or owe a proof.
     pub(super) fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// So many frames of the stream have arrived in order.
     pub(super) fn on_frames(&mut self, now: Instant, frames: u64) {
         if frames > self.frames {
             self.frames = frames;
@@ -62,31 +56,29 @@ impl Proof {
         }
     }
 
-    /// The root says words back.
     pub(super) fn on_response(&mut self, now: Instant, words: &[u64]) {
         if self.open.is_some_and(|open| words.contains(&open.word)) {
             self.prove(now);
         }
     }
 
-    /// Something has proved that it lives.
     pub(super) fn prove(&mut self, now: Instant) {
         (self.proven_at, self.open) = (now, None);
     }
 
-    /// Since when the root has been asked in vain.
     pub(super) fn unanswered_since(&self) -> Option<Instant> {
         self.open.map(|open| open.since)
     }
 
-    /// When it is asked next. What came last may have come to all at the same moment, and a switch's port does not
-    /// hold what a thousand ask then: each asks at a moment of its own.
+    /// Time of the next challenge. The last proof may have reached all members at once, and a
+    /// switch's port does not hold a thousand challenges, so each member adds a delay of its own.
     pub(super) fn ask_at(&self) -> Instant {
         let first = || self.proven_at + self.limit / DOUBT + jitter(self.period, self.secret);
         self.open.map_or_else(first, |open| open.again_at)
     }
 
-    /// What it is to be asked now. Time for which this host was not there to ask is not the root's.
+    /// Returns the challenge to send now, if one is due. Time in which this host did not run does
+    /// not count against the root.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Challenge> {
         if now < self.ask_at() {
             return None;
@@ -120,13 +112,11 @@ mod tests {
         Instant::START + Duration::from_millis(millis)
     }
 
-    /// Of a root that may be silent for so long.
     fn proof(limit: Duration, secret: u64) -> Proof {
         let dead = Duration::from_millis(1500);
         Proof::new(at(0), secret, &Timing { dead, patience: limit - dead, ..Timing::default() })
     }
 
-    /// Lets so many milliseconds go by; what was asked, and when.
     fn asked(proof: &mut Proof, millis: std::ops::Range<u64>) -> Vec<(u64, Challenge)> {
         millis.filter_map(|millis| Some((millis, proof.poll(at(millis))?))).collect()
     }

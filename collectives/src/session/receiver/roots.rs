@@ -1,18 +1,17 @@
-//! The roots that a receiver has heard, and which of them it asks next.
+//! The roots that a receiver has heard, and the choice of the next to ask.
 
 use crate::session::ledger::ChunkSize;
 use crate::session::message::{ContentKind, Message, Stage};
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
-/// So many are remembered; one more takes the place of the one heard least recently. Whoever forges invitations by the
-/// thousand delays a receiver, and keeps it from no root that answers.
+/// Maximum number of roots remembered; a further one replaces the one heard least recently. Forged
+/// announcements can delay a receiver, but not keep it from a root that answers.
 const MOST: usize = 8;
 
-/// A root whose session runs is asked no more often than this.
+/// Minimum time between join requests to a root whose session is running.
 const ASK_AGAIN: Duration = Duration::from_millis(400);
 
-/// What a root offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeardRoot {
     pub mac: MacAddr,
@@ -21,42 +20,33 @@ pub(super) struct HeardRoot {
     pub source: String,
     pub size: Option<u64>,
     pub content: ContentKind,
-    /// How long its chunks are.
     pub chunk: ChunkSize,
     stage: Stage,
     heard_at: Instant,
-    /// When it was asked last.
     asked_at: Option<Instant>,
-    /// Not asked before this moment: it has said no.
     closed_until: Instant,
-    /// The user knows that its session goes on without this host.
     told: bool,
 }
 
-/// What an invitation means.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// The root may be asked.
     Open,
-    /// Its session has started without this host.
     Running {
-        /// The user does not know yet.
         is_news: bool,
         /// The root may not know that this host waits.
         tell_root: bool,
     },
-    /// Nothing new.
     Closed,
 }
 
-/// The roots heard lately.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Roots {
     roots: Vec<HeardRoot>,
 }
 
 impl Roots {
-    /// Takes an invitation; `bound` is the root that this host has asked, which is not forgotten.
+    /// Handles an announcement; `bound` is the root that this host has asked, which is not
+    /// forgotten.
     pub(super) fn hear(
         &mut self,
         now: Instant,
@@ -101,7 +91,8 @@ impl Roots {
         heard
     }
 
-    /// The root to be asked now: of those heard within `alive_for` the one that was asked least recently.
+    /// Chooses the root to ask now: of those heard within `alive_for`, the one asked least
+    /// recently.
     pub(super) fn choose(&mut self, now: Instant, alive_for: Duration) -> Option<HeardRoot> {
         let open = |root: &&mut HeardRoot| root.is_open(now) && now.since(root.heard_at) < alive_for;
         let root = self.roots.iter_mut().filter(open).min_by_key(|root| root.asked_at)?;
@@ -109,7 +100,6 @@ impl Roots {
         Some(root.clone())
     }
 
-    /// Whether there is another session than this one to be asked for.
     pub(super) fn has_other(&self, now: Instant, than: &HeardRoot, alive_for: Duration) -> bool {
         let other = |root: &HeardRoot| {
             let differs = (root.mac, root.session) != (than.mac, than.session);
@@ -118,7 +108,6 @@ impl Roots {
         self.roots.iter().any(other)
     }
 
-    /// What a root said or did is told already; it is not asked before this moment.
     pub(super) fn close(&mut self, mac: MacAddr, until: Instant) {
         if let Some(root) = self.roots.iter_mut().find(|root| root.mac == mac) {
             (root.closed_until, root.told) = (until, true);

@@ -1,4 +1,5 @@
-//! As a member: follows the root's views, takes and relays the stream, reports what became of it.
+//! A receiver as a member: follows the root's views, receives and relays the stream, reports the
+//! outcome.
 
 mod sending;
 
@@ -21,43 +22,33 @@ use ethbcast_transport::{Instant, MacAddr, Part};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The shortest time between two reports of what a child lacks and this host has freed.
+/// Minimum time between two reports of frames that a child lacks and this host has freed.
 const GAP_REPORTS: Duration = Duration::from_millis(2);
 
-/// A member of the session.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     view: View,
     digest: Digest,
     rank: Rank,
-    /// Puts the next view together.
     assembler: Assembler,
-    /// Another view that does not follow this one, and since when it has been told.
     rival: Option<(Digest, Instant)>,
-    /// Answers the root until the first frame comes: this host may be none of its members yet.
+    /// Answers the root until the first frame comes: the view may be forged, and this host not a
+    /// member.
     joining: Option<Box<Joining>>,
     blocks: Blocks,
     fetching: Fetching,
     givers: Givers,
-    /// The application has consumed the stream's end.
     complete: bool,
-    /// The application waits for its disk.
     syncing: bool,
-    /// What became of the stream here, as the application has said last.
     report: Option<Done>,
-    /// The root has confirmed that what was verified here is what it sent.
     accepted: bool,
-    /// The root has the last report.
     confirmed: bool,
-    /// When a child's gap was reported last.
     reported_gap_at: Option<Instant>,
-    /// The view that was confirmed last, and when.
     confirmed_view: Option<(Digest, Instant)>,
     timers: TimerTable,
 }
 
 impl Running {
-    /// Begins as the member that `rank` of the first view is.
     pub(super) fn new(
         now: Instant,
         view: View,
@@ -77,7 +68,7 @@ impl Running {
         endpoint.throttle_mut().set(view.rate);
         let config = endpoint.config();
         let blocks = Blocks::new(endpoint.identity(), config.station.group_mac, &view, &config.tuning);
-        // All members begin at the same moment; their signs of life are spread over the period.
+        // All members begin at the same moment; their status reports are spread over the period.
         let offset = config.timing.status * u32::from(rank.0) / view.members.len().max(1) as u32;
         let mut timers = TimerTable::default();
         timers.set(Wait::Status, now + offset);
@@ -118,73 +109,62 @@ impl Running {
         &self.blocks
     }
 
-    /// The application is done with so many of the frames it was shown; what ended with them.
     pub(super) fn consume(&mut self, now: Instant, frames: u64) -> Ending {
         let ending = self.blocks.consume(now, frames);
         self.complete |= ending == Ending::Stream;
         ending
     }
 
-    /// The bytes of the stream that the application wants to be fetched again.
     pub(super) fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>, lacking: bool) {
         let (givers, view) = (&self.givers, &self.view);
-        // What is counted as in the whole content came in frames of other numbers.
+        // Positions in the whole content have no relation to the frames of a selective session.
         let giver = |bytes: &Range<u64>| if view.selective { Rank::NONE } else { givers.of(bytes, self.rank, view) };
         self.fetching.want(now, wanted, lacking, giver);
     }
 
-    /// Says what this host lacks of a stretch, in its turn.
     pub(super) fn say_needs(&mut self, now: Instant, needs: Needs) {
         let at = now + self.turn();
         self.fetching.needing_mut().say(at, needs);
     }
-    /// What all are sent of the stretches below this one is decided.
     pub(super) fn settle_needs(&mut self, below: u64) {
         self.fetching.needing_mut().settle(below);
     }
 
-    /// What has been fetched, or why it cannot be had.
     pub(super) fn take_fetched(&mut self) -> Option<Result<(u64, Vec<u8>), String>> {
         self.fetching.take()
     }
 
-    /// Takes a piece of what was asked for.
     pub(super) fn on_piece(&mut self, now: Instant, piece: &Piece) {
         self.fetching.on_piece(now, piece);
     }
 
-    /// The root asks for bytes on behalf of another member.
     pub(super) fn on_question(&mut self, question: &Fetch) {
         self.fetching.on_question(question);
     }
 
-    /// The bytes that the root asks for.
     pub(super) fn wants_again(&self) -> Option<Range<u64>> {
         self.fetching.wants_again()
     }
 
-    /// Takes them.
     pub(super) fn supply(&mut self, bytes: &[u8]) {
         self.fetching.supply(bytes, Piece::fitting(self.blocks.payload_bytes()));
     }
-    /// This host does not have them.
     pub(super) fn deny(&mut self) {
         self.fetching.deny();
     }
 
-    /// Whether the application, which has everything, waits for its disk.
     pub(super) fn set_syncing(&mut self, syncing: bool) {
         self.syncing = syncing;
     }
 
-    /// The application's verdict; false if it has given its last before.
     pub(super) fn conclude(&mut self, now: Instant, report: Done, endpoint: &ReceiverEndpoint) -> bool {
         if self.report.as_ref().is_some_and(|report| report.outcome != Outcome::Verified) {
             return false;
         }
         if !report.is_success() {
             self.fetching.stop();
-            // Long enough for the root to answer and the others to take over; not so long that a user waits.
+            // Long enough for the root to answer and the others to take over; short enough for a
+            // user to wait.
             self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }
         self.report = Some(report);
@@ -192,7 +172,6 @@ impl Running {
         true
     }
 
-    /// Takes a frame of the stream.
     pub(super) fn on_stream_frame(
         &mut self,
         now: Instant,
@@ -200,14 +179,15 @@ impl Running {
         root: MacAddr,
         endpoint: &mut ReceiverEndpoint,
     ) {
-        // In a cast others than the root acknowledge what it has sent, not what this host has.
+        // In a broadcast other hosts than the root acknowledge its frames, not those of this host.
         if self.view.via != Via::Cast {
             endpoint.throttle_mut().on_frame(now, frame);
         }
         self.blocks.handle_frame(now, frame);
         drop(self.joining.take_if(|_| self.blocks.frames() > 0));
         for (stream, gap) in self.blocks.orphans_after(frame) {
-            // The root sends so much without hearing again that a word now and then is enough.
+            // The root sends so many frames without further reports that one now and then is
+            // enough.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
                 self.reported_gap_at = Some(now);
                 endpoint.send(root, &Message::Orphan { stream, gap });
@@ -215,12 +195,11 @@ impl Running {
         }
     }
 
-    /// Takes a PROBE: the root asks who is to be a member.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
         self.joining.iter_mut().for_each(|joining| joining.answer_probe(now, frame));
     }
 
-    /// Takes a part of a view; how the session ends if this host is no part of it any more.
+    /// Handles a part of a view. Returns how the session ends if this host is no longer in it.
     pub(super) fn on_view_part(
         &mut self,
         now: Instant,
@@ -255,13 +234,13 @@ impl Running {
         None
     }
 
-    /// Whether no frame has come yet.
     pub(super) fn is_untouched(&self) -> bool {
         self.blocks.frames() == 0 && self.report.is_none()
     }
 
-    /// Before the first frame another beginning of the session may replace this one, which somebody may have made up:
-    /// the root repeats its own until it is confirmed, so it counts when it comes again. This host's rank in it.
+    /// Returns this host's rank in a view that replaces the present one before the first frame,
+    /// because the present one may be forged. The root repeats its view until it is confirmed, so a
+    /// replacement counts only when it comes again.
     fn replaced_by(&mut self, now: Instant, view: &View, digest: Digest, endpoint: &ReceiverEndpoint) -> Option<Rank> {
         let (known, since) = *self.rival.get_or_insert((digest, now));
         if known != digest || now.since(since) < endpoint.config().timing.view / 2 {
@@ -275,15 +254,16 @@ impl Running {
         view.rank_of(*nonce, station.mac).filter(|_| fits)
     }
 
-    /// A view is confirmed once for each repetition, whichever of its parts come by. The root hears of it, too, when it
-    /// tells an older one, or another of the same number: then it was not the root that told this one.
+    /// Schedules a confirmation of the view, one per repetition, whichever of its parts arrive. The
+    /// root gets one also if it sends an older view, or another of this epoch: then this host's
+    /// view was not the root's.
     pub(super) fn confirm(&mut self, now: Instant, part: &ViewPart, endpoint: &ReceiverEndpoint) {
         if part.epoch <= self.view.epoch && !(planted!("view-confirmed-once") && self.confirmed_view.is_some()) {
             let half = endpoint.config().timing.view / 2;
             let (turn, seed) = (now + self.turn(), endpoint.config().nonce ^ now.as_nanos());
             let at = match self.confirmed_view {
                 None => turn,
-                // What collided with the others' at the root's port must not do so again.
+                // Confirmations that collided at the root's port must not collide again.
                 Some((digest, at)) if digest == self.digest => turn.max(at + half) + jitter(half / 2, seed),
                 Some((_, at)) => turn.max(at + half),
             };
@@ -291,12 +271,11 @@ impl Running {
         }
     }
 
-    /// What the root knows of all reports; how the session ends for this host, if it does.
     pub(super) fn on_verdict(&mut self, verdict: &Verdict, endpoint: &mut ReceiverEndpoint) -> Option<End> {
         if let Some(report) = self.report.as_ref().filter(|report| report.outcome == Outcome::Verified)
             && !self.accepted
             && Verdict::names(&verdict.accepted, self.rank)
-            // The root repeats what it confirms: a confirmation of other bytes is none.
+            // The root repeats what it confirms: a confirmation of another digest does not count.
             && verdict.trailer == Some(Trailer { bytes: report.bytes, digest: report.digest })
         {
             self.accepted = true;
@@ -314,7 +293,6 @@ impl Running {
         }
     }
 
-    /// Lets time pass; how the session ends, if it does.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
@@ -339,7 +317,8 @@ impl Running {
             let taken = Taken::new(stats.data_received, stats.data_repaired);
             endpoint.send(root, &Message::Done(report.clone(), taken));
             let again = if report.is_success() { timing.verdict } else { CLAIM_PERIOD };
-            // All have everything at the same moment, and a switch's port may not hold what they say.
+            // All members have everything at the same moment, and a switch's port may not hold
+            // their reports.
             let apart = jitter(again / 4, endpoint.config().nonce ^ now.as_nanos());
             if !planted!("report-said-once") {
                 self.timers.set(Wait::Verdict, now + again + apart);
@@ -349,8 +328,8 @@ impl Running {
         self.timers.take_due(Wait::Leave, now).then(|| self.end(End::Unconfirmed))
     }
 
-    /// How a session ends without a word of the root: by whether it has this host's last report; without one,
-    /// `otherwise`.
+    /// Returns how a session ends without a message of the root: by whether the root has this
+    /// host's last report; without a report, `otherwise`.
     pub(super) fn end(&self, otherwise: End) -> End {
         match &self.report {
             _ if self.confirmed => End::Confirmed,
@@ -377,7 +356,7 @@ impl Running {
         Status { state, waits_for, arrived, consumed: arrived - backlog }
     }
 
-    /// How long to wait with what all members say at the same moment.
+    /// Delay before a message that all members send at the same moment.
     fn turn(&self) -> Duration {
         turn(self.rank, self.view.members.len())
     }

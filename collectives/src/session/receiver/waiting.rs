@@ -1,4 +1,5 @@
-//! Before a session: hears roots, asks one of them, and turns to another when that says no or nothing.
+//! The phase before a session: hears roots, asks one of them, and turns to another if that refuses
+//! or does not answer.
 
 use super::joining::Joining;
 use super::known_root::KnownRoot;
@@ -15,46 +16,41 @@ use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A root that said no is asked again after so long, if it may say otherwise then.
+/// Time before a root that refused is asked again, if its answer may change.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// One that said no for a reason that stays is asked again after so long, for anybody may have said so in its name.
+/// Time before a root is asked again that refused for a lasting reason, because the refusal may be
+/// forged.
 const ASK_LATER: Duration = Duration::from_secs(5);
 
-/// Waits for a root, or for one that was asked.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     began: Instant,
     roots: Roots,
-    /// Until then others are waited for, once there is a root that may be asked.
+    /// End of the wait for further announcements, once there is a root that may be asked.
     decide_at: Option<Instant>,
     joining: Option<Box<Joining>>,
     admission: Admission,
-    /// The address and session that were asked last.
     asked: Option<(MacAddr, u32)>,
-    /// How far roots that were asked have proved that they live, the last ones: what is said again proves nothing, also
-    /// when the same root is asked again.
+    /// Last proofs of life of roots that were asked, kept so that replayed ones do not count when
+    /// the same root is asked again.
     proofs: VecDeque<((MacAddr, u32), u32)>,
-    /// Why no root that was asked took this host.
     left_out: Option<End>,
-    /// Why the last one did not, as its user was told.
     told: Option<End>,
 }
 
-/// So many roots are remembered that have been asked.
 const MOST_PROOFS: usize = 16;
 
-/// How waiting goes on.
 #[derive(Debug)]
 #[must_use]
 pub(super) enum WaitingStep {
     Wait,
     End(End),
-    /// This host is that member of that view, of which this part came last.
+    /// This host is a member: the view, its rank in it, the part that completed it, and the
+    /// finished request.
     Start(View, Rank, ViewPart, Box<Joining>),
 }
 
 impl Waiting {
-    /// Waits from `now` on.
     pub(super) fn new(now: Instant) -> Waiting {
         Waiting {
             began: now,
@@ -69,24 +65,20 @@ impl Waiting {
         }
     }
 
-    /// How it stands with the user's leave to ask a root.
     pub(super) fn admission(&self) -> Admission {
         self.admission
     }
 
-    /// The root that invites may be asked.
     pub(super) fn admit(&mut self, now: Instant) {
         if self.admission == Admission::Wanted {
             (self.admission, self.decide_at) = (Admission::Given, Some(now));
         }
     }
 
-    /// Bytes of the parts of views that are here.
     pub(super) fn view_bytes(&self) -> usize {
         self.joining.as_ref().map_or(0, |joining| joining.view_bytes())
     }
 
-    /// Takes any frame.
     pub(super) fn handle_frame(
         &mut self,
         now: Instant,
@@ -120,7 +112,6 @@ impl Waiting {
         self.on_left_out(now, why, root, endpoint).map_or(WaitingStep::Wait, WaitingStep::End)
     }
 
-    /// This host is a member as soon as there is a view that names it.
     fn on_view_part(&mut self, part: ViewPart, endpoint: &mut ReceiverEndpoint) -> WaitingStep {
         let Some(joining) = &mut self.joining else { return WaitingStep::Wait };
         let Some(view) = joining.on_view_part(&part) else { return WaitingStep::Wait };
@@ -138,7 +129,8 @@ impl Waiting {
         }
     }
 
-    /// A root invites whoever waits, or says that its session goes on without this host; how that ends it here, if so.
+    /// Handles an announcement of a session, or of one that goes on without this host. Returns how
+    /// waiting ends, if it does.
     fn on_announce(
         &mut self,
         now: Instant,
@@ -158,14 +150,16 @@ impl Waiting {
         let heard = self.roots.hear(now, (frame.source, frame.header.session), &message, bound);
         match heard {
             _ if self.joining.is_some() => None,
-            // There may be another: whichever is heard first would be the one that repeats itself most often.
+            // Others may follow: the first one heard would be the one that repeats itself most
+            // often.
             Heard::Open => {
                 self.decide_at.get_or_insert(now + endpoint.config().timing.announce);
                 None
             }
             Heard::Running { is_news, tell_root } => {
                 if tell_root {
-                    // So that it knows who waits in vain, and that a member which was started again is gone.
+                    // The root learns that this host waits in vain, and that a member which was
+                    // restarted is gone.
                     let request = endpoint.config().request();
                     endpoint.send_in(frame.header.session, frame.source, &request);
                 }
@@ -177,7 +171,6 @@ impl Waiting {
         }
     }
 
-    /// Asks the root whose turn it is.
     fn ask(&mut self, now: Instant, known: &mut Option<KnownRoot>, endpoint: &mut ReceiverEndpoint) {
         (self.decide_at, self.joining, *known) = (None, None, None);
         let Some(root) = self.roots.choose(now, endpoint.config().timing.forgotten) else {
@@ -202,7 +195,8 @@ impl Waiting {
         self.joining = Some(Box::new(Joining::new(now, root, proof, endpoint)));
     }
 
-    /// The root that was asked has said no, or does not come to a session; how that ends it here, if so.
+    /// Handles a refusal or the silence of the root that was asked. Returns how waiting ends, if it
+    /// does.
     fn on_left_out(
         &mut self,
         now: Instant,
@@ -214,7 +208,8 @@ impl Waiting {
         let again = match &why {
             End::Refused(Refusal::Late | Refusal::Twin | Refusal::Path, _) => ASK_AGAIN,
             End::RootSilent => Duration::ZERO,
-            // Whoever has given up invites nobody: only one that still does by then is asked again.
+            // A root that gave up announces nothing: only one that still does by then is asked
+            // again.
             End::Aborted(_) => endpoint.config().timing.forgotten,
             _ => ASK_LATER,
         };
@@ -223,7 +218,8 @@ impl Waiting {
         self.stay_out(joining.root().host.clone(), why, endpoint)
     }
 
-    /// This host is no part of a session: another is waited for, unless the first is the only one.
+    /// Records that this host is left out of a session: another is waited for, unless
+    /// [`ReceiverConfig::once`] is set.
     fn stay_out(&mut self, host: String, why: End, endpoint: &mut ReceiverEndpoint) -> Option<End> {
         if endpoint.config().once {
             return Some(why);
@@ -235,14 +231,13 @@ impl Waiting {
         if self.told.replace(why.clone()).as_ref() != Some(&why) {
             endpoint.tell(ReceiverEvent::LeftOut { host, text });
         }
-        // What lies with this host is the reason also where it came too late, or in vain, for the next session.
+        // A reason that lies with this host outlives a later refusal for coming too late.
         if is_of_this_host(&why) || !self.left_out.as_ref().is_some_and(is_of_this_host) {
             self.left_out = Some(why);
         }
         None
     }
 
-    /// Asks, repeats, or turns to another root; how waiting ends, if it does.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
@@ -259,12 +254,14 @@ impl Waiting {
             } else if silence >= dead + patience {
                 return self.on_left_out(now, End::RootSilent, known, endpoint);
             } else {
-                // Its list may name this host already: it is asked until it comes back, or another comes.
+                // Its view may include this host already: it is asked until it returns, or another
+                // root comes.
                 joining.handle_timeout(now, root.mac(), endpoint);
             }
         } else if self.decide_at.is_some_and(|at| at <= now) {
             if endpoint.config().by_leave && self.admission != Admission::Given {
-                // Whether a root still invites by then is looked at when leave is given.
+                // The announcement may be outdated by then, so the roots are checked when
+                // permission is given.
                 (self.decide_at, self.admission) = (None, Admission::Wanted);
             } else {
                 self.ask(now, known, endpoint);
@@ -274,13 +271,14 @@ impl Waiting {
             return None;
         }
         Some(match self.left_out.take() {
-            // Another sender was waited for, and none came.
+            // Another root was waited for, and none came.
             Some(End::Aborted(text)) => End::Refused(Refusal::Late, text),
             why => why.unwrap_or(End::NobodyThere),
         })
     }
 
-    /// When waiting ends: with its user's patience, but not while a root is there that takes this host.
+    /// Time at which waiting ends: with the user's patience, but not while a live root is about to
+    /// admit this host.
     fn gives_up_at(&self, config: &ReceiverConfig) -> Option<Instant> {
         let Timing { forgotten: dead, patience, .. } = config.timing;
         let answered_until = self.joining.as_ref().and_then(|joining| joining.answered_until(dead + patience));
@@ -293,7 +291,7 @@ impl Waiting {
 
     pub(super) fn poll_timeout(&self, config: &ReceiverConfig) -> Option<Deadline> {
         let patience = self.gives_up_at(config).map(|at| Wait::Announce.at(at));
-        // A root that is silent, or does not answer, is looked at whenever it is asked.
+        // A silent root is checked each time it is asked.
         let own = match &self.joining {
             Some(joining) => joining.poll_timeout(),
             None => self.decide_at.map(|at| Wait::Join.at(at)),
@@ -302,12 +300,10 @@ impl Waiting {
     }
 }
 
-/// Whether a host is left out for something that its user can change there.
 fn is_of_this_host(why: &End) -> bool {
     matches!(why, End::Refused(why, _) if !matches!(why, Refusal::Late))
 }
 
-/// Tells a root that was asked that this host does not wait for it any more.
 pub(super) fn leave(root: &KnownRoot, text: &str, endpoint: &mut ReceiverEndpoint) {
     let nonce = endpoint.config().nonce;
     endpoint.send(root.mac(), &Message::Leave { nonce, text: text.to_owned() });

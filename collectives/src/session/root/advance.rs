@@ -1,13 +1,13 @@
-//! Whether a member gets on, by its own words.
+//! Detects a member's progress from its status reports.
 
 use crate::session::message::{MemberState, Status};
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// Words are held against those of so much time, or twice as much. A member speaks every 100 ms.
+/// Length of a comparison period. Reports are compared with the maximum of the last 0.5 to 1 s;
+/// members report every 100 ms.
 const KEPT: Duration = Duration::from_millis(500);
 
-/// What counts of a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Word {
     arrived: u64,
@@ -29,24 +29,21 @@ impl Word {
     }
 }
 
-/// The most that a member has said lately. More than that is progress: more than it said last would not do, for
-/// somebody may say again what it said long ago; nor would more than it ever said, for one false word would cover what
-/// follows.
+/// Maximum that a member has reported recently. A report above it is progress. Comparing with the
+/// last report alone would count a replayed old report as a step; comparing with the all-time
+/// maximum would let one forged report hide all later progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advance {
     last: Word,
-    /// Of the present period, and of the one before.
     most: [Word; 2],
     ends_at: Instant,
 }
 
 impl Advance {
-    /// Of a member that has said nothing yet.
     pub(super) fn new(now: Instant) -> Advance {
         Advance { last: Word::default(), most: [Word::default(); 2], ends_at: now + KEPT }
     }
 
-    /// Takes a word of it; whether it says that it has got on.
     pub(super) fn note(&mut self, now: Instant, status: &Status) -> bool {
         if self.ends_at <= now {
             (self.most, self.ends_at) = ([self.last, self.most[0]], now + KEPT);
@@ -57,14 +54,12 @@ impl Advance {
         known.most(word) != known
     }
 
-    /// It begins anew from there.
     pub(super) fn begin(&mut self, status: &Status) {
         self.last = Word::of(status);
         self.most = [self.last; 2];
     }
 }
 
-/// How far a member is: it goes through these once.
 pub(super) fn phase(state: MemberState) -> u8 {
     match state {
         MemberState::Alive | MemberState::Blocked | MemberState::Starved | MemberState::WaitsForChild => 0,

@@ -1,7 +1,8 @@
-//! Who has asked to join a session that has not started.
+//! Hosts that have sent a join request to a session that has not started.
 //!
-//! One candidate for each address. It counts when the longest frames have reached it and come back; until then it costs
-//! little, and of those that never do no more are kept than there is room for. Nothing here scans a list for a frame.
+//! Each address has one candidate. A candidate counts once a full-length frame has reached it and
+//! come back. Until then its entry is small, and at most [`MOST_UNREACHED`] such entries are kept.
+//! No frame causes a scan of a list.
 
 use super::TurnedAway;
 use super::offer::{Claim, Offer, namesake_text, node_name, twin_text};
@@ -12,38 +13,33 @@ use ethbcast_transport::{Instant, MacAddr};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// So many may wait to be reached: the oldest gives way to one more. Hosts that are there wait for milliseconds.
+/// Maximum number of unreached candidates; one more evicts the oldest. Hosts that exist wait for
+/// milliseconds only.
 const MOST_UNREACHED: usize = 8192;
-/// So many places of the queue may be of those that have gone, however few wait.
+/// Stale entries that the queue may hold before it is compacted, however few candidates wait.
 const SPARE_PLACES: usize = 8;
-/// While more than so many wait, only who has asked twice is sent a full frame: forged requests come once.
+/// Above this number of unreached candidates, only a host that has asked twice is sent a
+/// full-length frame: forged requests come once.
 const FEW_UNREACHED: usize = 64;
-/// A host that was started again takes the place of its former self when that has been silent for so long since.
+/// Silence of the previous run after which a restarted receiver at the same address replaces it.
 pub(super) const REBOOT_SILENCE: Duration = Duration::from_millis(300);
 
-/// A host that has asked to join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Applicant {
-    /// What it calls itself; where ranks are made, what the session calls it.
+    /// Name in the join request; in [`Applicants::ranked`], the name used in the session.
     pub host: String,
     pub mac: MacAddr,
-    /// Names this run of its receiver.
     pub nonce: u64,
-    /// Whether it may have some of the content already.
     pub holds: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Nobody knows yet whether the longest frames reach it.
     Unreached,
-    /// They do.
     Reached,
-    /// It will be a member.
     Admitted,
 }
 
-/// Another run of a receiver that speaks from an address which has one.
 #[derive(Clone, Copy, Debug)]
 struct Rival {
     nonce: u64,
@@ -56,47 +52,34 @@ struct Candidate {
     standing: Standing,
     heard_at: Instant,
     rival: Option<Rival>,
-    /// Its place in the queue of those who wait to be reached: one that asks, leaves and asks again has another.
     ticket: u64,
-    /// When it was last let know that the root is alive.
     greeted_at: Instant,
-    /// The places that it has, once it was let in.
     claims: Vec<Claim>,
-    /// Whether only its address tells it from others of its name.
     by_address: bool,
 }
 
-/// What came of a request to join.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Nothing is to be done.
     Wait,
-    /// The way to it is to be checked.
     Check,
-    /// It is to be let know that the root is alive.
     Greet,
-    /// It is not let in.
     Refused(Refusal, String),
 }
 
-/// All who have asked to join.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Applicants {
     candidates: BTreeMap<MacAddr, Candidate>,
-    /// The places that are taken.
     claims: BTreeSet<Claim>,
-    /// How many of those let in have each name, as DNS compares names.
+    /// Number of admitted hosts per name, compared as DNS compares names.
     namesakes: BTreeMap<Claim, usize>,
     admitted: usize,
-    /// Those who wait to be reached, in the order in which they came; some of them have gone, or been reached.
+    /// Queue of unreached candidates in order of arrival. Entries may be stale.
     unreached: VecDeque<(MacAddr, u64)>,
     unreached_count: usize,
-    /// Places in the queue that were given out.
     tickets: u64,
 }
 
 impl Applicants {
-    /// Takes a request to join.
     pub(super) fn on_join(
         &mut self,
         now: Instant,
@@ -130,24 +113,21 @@ impl Applicants {
         self.candidates.insert(mac, candidate);
         self.unreached.push_back((mac, ticket));
         self.unreached_count += 1;
-        // Those that have gone or been reached meanwhile leave the queue before they are as many as those who wait.
+        // Compact the queue before stale entries outnumber live ones.
         if self.unreached.len() > 2 * self.unreached_count + SPARE_PLACES {
             self.unreached.retain(|&(mac, ticket)| self.candidates.get(&mac).is_some_and(|one| one.is_waiting(ticket)));
         }
         if self.unreached_count <= FEW_UNREACHED { Answer::Check } else { Answer::Wait }
     }
 
-    /// Whether a host has asked to join and has not been forgotten.
     pub(super) fn knows(&self, mac: MacAddr) -> bool {
         self.candidates.contains_key(&mac)
     }
 
-    /// Entries kept of all candidates.
     pub(super) fn entries(&self) -> usize {
         self.candidates.len() + self.unreached.len()
     }
 
-    /// Who waits longest of too many that nobody has reached: it gives way.
     pub(super) fn evict(&mut self) -> Option<MacAddr> {
         while self.unreached.len() > MOST_UNREACHED {
             let (mac, ticket) = self.unreached.pop_front()?;
@@ -159,7 +139,6 @@ impl Applicants {
         None
     }
 
-    /// The longest frames reach a host.
     pub(super) fn set_reached(&mut self, mac: MacAddr) -> bool {
         let waits = |candidate: &&mut Candidate| candidate.standing == Standing::Unreached;
         let Some(candidate) = self.candidates.get_mut(&mac).filter(waits) else { return false };
@@ -168,10 +147,11 @@ impl Applicants {
         true
     }
 
-    /// Lets in a host that was reached; its name in the session.
+    /// Admits a host that was reached, and returns its name in the session. `None` if there is no
+    /// such candidate.
     ///
     /// # Errors
-    /// Why it is not let in, if it is not; it is forgotten then. `None` if it is none of those.
+    /// Why it is not admitted; the candidate is removed then.
     pub(super) fn admit(&mut self, mac: MacAddr, offer: Offer<'_>) -> Option<Result<String, (TurnedAway, u64)>> {
         let reached = |candidate: &&mut Candidate| candidate.standing == Standing::Reached;
         let candidate = self.candidates.get_mut(&mac).filter(reached)?;
@@ -194,7 +174,7 @@ impl Applicants {
         candidate.standing = Standing::Admitted;
         self.admitted += 1;
         if own.contains(&name) {
-            // The root's own name is one of those that share it.
+            // The root's own name counts as one of those that share it.
             *self.namesakes.entry(name.clone()).or_insert(1) += 1;
         } else {
             *self.namesakes.entry(name).or_default() += 1;
@@ -204,20 +184,17 @@ impl Applicants {
         self.candidates.get(&mac).map(|candidate| Ok(self.name_of(candidate)))
     }
 
-    /// What the session calls a host that was let in: by its address, too, if another has its name.
     fn name_of(&self, candidate: &Candidate) -> String {
         let Applicant { host, mac, .. } = &candidate.applicant;
         let is_shared = self.namesakes.get(&Claim::name(host)).is_some_and(|&count| count > 1);
         if is_shared || candidate.by_address { node_name(host, *mac) } else { host.clone() }
     }
 
-    /// Forgets a host of whose run this is, if it is; whether it counted, and what it was called.
     pub(super) fn on_leave(&mut self, mac: MacAddr, nonce: u64) -> Option<Gone> {
         self.candidates.get(&mac).filter(|candidate| candidate.applicant.nonce == nonce)?;
         self.remove(mac)
     }
 
-    /// Forgets a host.
     pub(super) fn remove(&mut self, mac: MacAddr) -> Option<Gone> {
         let mut host = self.candidates.get(&mac).map(|candidate| self.name_of(candidate))?;
         let candidate = self.candidates.remove(&mac)?;
@@ -243,7 +220,6 @@ impl Applicants {
         Some(Gone { mac, host, nonce, admitted: candidate.standing == Standing::Admitted })
     }
 
-    /// How many would be members.
     pub(super) fn len(&self) -> usize {
         self.admitted
     }
@@ -252,17 +228,14 @@ impl Applicants {
         self.candidates.values().filter(|candidate| candidate.standing == Standing::Admitted)
     }
 
-    /// Somebody from the middle of the list.
     pub(super) fn sample(&self) -> Option<&Applicant> {
         self.members().nth(self.admitted / 2).map(|candidate| &candidate.applicant)
     }
 
-    /// Where those are who were let in.
     pub(super) fn macs(&self) -> impl Iterator<Item = MacAddr> + '_ {
         self.members().map(|candidate| candidate.applicant.mac)
     }
 
-    /// Forgets those that have not repeated their request for `alive_for`, or for `known_for` if they were let in.
     pub(super) fn drop_silent(&mut self, now: Instant, alive_for: Duration, known_for: Duration) -> Vec<Gone> {
         let silent = |candidate: &&Candidate| {
             let limit = if candidate.standing == Standing::Admitted { known_for } else { alive_for };
@@ -273,12 +246,11 @@ impl Applicants {
         macs.into_iter().filter_map(|mac| self.remove(mac)).collect()
     }
 
-    /// The names of those let in, in the order of their ranks.
     pub(super) fn names(&self) -> Vec<String> {
         self.ranked().into_iter().map(|applicant| applicant.host).collect()
     }
 
-    /// Those let in, in the order of their ranks: by name, numbers in names by value.
+    /// Admitted hosts in rank order: by name, comparing numbers in names by value.
     pub(super) fn ranked(&self) -> Vec<Applicant> {
         let named = |one: &Candidate| Applicant { host: self.name_of(one), ..one.applicant.clone() };
         let mut admitted: Vec<Applicant> = self.members().map(named).collect();
@@ -287,13 +259,11 @@ impl Applicants {
     }
 }
 
-/// A candidate that is none any more.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gone {
     pub mac: MacAddr,
     pub host: String,
     pub nonce: u64,
-    /// Whether it had been let in.
     pub admitted: bool,
 }
 
@@ -304,12 +274,10 @@ enum RivalFate {
 }
 
 impl Candidate {
-    /// Whether it waits to be reached in this place of the queue.
     fn is_waiting(&self, ticket: u64) -> bool {
         self.ticket == ticket && self.standing == Standing::Unreached
     }
 
-    /// It has repeated its request.
     fn hear_again(&mut self, now: Instant, greet_every: Duration) -> Answer {
         self.heard_at = now;
         match self.standing {
@@ -322,7 +290,8 @@ impl Candidate {
         }
     }
 
-    /// Another run of a receiver speaks from the same address: one that was started again, if the former one is silent.
+    /// Handles a join request of another run from the same address: that run wins once the previous
+    /// one has been silent for [`REBOOT_SILENCE`].
     fn hear_rival(&mut self, now: Instant, nonce: u64, host: &str) -> RivalFate {
         let rival = self.rival.filter(|rival| rival.nonce == nonce).unwrap_or(Rival { nonce, since: now });
         self.rival = Some(rival);

@@ -1,4 +1,4 @@
-//! The end of a session: the root repeats its last word.
+//! The end of a session: the root repeats its final message.
 
 use super::RootEndpoint;
 use super::running::Running;
@@ -6,31 +6,26 @@ use crate::membership::timers::Wait;
 use crate::session::message::Message;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 
-/// So many times more for each frame that was sent again of one that was sent: at 10 % loss to seven receivers three
-/// more, at 30 % nine.
+/// Extra repetitions per retransmitted fraction of the frames sent: 3 more at 10 % loss to seven
+/// receivers, 9 at 30 %.
 const LOSSY_TIMES: u64 = 18;
 const MOST_MORE: u64 = 9;
-/// Where so much was lost that it is said most often, switches may police what is sent to all: so many of the last
-/// times every member is told alone, too.
+/// Number of last repetitions that also go to every member by unicast, where loss is at its highest
+/// and storm control is likely.
 const TIMES_ALONE: u32 = 3;
 
-/// Repeats the last word: the verdict on all, or that the root gives up.
 #[derive(Clone, Debug)]
 pub(super) struct Closing {
     last_word: Message,
-    /// Whom what is sent to all does not reach.
     deaf: Vec<MacAddr>,
-    /// Every member, if what is sent to all may be policed.
     alone: Vec<MacAddr>,
-    /// How many times it is still to be sent.
     left: u32,
-    /// When it is to be sent, or the session to end.
     next: Instant,
 }
 
 impl Closing {
-    /// Begins to say it `farewells` times, and more often where much of what was sent was lost: who misses all of them
-    /// waits for the root until its patience ends.
+    /// Begins to repeat the message `farewells` times, and more often if much of the stream was
+    /// lost: a receiver that misses all of them waits for the root until its patience ends.
     pub(super) fn new(now: Instant, last_word: Message, farewells: u32, members: Option<&Running>) -> Closing {
         let deaf: Vec<MacAddr> = members.iter().flat_map(|members| members.deaf()).collect();
         let sent = members.map(|members| members.delivery().stats()).unwrap_or_default();
@@ -44,7 +39,6 @@ impl Closing {
         &self.last_word
     }
 
-    /// Sends the last word when it is time to; whether it has been sent often enough.
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
         if self.next > now || self.left == 0 {
             return self.next <= now;

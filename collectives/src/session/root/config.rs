@@ -1,4 +1,4 @@
-//! What a root is told at its creation.
+//! The configuration of a root.
 
 use crate::Route;
 use crate::measure::Processors;
@@ -14,117 +14,119 @@ use ethbcast_transport::wire::HEADER_BYTES;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How many receivers a root wants, and how long it waits for them.
+/// Number of receivers a root waits for, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Without this many the session fails when patience ends.
+    /// Minimum number of receivers; with fewer the session fails when patience ends.
     pub at_least: usize,
-    /// With this many it starts at once.
+    /// Number of receivers with which the session starts at once.
     pub enough: Option<usize>,
-    /// How long to wait.
+    /// Longest wait for receivers.
     pub patience: Duration,
 }
 
 impl Wanted {
-    /// How long to wait where nothing else ends it: longer than any machine runs.
+    /// A practically unlimited wait: longer than any machine runs.
     pub const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-    /// Exactly so many, within a minute.
+    /// Waits up to a minute for exactly `receivers` receivers.
     pub fn exactly(receivers: usize) -> Wanted {
         Wanted { at_least: receivers, enough: Some(receivers), patience: Duration::from_secs(60) }
     }
 }
 
-/// Fewer frames are no bet: to try broadcast takes as many.
+/// Streams of fewer frames may be broadcast untried: a broadcast probe takes as many frames.
 const BET_FRAMES: u64 = 160;
 
-/// What becomes of a member that is slower than the others and holds them up.
+/// Treatment of a straggler, a member that is slower than the others and holds them up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnSlow {
-    /// It is served alone, beside the others, and finishes after them.
+    /// Demotion: it gets a catch-up stream of its own and finishes after the others.
     #[default]
     Demote,
-    /// All are as slow as it is.
+    /// All members slow down to its rate.
     Wait,
-    /// It is given up.
+    /// Removal from the session.
     Evict,
 }
 
-/// Names that the frame which invites receivers cannot carry.
+/// Names that do not fit into the announcement frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamesError {
-    /// One is too long.
+    /// One name is too long.
     #[error("the name {name} has {} bytes: choose one of at most {MAX_NAME_BYTES}", name.len())]
     Long {
         /// The name.
         name: String,
     },
-    /// All together are.
+    /// The names are too long together.
     #[error(
         "the names of group, sender and source have {bytes} bytes together, a frame of MTU {mtu_bytes} has room \
              for {room_bytes}: choose shorter ones, or a larger MTU"
     )]
     Together {
-        /// What they have, in bytes.
+        /// Their total length in bytes.
         bytes: usize,
-        /// What there is room for, in bytes.
+        /// Room in the frame in bytes.
         room_bytes: usize,
         /// The MTU, in bytes.
         mtu_bytes: u16,
     },
 }
 
-/// What a root is told at its creation; [`new`](RootConfig::new) has an answer to all that need not be asked.
+/// Configuration of a root; [`new`](RootConfig::new) fills in defaults for all that has one.
 #[derive(Clone, Debug)]
 pub struct RootConfig {
-    /// Its place on the wire.
+    /// Address, name and group of this host.
     pub station: Station,
-    /// The session's number, drawn at random.
+    /// Session number, drawn at random.
     pub session: u32,
-    /// What is being sent, for the receivers' information.
+    /// Description of the source, for the receivers' information.
     pub source: String,
     /// Bytes of the content, if known in advance.
     pub size: Option<u64>,
-    /// What the content is.
+    /// Kind of the content.
     pub content: ContentKind,
-    /// How the stream carries the content.
+    /// Form in which the stream carries the content.
     pub form: Form,
-    /// Whether any part of the content can be had at any time: then only what somebody lacks is sent where receivers
-    /// have some of it already.
+    /// Whether any part of the content can be read at any time. If so, and receivers already hold
+    /// part of it, only missing chunks are sent.
     pub selects: bool,
-    /// How many receivers, and how long to wait for them.
+    /// Number of receivers to wait for, and the longest wait.
     pub wanted: Wanted,
-    /// The only hosts that are let in, if there are any here.
+    /// The only hosts that are admitted; empty admits all.
     pub hosts: Vec<String>,
-    /// How the bytes travel.
+    /// Algorithm by which the bytes travel.
     pub route: Route,
-    /// What the network costs; without it, that of assumed cables.
+    /// Measured cost of the network; without it, that of assumed links.
     pub calibration: Option<Calibration>,
-    /// Whether to measure for up to 50 ms before the start if there is no calibration, and to try broadcast before it
-    /// is chosen for something long, if the calibration does not say whether it arrives.
+    /// Whether to measure for up to 50 ms before the start if there is no calibration, and to probe
+    /// broadcast before it is chosen for a long stream, if the calibration does not cover it.
     pub probe: bool,
-    /// This host's processors: then the measurement also finds out what frames take them and a receiver's.
+    /// This host's processors. If set, the measurement includes processor time per frame here and
+    /// at a receiver.
     pub processors: Option<Processors>,
-    /// Decide how to send and end there: nobody is told, so that receivers wait on for a sender.
+    /// Whether to stop after planning. Receivers are not notified, and wait on for a sender.
     pub dry_run: bool,
-    /// The cluster; without one all hosts are taken to be on one switch.
+    /// Topology of the cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
-    /// Whether who asks after the start takes part, from the first byte on, after the others; not in blocks.
+    /// Whether a host that asks after the start is admitted: it gets the stream from the first
+    /// byte, behind the others. Not available with block algorithms.
     pub late: bool,
-    /// What becomes of a slow member.
+    /// Treatment of a straggler.
     pub on_slow: OnSlow,
-    /// How much each host may send, all frames counted.
+    /// Rate limit of each host, all frames counted.
     pub rate: Option<Rate>,
-    /// The engine's numbers.
+    /// Parameters of the transport.
     pub tuning: Tuning,
-    /// The session's clockwork.
+    /// Timers of the session.
     pub timing: Timing,
 }
 
 impl RootConfig {
-    /// A root that waits 30 s for receivers, one at least, and sends `source` to all who have joined, by the way of
-    /// least predicted time. `session` is drawn at random.
+    /// Returns a configuration that waits 30 s for at least one receiver and sends `source` by the
+    /// algorithm of least predicted time. `session` should be drawn at random.
     pub fn new(station: Station, session: u32, source: &str) -> RootConfig {
         RootConfig {
             station,
@@ -150,10 +152,10 @@ impl RootConfig {
         }
     }
 
-    /// Checks that the names fit into the frame that invites receivers: they travel whole or not at all.
+    /// Checks that the names fit into the announcement frame; they are never truncated.
     ///
     /// # Errors
-    /// Which do not.
+    /// The names that do not fit.
     pub fn check_names(&self) -> Result<(), NamesError> {
         let Station { group, host, mtu_bytes, .. } = &self.station;
         let names = [group, host, &self.source];
@@ -169,21 +171,18 @@ impl RootConfig {
         Err(NamesError::Together { bytes, room_bytes, mtu_bytes: *mtu_bytes })
     }
 
-    /// Bytes of the stream, if known in advance.
     pub(super) fn stream_size(&self) -> Option<u64> {
         self.size.map(|bytes| self.form.stream_bytes(bytes))
     }
 
-    /// Whether it may be chosen to cast more than trying broadcast takes.
     pub(super) fn may_bet_on_cast(&self) -> bool {
         let least = BET_FRAMES * u64::from(self.station.payload_bytes());
         matches!(self.route, Route::Auto) && self.size.is_none_or(|size| size >= least)
     }
 
-    /// The hosts that have to be there, if they are known by name.
     pub(super) fn expected_hosts(&self) -> Vec<String> {
         if !self.hosts.is_empty() {
-            // Whoever is named twice is lacking once.
+            // A host named twice is missing only once.
             let mut named = BTreeSet::new();
             return self.hosts.iter().filter(|host| named.insert(*host)).cloned().collect();
         }
@@ -196,12 +195,10 @@ impl RootConfig {
         if self.wanted.enough.unwrap_or(self.wanted.at_least) == all.len() { all } else { Vec::new() }
     }
 
-    /// How far a session that has started is for those who were not there.
     pub(super) fn stage(&self) -> Stage {
         if self.late { Stage::LateWelcome } else { Stage::Started }
     }
 
-    /// What tells receivers of the session, which has been announced for `age`.
     pub(super) fn invitation(&self, stage: Stage, age: Duration) -> Message {
         let Station { group, host, mtu_bytes, .. } = &self.station;
         Message::Announce {

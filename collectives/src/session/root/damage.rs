@@ -1,4 +1,5 @@
-//! Where bytes were damaged: everybody behind that hop asks for them again, and the uppermost names it.
+//! Locates corruption. All members behind a faulty hop request the bytes again; the request nearest
+//! to the root names the hop.
 
 use super::Root;
 use crate::session::ledger::{Form, amount};
@@ -12,27 +13,30 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Hosts above may need so much longer to find the damage than the last of those below them: two signs of life.
+/// Wait for hosts nearer to the root to find the damage too, after the last request from below: two
+/// status periods.
 const TOLD_AFTER: Duration = Duration::from_millis(200);
 
-/// Damages whose hop is looked for; of more it is only known how many there were.
+/// Maximum number of damages whose hop is searched for; further ones are ignored.
 const MOST_RECORDS: usize = 256;
 
 /// Bytes that came damaged over a hop, and were sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Which bytes of the content they are.
+    /// Range of the content, in bytes.
     pub bytes: Range<u64>,
-    /// Whether it is not these that came damaged, but their ledger.
+    /// Whether the hash list of these bytes was damaged instead of the bytes.
     pub is_ledger: bool,
-    /// Who sent them, if it was one host alone.
+    /// Sender of the damaged bytes, if it was one host alone.
     pub from: Option<String>,
-    /// To whom they came damaged: several hosts in a cast, or behind a host that sends to several.
+    /// Hosts that received them damaged: several in a broadcast, or behind a host that sends to
+    /// several.
     pub to: Vec<String>,
 }
 
 impl Root {
-    /// Bytes that came damaged to a member and were sent again, with the hop, as far as that is known by now.
+    /// Returns the ranges that a member received damaged and were re-sent, each with its hop as far
+    /// as known.
     pub fn damages(&self) -> Vec<Damage> {
         let form = self.endpoint.config().form;
         self.phase.running().map(|running| running.fetches().damages(running.view(), form)).unwrap_or_default()
@@ -49,27 +53,22 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Who asked for the same bytes.
 #[derive(Clone, Debug)]
 struct Record {
     bytes: Range<u64>,
-    /// When the last of them asked for the first time.
     noted_at: Instant,
     askers: BTreeSet<Rank>,
-    /// Of each who asked, who had sent them.
     hops: BTreeSet<(Rank, Rank)>,
-    /// The senders that the user knows of.
     told: BTreeSet<Rank>,
 }
 
 impl Record {
-    /// Whether some of these bytes are among those.
     fn meets(&self, bytes: &Range<u64>) -> bool {
         bytes.start < self.bytes.end && self.bytes.start < bytes.end
     }
 
-    /// The uppermost hops, by sender: those whose sender has not asked itself. Those without a sender only if there are
-    /// no others.
+    /// Returns the hops nearest to the root, by sender: those whose sender has not requested the
+    /// bytes itself. Hops without a known sender are returned only if there are no others.
     fn damages(&self, view: &View, form: Form) -> Vec<(Rank, Damage)> {
         let (bytes, is_ledger) = form.content_of(&self.bytes, view.size.unwrap_or(u64::MAX));
         let host = |rank: Rank| view.members.get(rank.index()).map(|member| member.host.clone());
@@ -86,14 +85,12 @@ impl Record {
     }
 }
 
-/// All damages of a session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Damages {
     records: Vec<Record>,
 }
 
 impl Damages {
-    /// A member has asked for bytes that came damaged.
     pub(super) fn note(&mut self, now: Instant, fetch: &Fetch) {
         let Fetch { rank, bytes, blamed, .. } = fetch;
         let at = self.records.iter().position(|record| record.meets(bytes)).unwrap_or(self.records.len());
@@ -111,12 +108,10 @@ impl Damages {
         }
     }
 
-    /// Whether a member has asked for some of these bytes itself.
     pub(super) fn concern(&self, rank: Rank, bytes: &Range<u64>) -> bool {
         self.records.iter().any(|record| record.meets(bytes) && record.askers.contains(&rank))
     }
 
-    /// What the user is to be told now; if all is `over`, whatever there is.
     pub(super) fn news(&mut self, now: Instant, over: bool, view: &View, form: Form) -> Vec<Damage> {
         let due = |record: &&mut Record| over || now.since(record.noted_at) >= TOLD_AFTER;
         let mut news = Vec::new();
@@ -127,7 +122,6 @@ impl Damages {
         news
     }
 
-    /// All of them, as far as they are known.
     pub(super) fn all(&self, view: &View, form: Form) -> Vec<Damage> {
         self.records.iter().flat_map(|record| record.damages(view, form)).map(|(_, damage)| damage).collect()
     }
@@ -150,7 +144,8 @@ mod tests {
     #[test]
     fn the_uppermost_of_those_who_ask_names_the_hop_once() {
         let mut damages = Damages::default();
-        // In whatever order they ask; a second damage meanwhile, and what is lacking of the first.
+        // The requests come in any order. Then a second damage occurs, and the rest of the first is
+        // requested.
         for (rank, blamed) in [(5, 4), (7, 6), (4, 3), (6, 5)] {
             damages.note(Instant::START, &fetch(rank, blamed, 65_536..131_072));
         }

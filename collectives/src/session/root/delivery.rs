@@ -1,5 +1,5 @@
-//! What the root sends: the stream to all who are in place, streams of their own to those who are aside, and what is
-//! lacking since a relay died.
+//! The root's outgoing data: the main stream, the catch-up streams of demoted members, and backfill
+//! after a relay died.
 
 mod lacking;
 
@@ -20,36 +20,30 @@ use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning};
 use std::time::Duration;
 
-/// Whether data may flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
-    /// Not yet: some member has not confirmed the first view, or one by which all goes another way.
+    /// A member has not confirmed the first view yet, or one that changes the algorithm.
     Held,
     Open,
-    /// Not any more: the last word has been said.
     Shut,
 }
 
-/// The root's streams and what goes into them.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery {
     identity: Identity,
     tuning: Tuning,
     blocks: Blocks,
     flow: Flow,
-    /// Bytes pushed that do not fill a frame yet.
     partial: Vec<u8>,
     trailer: Option<Trailer>,
-    /// Bytes that have been pushed.
     pushed: u64,
-    /// How many there are to be, if that is what the trailer says.
+    /// Whether the trailer's length is that of the pushed stream; not so in a selective session.
     is_whole: bool,
     sides: Sides,
     refills: Refills,
     answering: Answering,
     trials: Trials,
     pause: Pause,
-    /// Where the members are to whom lacking frames go, by rank.
     macs: Vec<MacAddr>,
     first_data: Option<Instant>,
 }
@@ -81,22 +75,19 @@ impl Delivery {
         &self.blocks
     }
 
-    /// What the whole stream adds up to, once its end is known.
     pub(super) fn trailer(&self) -> Option<Trailer> {
         self.trailer
     }
 
-    /// From the first data frame on; zero if there was none.
     pub(super) fn since_first_data(&self, now: Instant) -> Duration {
         self.first_data.map(|start| now.since(start)).unwrap_or_default()
     }
 
-    /// Frames of all streams so far.
     pub(super) fn stats(&self) -> StreamStats {
         self.blocks.stats() + self.sides.stats()
     }
 
-    /// Everybody is ready: data may flow; whether it did not before.
+    /// Lets data flow once all members are ready. Returns whether it was held before.
     pub(super) fn open(&mut self) -> bool {
         let held = self.flow == Flow::Held;
         if held {
@@ -105,19 +96,17 @@ impl Delivery {
         held
     }
 
-    /// Data flows on when everybody has confirmed the view that follows.
+    /// Holds data back until all members have confirmed the next view.
     pub(super) fn hold(&mut self) {
         if self.flow == Flow::Open {
             self.flow = Flow::Held;
         }
     }
 
-    /// Nothing new goes to the group any more.
     pub(super) fn retire(&mut self) {
         self.blocks.retire();
     }
 
-    /// The last word has been said: no more data, and no new view.
     pub(super) fn shut(&mut self) {
         self.flow = Flow::Shut;
     }
@@ -133,18 +122,17 @@ impl Delivery {
             && !self.pause.holds(self.blocks.frames())
     }
 
-    /// Takes nothing new from the next segment or message on, or goes on.
+    /// Pauses new data at the next end of a segment or message, or resumes it.
     pub(super) fn pause(&mut self, wanted: bool) {
         self.pause.set(wanted);
         self.end_streams();
     }
 
-    /// Whether nothing new is taken, and nobody owes word that a message was consumed.
+    /// Whether the pause has been reached and no message awaits its confirmation of consumption.
     pub(super) fn rests(&self) -> bool {
         self.pause.holds(self.blocks.frames()) && (!self.pause.has_messages() || self.blocks.is_consumed())
     }
 
-    /// Takes as many of `bytes` as there is room for and returns how many; the last frame waits for more, or an end.
     pub(super) fn push(&mut self, bytes: &[u8]) -> usize {
         let payload_bytes = self.blocks.payload_bytes();
         let mut taken = 0;
@@ -167,7 +155,6 @@ impl Delivery {
         taken
     }
 
-    /// Ends a message with what was pushed last; false while there is no room.
     pub(super) fn end_message(&mut self, ending: Ending) -> bool {
         let ready = self.wants_data();
         if ready {
@@ -178,13 +165,11 @@ impl Delivery {
         ready
     }
 
-    /// Ends the stream as soon as there is room.
     pub(super) fn finish(&mut self, trailer: Trailer) {
         self.trailer = Some(trailer);
         self.end_streams();
     }
 
-    /// Ends every stream that has come to its end and has room.
     pub(super) fn end_streams(&mut self) {
         let Some(trailer) = self.trailer else { return };
         self.sides.finish(&self.extent(Dealing::single()));
@@ -198,7 +183,6 @@ impl Delivery {
         self.blocks.push(&trailer.encode(), Ending::Stream);
     }
 
-    /// Bytes of the whole stream, once its end is known.
     fn end(&self) -> Option<u64> {
         self.trailer.map(|trailer| if self.is_whole { trailer.bytes } else { self.pushed })
     }
@@ -207,36 +191,30 @@ impl Delivery {
         Extent::new(dealing, self.blocks.payload_bytes(), self.blocks.frames(), self.trailer.zip(self.end()))
     }
 
-    /// How many bytes of the source so many frames are; of a last one that is not full no more than have been pushed.
     pub(super) fn bytes_of(&self, frames: u64) -> u64 {
         let bytes = frames.saturating_mul(self.blocks.payload_bytes() as u64);
         self.end().map_or(bytes, |end| bytes.min(end))
     }
 
-    /// Bytes of the source that have been pushed, in whole frames.
     pub(super) fn pushed_bytes(&self) -> u64 {
         self.bytes_of(self.blocks.frames())
     }
 
-    /// Bytes that were pushed, and those of pieces that were sent.
     pub(super) fn sent_bytes(&self) -> u64 {
         self.pushed + self.answering.sent_bytes()
     }
 
-    /// One more member is here.
     pub(super) fn admit(&mut self, mac: MacAddr) {
         self.macs.push(mac);
     }
 
-    /// A member that is aside has said where it stands: it is served from there on.
     pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
-        // Nobody has got further than the stream.
+        // No member is ahead of the stream.
         self.sides.invite(rank, first.min(self.blocks.frames()) + u64::from(planted!("side-begins-one-late")));
         self.sides.open(self.identity, view, &self.tuning);
         self.end_streams();
     }
 
-    /// A member needs nothing any more.
     pub(super) fn stop_serving(&mut self, view: &View, rank: Rank) {
         self.sides.retain(|served| served != rank);
         self.refills.retain(|served| served != rank);
@@ -244,24 +222,22 @@ impl Delivery {
         self.sides.open(self.identity, view, &self.tuning);
     }
 
-    /// Finds out how fast a member can take frames that has `arrived` of them, by way of somebody slow.
+    /// Starts a probe transfer to a member behind a suspected straggler; `arrived` is the number of
+    /// frames the member has.
     pub(super) fn try_out(&mut self, view: &View, rank: Rank, arrived: u64) {
         if !self.pause.has_messages() && !view.via.is_in_blocks() {
             self.trials.begin(&self.blocks, rank, arrived);
         }
     }
 
-    /// Frames that everybody whom the root serves has been sent, and those of trials.
     pub(super) fn frames_sent(&self) -> u64 {
         self.blocks.frames_sent() + self.trials.sent()
     }
 
-    /// Whether a member that is aside is being served.
     pub(super) fn serves_alone(&self, rank: Rank) -> bool {
         self.sides.serves(rank)
     }
 
-    /// A relay has said what a child of its lacks.
     pub(super) fn on_gap(&mut self, now: Instant, stream: StreamId, gap: Orphan) {
         let sent = |at: &usize| gap.from < gap.to && gap.to <= self.blocks.frames_of(*at);
         if let Some(at) = self.blocks.place(stream).filter(sent) {
@@ -270,7 +246,6 @@ impl Delivery {
         }
     }
 
-    /// Takes a frame of a stream.
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, view: &View) {
         if frame.header.stream.0 & SIDE != 0 {
             self.sides.handle_frame(now, frame, self.identity, view, &self.tuning);
@@ -283,7 +258,6 @@ impl Delivery {
         self.end_streams();
     }
 
-    /// Follows a new view.
     pub(super) fn reshape(&mut self, now: Instant, view: &View) {
         self.blocks.reshape(now, Rank::ROOT, view);
         self.trials.end();
@@ -324,12 +298,11 @@ impl Delivery {
         self.write_after(now, buffer, endpoint).map(SplitFrame::whole)
     }
 
-    /// Lends the payload of a frame that has been written without it.
     pub(super) fn payload(&self, kept: Kept) -> &[u8] {
         self.blocks.payload(kept)
     }
 
-    /// Writes what has its turn before all that goes to everybody.
+    /// Writes a frame that goes before the main stream.
     fn write_before(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         if let Some((rank, frame)) = self.refills.poll() {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
@@ -342,7 +315,7 @@ impl Delivery {
         if self.answering.is_due() { self.answer(now, false, buffer, endpoint) } else { None }
     }
 
-    /// Writes what goes when there is nothing for everybody.
+    /// Writes a frame that goes when the main stream has nothing to send.
     fn write_after(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         if let Some((rank, frame)) = self.trials.poll(&self.blocks) {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
@@ -352,7 +325,6 @@ impl Delivery {
         side.or_else(|| self.answer(now, settled, buffer, endpoint))
     }
 
-    /// Writes the next piece of what somebody has asked for.
     fn answer(&mut self, now: Instant, over: bool, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         let (rank, piece) = self.answering.poll(now, over)?;
         Some(endpoint.write(buffer, self.macs[rank.index()], &Message::Piece(piece)))
@@ -360,7 +332,7 @@ impl Delivery {
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let answer = self.answering.free_at(now).map(|at| Wait::Fetch.at(at));
-        // Held, they wait for the last member's word, and nothing else.
+        // While held, only the last member's confirmation is awaited.
         let flows = self.flow != Flow::Held;
         let blocks = flows.then(|| self.blocks.poll_timeout(now)).flatten();
         let timeouts = [blocks, self.sides.poll_timeout(now), self.refills.poll_timeout()];

@@ -1,4 +1,4 @@
-//! What the root's user learns.
+//! Events of the root.
 
 use super::damage::Damage;
 use super::member_report::MemberReport;
@@ -10,14 +10,14 @@ use ethbcast_planning::topology::{TopologyError, nodeset};
 use ethbcast_transport::MacAddr;
 use std::time::Duration;
 
-/// What the root's user wants to know.
+/// An event of the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootEvent {
-    /// A receiver joined; so many are there now.
+    /// A receiver joined.
     Joined {
         /// Its name.
         host: String,
-        /// How many have joined.
+        /// Number of receivers that have joined.
         receivers: usize,
     },
     /// A receiver was turned away.
@@ -26,67 +26,67 @@ pub enum RootEvent {
         host: String,
         /// Its address.
         mac: MacAddr,
-        /// Why, and what to do.
+        /// The reason and the remedy.
         text: String,
     },
-    /// A receiver that had joined has gone before the start.
+    /// A receiver that had joined left before the start.
     Left {
         /// Its name.
         host: String,
-        /// Why.
+        /// The reason.
         text: String,
     },
     /// A host speaks another version of the protocol.
     OtherVersion(OtherBuild),
-    /// Frames come in with this host's own address as their source: another host has the same one, or the network sends
-    /// frames back.
+    /// Frames arrive with this host's own address as their source: another host has the same
+    /// address, or the network loops frames back.
     OwnAddress(MacAddr),
-    /// The root has been waiting for receivers for some time.
+    /// Periodic report while the root waits for receivers.
     Waiting {
-        /// Who is there, in the order of their ranks.
+        /// Receivers that have joined, in rank order.
         joined: Vec<String>,
-        /// Who is not, if it is known who should be.
+        /// Expected hosts that have not joined, if the expected ones are known.
         missing: Vec<String>,
-        /// How many it takes to start at once.
+        /// Number of receivers with which the session starts at once.
         wanted: Option<usize>,
     },
-    /// All members hold the view: data may flow.
+    /// All members have confirmed the view: data may flow.
     Started {
-        /// How many receivers there are.
+        /// Number of receivers.
         receivers: usize,
-        /// How the bytes travel.
+        /// Algorithm by which the bytes travel.
         via: Via,
-        /// How many bytes, if known in advance.
+        /// Size in bytes, if known in advance.
         size: Option<u64>,
-        /// Whether only what somebody lacks is sent.
+        /// Whether only missing chunks are sent.
         selective: bool,
     },
-    /// The session is held up by a member.
+    /// A member holds up the session.
     HeldUp {
         /// Its name.
         host: String,
-        /// What it does, or does not do, to be read after its name.
+        /// The reason, to be read after the name.
         text: String,
     },
-    /// A member was taken out of the others' way: it is served alone from now on.
+    /// A member was demoted: it is served alone from now on.
     Aside {
         /// Its name.
         host: String,
-        /// Why, to be read after its name.
+        /// The reason, to be read after the name.
         text: String,
     },
-    /// What is sent to all goes another way from now on.
+    /// The main stream continues by another algorithm.
     Rerouted {
-        /// Which.
+        /// The new algorithm.
         via: Via,
-        /// Why.
+        /// The reason.
         text: String,
     },
-    /// Bytes came damaged to some members, and are sent again.
+    /// Bytes came damaged to some members and are sent again.
     Damaged(Damage),
-    /// A member's fate is known.
+    /// The outcome of a member is known.
     Reported(MemberReport),
-    /// Every member's fate is known.
+    /// The outcome of every member is known.
     AllReported,
 }
 
@@ -97,32 +97,32 @@ pub struct TurnedAway {
     pub host: String,
     /// Its address.
     pub mac: MacAddr,
-    /// Why.
+    /// Category of the reason.
     pub why: Refusal,
-    /// The same in words, and what to do.
+    /// The reason in words, and the remedy.
     pub text: String,
 }
 
-/// Why a session did not come about.
+/// Reason why a session did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootFailure {
-    /// Too few receivers when patience ended.
+    /// Too few receivers joined before patience ended.
     #[error("{} of {wanted} receivers joined within {} s{}; start `ethbcast recv` on the missing hosts, or ask for \
              fewer with --min-receivers",
         joined.len(), patience.as_secs_f64(), listed(joined, missing, refused))]
     TooFew {
-        /// Who was there.
+        /// Receivers that had joined.
         joined: Vec<String>,
-        /// Who was not, if it is known who should have been.
+        /// Expected hosts that had not joined, if the expected ones are known.
         missing: Vec<String>,
-        /// Who was turned away, and why.
+        /// Receivers that were turned away, each with the reason.
         refused: Vec<TurnedAway>,
-        /// How many it takes.
+        /// Number of receivers required.
         wanted: usize,
-        /// How long the root waited.
+        /// Longest wait for receivers.
         patience: Duration,
     },
-    /// Another root has announced a session of the group, and did so first.
+    /// Another root announced a session of this group earlier.
     #[error(
         "{host} ({mac}) sends {offer} to group {group} already: wait until it has ended, or choose another group \
              with -g"
@@ -132,7 +132,7 @@ pub enum RootFailure {
         host: String,
         /// Its address.
         mac: MacAddr,
-        /// What it sends.
+        /// Description of its source.
         offer: String,
         /// The group.
         group: String,
@@ -142,26 +142,26 @@ pub enum RootFailure {
     NoPlan(#[from] NoPlan),
 }
 
-/// Why no plan can be made for the members of a session.
+/// Reason why no plan can be made for the members of a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoPlan {
-    /// There is none of this kind for these members.
+    /// The algorithm cannot be applied to these members.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The saved plan is for others.
+    /// The saved plan is for other members.
     #[error(transparent)]
     Saved(#[from] SavedPlanError),
     /// The members cannot be put on one switch.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// A member that the topology does not have.
+    /// The topology lacks a member.
     #[error("the topology file names no host {host}; add it, or run it with --host NAME as it is spelt there")]
     UnknownHost {
         /// Its name.
         host: String,
     },
-    /// The planner has made a plan that breaks its own rules.
+    /// The plan violates the planner's own invariants.
     #[error("the plan is not sound ({0}); please report this with the topology file")]
     Unsound(Box<CheckReport>),
 }

@@ -1,5 +1,5 @@
-//! Bytes that members ask for again, because they came damaged: what of their questions is believed, whom the root asks
-//! in turn, and what that says of who corrupted.
+//! Requests of members for bytes that came damaged: validation, the members to ask if the source
+//! cannot be re-read, and where the corruption happened.
 
 use super::damage::{Damage, Damages};
 use super::delivery::Delivery;
@@ -19,27 +19,24 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// So many members are asked for the same bytes.
+/// Maximum number of members asked for the same bytes.
 const MOST_KEEPERS: usize = 64;
 
-/// What the root knows of them; the answers themselves are delivered with the rest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fetches {
     questions: Questions,
     damages: Damages,
-    /// How far each member has come with what it asks for: what it alone lacks, and what came damaged for the first,
-    /// second and third time.
+    /// Progress of each member's requests: for bytes that it alone lacks, then for bytes that came
+    /// damaged the first, second and third time.
     furthest: BTreeMap<Rank, [Option<u64>; 1 + MOST_ATTEMPTS as usize]>,
     needs: Needs,
 }
 
 impl Fetches {
-    /// All damages so far.
     pub(super) fn damages(&self, view: &View, form: Form) -> Vec<Damage> {
         self.damages.all(view, form)
     }
 
-    /// Takes a member's question.
     pub(super) fn on_fetch(
         &mut self,
         now: Instant,
@@ -67,7 +64,6 @@ impl Fetches {
         delivery.fetch(fetch);
     }
 
-    /// Takes a member's word of what it lacks.
     pub(super) fn on_needs(
         &mut self,
         now: Instant,
@@ -79,13 +75,14 @@ impl Fetches {
         let bytes = view.size.filter(|_| view.selective).map(|size| form.content_bytes(size));
         let said = bytes.and_then(|bytes| self.needs.on_word(rank, word, (form.chunk(), bytes)));
         let Some(is_first) = said else { return endpoint.count_malformed() };
-        // What is only said again is no progress: it is said for as long as nothing comes.
+        // Only a first report is progress: members repeat it for as long as nothing comes.
         if is_first {
             members.entry_mut(rank).into_iter().for_each(|entry| entry.moved(now));
         }
     }
 
-    /// What is sent to all of a stretch, once that is known; members that say nothing of it are waited for so long.
+    /// Returns the chunks of a stretch that go to all members, once decided. Members that do not
+    /// report within `limit` are no longer waited for.
     pub(super) fn choose(
         &mut self,
         now: Instant,
@@ -107,27 +104,22 @@ impl Fetches {
         Some(chosen)
     }
 
-    /// What is lacking of the stretches of which it is known what is sent.
     pub(super) fn lacking(&self) -> Lacking {
         self.needs.lacking()
     }
 
-    /// Whether what is wanted is a part of the ledgered form of the whole content.
     pub(super) fn wants_of_whole(&self, view: &View, delivery: &Delivery) -> bool {
         view.selective && matches!(delivery.needy(), Some((Needy::Fetch(_), _)))
     }
 
-    /// Takes what a member was asked for.
     pub(super) fn on_piece(&mut self, now: Instant, from: Rank, piece: &Piece) {
         self.questions.on_piece(now, from, piece);
     }
 
-    /// What of the source is to be read again; nothing while members are asked.
     pub(super) fn wanted(&self, delivery: &Delivery) -> Option<Range<u64>> {
         delivery.needy().filter(|_| !self.questions.is_open()).map(|(_, bytes)| bytes)
     }
 
-    /// The source cannot be read again, as `text` says: the members are asked.
     pub(super) fn on_denial(
         &mut self,
         now: Instant,
@@ -136,7 +128,7 @@ impl Fetches {
         delivery: &Delivery,
     ) {
         let Some((need, bytes)) = delivery.needy().filter(|_| !self.questions.is_open()) else { return };
-        // What members keep is the content; what was sent is not.
+        // Members keep the content, not the stream of a selective session.
         let kept = !view.selective || matches!(need, Needy::Fetch(_));
         let may_have = |entry: &&Entry| {
             let sound = entry.is_accepted() || !entry.is_reported();
@@ -144,8 +136,8 @@ impl Fetches {
             kept && sound && here && entry.rank() != need.rank()
         };
         let mut keepers: Vec<&Entry> = members.entries().iter().filter(may_have).collect();
-        // Whoever lacks them itself comes last, and before it who sent them damaged: it may still have sound ones, and
-        // what comes is checked.
+        // Members that lack the bytes themselves come last, and before them the sender that is
+        // blamed: it may still hold a sound copy, and replies are verified.
         let question = delivery.question(need);
         let blamed = |entry: &Entry| question.is_some_and(|fetch| fetch.blamed == entry.rank());
         let taken = |entry: &Entry| delivery.bytes_of(entry.status().consumed);
@@ -155,15 +147,15 @@ impl Fetches {
         });
         keepers.truncate(MOST_KEEPERS);
         if let Some(fetch) = question.filter(|_| !keepers.is_empty()) {
-            // What came again was damaged, too: it is another's turn.
+            // The reply to an earlier attempt was damaged too: start with another member.
             let first = usize::from(fetch.attempt.saturating_sub(1)) % keepers.len();
             keepers.rotate_left(first);
         }
         self.questions.open(now, need, bytes, keepers.into_iter().map(Entry::rank).collect(), text);
     }
 
-    /// Goes on asking members, and tells of what is known by now; who cannot be served because nobody has what it
-    /// needs, and why.
+    /// Continues to ask members and reports located damages. Returns the members that cannot be
+    /// served because no host has the bytes they need, each with the reason.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -182,14 +174,14 @@ impl Fetches {
                     endpoint.send(view.members[keeper.index()].mac, &Message::Fetch(fetch));
                 }
                 Step::Found(need, from, bytes) => delivery.supply_to(need, from, &bytes),
-                // It asks again itself if it still wants them.
+                // The member repeats its request if it still wants the bytes.
                 Step::NotNow(Needy::Fetch(rank), from) => delivery.skip(rank, from),
                 Step::NotNow(..) => {}
-                // Its own verdict says so.
+                // The member reports the failure itself.
                 Step::Nobody(Needy::Fetch(rank), from, _) => delivery.deny(rank, from),
                 Step::Nobody(need, _, text) => {
-                    // Also if its fate was known, and a word about its gap has only just come: else the same bytes
-                    // would be wanted again at once, for ever.
+                    // Also if its fate was known already and a report of its gap came late:
+                    // otherwise the same bytes would be wanted again at once, for ever.
                     delivery.stop_serving(view, need.rank());
                     lost.push((need.rank(), text));
                 }
@@ -198,7 +190,6 @@ impl Fetches {
         lost
     }
 
-    /// Tells the user of damages whose hop is known by now; if all is `over`, of all.
     pub(super) fn tell(&mut self, now: Instant, over: bool, view: &View, endpoint: &mut RootEndpoint) {
         let form = endpoint.config().form;
         for damage in self.damages.news(now, over, view, form) {
@@ -207,7 +198,6 @@ impl Fetches {
         }
     }
 
-    /// A member needs nothing any more.
     pub(super) fn forget(&mut self, rank: Rank) {
         self.questions.forget(rank);
     }

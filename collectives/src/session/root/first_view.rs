@@ -1,4 +1,4 @@
-//! The first view: which way the bytes travel, decided once it is known who is there, and each member's place in it.
+//! The first view: the algorithm, chosen once the members are known, and each member's place in it.
 
 use super::applicants::Applicant;
 use super::planner::Planner;
@@ -11,11 +11,11 @@ use ethbcast_planning::plan::{MIN_SEGMENT_BYTES, Plan, Via};
 use ethbcast_transport::Policy;
 use ethbcast_transport::wire::Rank;
 
-/// Makes ranks and plan of those who have joined, in this order behind the root; also what the plan is predicted to
-/// take, and who makes it anew.
+/// Assigns ranks in the given order and plans for these members. Returns the view, the choice with
+/// its predicted time, and the planner for later views.
 ///
 /// # Errors
-/// [`NoPlan`] if there is no plan for them that is sound.
+/// [`NoPlan`] if there is no sound plan for them.
 pub(super) fn first_view(
     config: &RootConfig,
     joined: &[Applicant],
@@ -39,7 +39,8 @@ pub(super) fn first_view(
     let (payload_bytes, segment_frames) = segments(config, &choice, hosts.len());
     let push_frames = push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()));
     let payload_bytes = push_frames.map_or(payload_bytes, |frames| pushed_payload(config, frames));
-    // Where only what somebody lacks is sent, the root waits for an answer to ledgers that need not fill a segment.
+    // In a selective session the root waits for replies to hash lists, which need not fill a
+    // segment.
     let segment_frames = if selective { 1 } else { segment_frames };
     let view = View {
         epoch: 1,
@@ -55,13 +56,13 @@ pub(super) fn first_view(
         members: members.collect(),
         rate: config.rate,
     };
-    // The report names the segment that is really used.
+    // The report names the segment size in use.
     choice.segment_bytes = choice.segment_bytes.min(u64::from(segment_frames) * u64::from(payload_bytes));
     Ok((view, choice, planner))
 }
 
-/// The payload of a frame, in bytes, and the frames of a segment. A segment that is not the whole message has the bytes
-/// that were chosen for it, and its frames are alike.
+/// Returns the payload of a frame in bytes and the frames of a segment. A segment shorter than the
+/// message has the bytes that were chosen for it, in frames of equal length.
 fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
     let full = config.station.payload_bytes();
     let frames = choice.segment_bytes.div_ceil(u64::from(full)).max(1);
@@ -72,15 +73,17 @@ fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
     (if is_part && frames <= most { payload } else { full }, frames.clamp(1, most) as u32)
 }
 
-/// The payload of a frame where of each message so many frames are pushed: they carry the bytes that are to be pushed,
-/// and all others as many, so that every member knows from the size which frame is the last.
+/// Payload of a frame where the first `frames` frames of each message are pushed: all frames have
+/// an equal share of the bytes to push, so every member knows from the size which frame is the
+/// last.
 fn pushed_payload(config: &RootConfig, frames: u64) -> u16 {
     let full = u64::from(config.station.payload_bytes());
     let pushed = config.tuning.cast.push_bytes.unwrap_or(u64::MAX);
     pushed.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, full) as u16
 }
 
-/// A member's parent in the view and its place among its siblings: in a cast those of the ack tree, else the plan's.
+/// A member's parent and its position among its siblings: of the ack tree in a broadcast, else of
+/// the plan.
 fn parent_and_order(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>, usize) {
     if let (Via::Cast, Some(position)) = (plan.via(), rank.checked_sub(1)) {
         let tree = AckTree::new(plan.ranks() - 1, policy);

@@ -1,4 +1,5 @@
-//! Before a session: the root invites, waits for receivers, and may look at the network while they wait.
+//! The phase before a session: the root announces, waits for receivers, and may measure the network
+//! meanwhile.
 
 use super::applicants::{Answer, Applicants, Gone};
 use super::first_view::first_view;
@@ -19,53 +20,52 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// After so long the user is told who is there and who is not, and then again and again, each time after twice as long.
+/// Time until the user is first told which receivers are there and which are missing. The interval
+/// doubles after each report, up to [`MOST_BETWEEN_WORDS`].
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const MOST_BETWEEN_WORDS: Duration = Duration::from_secs(60);
-/// How often those who wait are let know that their root is alive, however many invitations in its name they hear.
+/// Interval of unicast signs of life to waiting receivers; announcements in the
+/// root's name may be replayed.
 const GREET_EVERY: Duration = Duration::from_secs(1);
-/// After so long, and then again and again, all hosts are invited by broadcast: a switch may drop frames to groups.
+/// Time until announcements also go out by broadcast, because a switch may drop multicast frames;
+/// then the interval between them.
 const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
 const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
-/// Two roots that began within so short a time began at once: the one with the lower address stays.
+/// Two roots whose start times differ by less than this count as simultaneous; the one with the
+/// lower address stays.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
-/// The root invites whoever listens; in the end it may look at the network for a moment (Patarasuk 2008 §5.1).
+/// Announces the session and admits receivers; before the start it may measure the network briefly
+/// (Patarasuk 2008 §5.1).
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     began: Instant,
     applicants: Applicants,
     checks: PathChecks,
-    /// Those who may be let in, in the order in which the longest frames reached them.
     reached: VecDeque<MacAddr>,
     names: Names,
     rivals: Rivals,
-    /// The user will have those who are there.
     started_by_user: bool,
-    /// Measures before the start, when everybody is there and nobody has measured before.
     prober: Option<Prober>,
-    /// Whether that has been done, with whatever result; and whether broadcast has been tried.
+    /// Whether the measurement has been done, with any result; then whether broadcast has been
+    /// probed.
     probed: bool,
     ramped: bool,
     calibration: Option<Calibration>,
     timers: TimerTable,
-    /// Between the last word to the user and the next.
     between_words: Duration,
     invite_all_at: Instant,
 }
 
-/// How gathering goes on.
 #[derive(Debug)]
 #[must_use]
 pub(super) enum GatheringStep {
     Wait,
-    /// With those who are there.
     Start,
     GiveUp(RootFailure),
 }
 
 impl Gathering {
-    /// Begins to invite at `now`.
     pub(super) fn new(now: Instant, config: &RootConfig) -> Gathering {
         let mut timers = TimerTable::default();
         timers.set(Wait::Announce, now);
@@ -89,27 +89,22 @@ impl Gathering {
         }
     }
 
-    /// The first view of those who are there, what it is predicted to take, and who plans for them.
     pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice, Planner), NoPlan> {
         first_view(config, &self.applicants.ranked(), self.calibration.take())
     }
 
-    /// The timers that go on in the session: that of invitations.
     pub(super) fn take_timers(&mut self) -> TimerTable {
         std::mem::take(&mut self.timers)
     }
 
-    /// For how long receivers have been invited.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.since(self.began)
     }
 
-    /// Entries kept of those who ask.
     pub(super) fn entries(&self) -> usize {
         self.applicants.entries() + self.checks.entries() + self.reached.len()
     }
 
-    /// Takes a request to join.
     pub(super) fn on_join(
         &mut self,
         now: Instant,
@@ -134,7 +129,6 @@ impl Gathering {
         }
     }
 
-    /// A receiver, or what outlives it, says that it has ended.
     pub(super) fn on_leave(&mut self, from: MacAddr, nonce: u64, text: &str, endpoint: &mut RootEndpoint) {
         if let Some(gone) = self.applicants.on_leave(from, nonce) {
             self.forget(gone, text, endpoint);
@@ -148,7 +142,8 @@ impl Gathering {
         }
     }
 
-    /// Takes an invitation of another root: of two of one group the one that began first stays.
+    /// Handles an announcement of another root. Of two roots in one group, the one that began first
+    /// stays.
     pub(super) fn on_announce(
         &mut self,
         now: Instant,
@@ -168,21 +163,20 @@ impl Gathering {
         }
     }
 
-    /// A root that was asked is there: the group is its own.
+    /// Handles the reply of another root that was asked whether it is alive: if it is, this root
+    /// fails.
     pub(super) fn on_answer(&self, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Option<RootFailure> {
         let Some(Message::Refuse { nonce, .. }) = endpoint.read(frame) else { return None };
         self.rivals.on_answer((frame.source, frame.header.session), nonce, endpoint)
     }
 
-    /// The user will have those who are there, as soon as there is one.
     pub(super) fn start_now(&mut self) {
         self.started_by_user = true;
     }
 
-    /// Takes a frame that is no request to join: an answer to a probe, if it belongs here.
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
         if frame.header.kind == CHALLENGE && self.applicants.knows(frame.source) {
-            // Somebody has made it a member of a view that there is not.
+            // Another host has sent it a forged view, so it takes itself for a member.
             if let Some(Message::Challenge(question)) = endpoint.read(frame) {
                 endpoint.answer(frame.source, &Message::Response(vec![question.word]));
             }
@@ -264,12 +258,13 @@ impl Gathering {
         [self.timers.next(), other, open, self.checks.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Nobody is let in before another root of the group would have been heard.
+    /// Earliest time of an admission: an older root of the group would have been heard by then.
     fn open_at(&self, config: &RootConfig) -> Instant {
         self.began + config.timing.announce * 2
     }
 
-    /// Lets in who may be; then starts, waits on or gives up, as patience and those who are there demand.
+    /// Admits receivers that may be admitted; then starts, waits or gives up, according to patience
+    /// and the number present.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -323,7 +318,6 @@ impl Gathering {
         }
     }
 
-    /// Everybody is there: measures, or starts at once if what the network costs is known or does not matter.
     fn probe_or_start(&mut self, now: Instant, endpoint: &RootEndpoint) -> GatheringStep {
         if self.prober.is_some() {
             return GatheringStep::Wait;
@@ -335,14 +329,13 @@ impl Gathering {
         GatheringStep::Wait
     }
 
-    /// What is to be measured next, and with whom.
     fn measurement(&self, config: &RootConfig) -> Option<(Vec<Peer>, ProbeSettings)> {
         let peer = |mac| Peer { rank: Rank::ROOT, mac };
         let mtu_bytes = usize::from(config.station.mtu_bytes);
         let speaker = self.applicants.sample().filter(|_| config.probe)?;
         let Some(calibration) = &self.calibration else {
-            // One receiver gets all of the time: in a share of it, a rate limiter's burst or a buffer would be taken
-            // for the link's rate.
+            // One receiver gets all of the time: in a share of it, a rate limiter's burst or a
+            // buffer would be taken for the link's rate.
             return (!self.probed).then(|| (vec![peer(speaker.mac)], ProbeSettings::short(mtu_bytes)));
         };
         let untried = calibration.broadcast() == Broadcast::Untried && !self.ramped && config.may_bet_on_cast();
@@ -354,7 +347,6 @@ impl Gathering {
         })
     }
 
-    /// Takes what a measurement that is done has found out.
     fn take_measured(&mut self, prober: &Prober) {
         let result = prober.result();
         let Some(calibration) = self.calibration.take() else {
@@ -376,7 +368,6 @@ impl Gathering {
     }
 }
 
-/// Who has to be there, by name, and is not.
 fn missing(joined: &[String], config: &RootConfig) -> Vec<String> {
     let expected = config.expected_hosts();
     let names = table(&expected);

@@ -1,16 +1,16 @@
-//! How much each host of the session may send.
+//! The rate limit of the session's hosts.
 
 use super::{Phase, Root};
 use crate::session::rate::Rate;
 use ethbcast_transport::Instant;
 
 impl Root {
-    /// How much each host may send, if there is a limit.
+    /// Returns the rate limit of each host, if there is one.
     pub fn rate(&self) -> Option<Rate> {
         self.endpoint.config().rate
     }
 
-    /// Sets another limit: for this host at once, for the members as soon as they have the view that says so.
+    /// Sets another limit: for this host at once, for the members with the next view.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         if self.rate() == Some(rate) {
             return;

@@ -1,4 +1,4 @@
-//! The root as its driver sees it.
+//! [`Machine`] of the root: the five calls its driver makes.
 
 use super::{Phase, Root, RootEvent};
 use crate::session::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
@@ -21,7 +21,7 @@ impl Machine for Root {
             return;
         }
         let kind = frame.header.kind;
-        // A receiver that has not joined yet knows our session number from the invitation.
+        // A receiver that has not joined yet knows this session's number from the announcement.
         if frame.header.session != self.endpoint.config().session {
             match kind {
                 ANNOUNCE => self.strangers.on_announce(now, &frame, &mut self.phase, &mut self.endpoint),
@@ -83,7 +83,7 @@ impl Machine for Root {
     }
 
     /// # Panics
-    /// If nothing is delivered, or it is not kept any more.
+    /// If no stream is being sent, or `kept` is no longer kept.
     fn payload(&self, kept: Kept) -> &[u8] {
         let Phase::Running(running) = &self.phase else { panic!("only what is delivered is kept") };
         running.delivery().payload(kept)

@@ -1,4 +1,4 @@
-//! During a session: what the root knows of each member.
+//! The root's state of each member during a session.
 
 use super::advance::{Advance, phase};
 use super::member_report::MemberReport;
@@ -12,27 +12,23 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
 use std::time::Duration;
 
-/// A member as the root sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     rank: Rank,
     standing: Standing,
-    /// The last view it has confirmed.
     ready_epoch: u32,
     status: Status,
     advance: Advance,
     pace: Pace,
-    /// What it has verified is what was sent.
     accepted: bool,
-    /// What it has said ends its part, and since when.
+    /// Final outcome it has reported, and the time of its first report.
     claimed: Option<(Outcome, Instant)>,
-    /// When something moved at it last, or it had nothing to do.
+    /// Time of its last progress, or of the last moment at which it had nothing to do.
     moved_at: Instant,
-    /// When something was changed that may let it move: it confirmed a view, or somebody stands elsewhere.
+    /// Time of the last change that may let it progress: it confirmed a view, or another member was
+    /// moved.
     tried_at: Instant,
-    /// When its trouble was spoken of last.
     told_at: Option<Instant>,
-    /// What it has said last of how its frames came.
     taken: Option<Taken>,
     report: Option<MemberReport>,
 }
@@ -64,17 +60,14 @@ impl Entry {
         self.standing
     }
 
-    /// What it has said of itself last.
     pub(super) fn status(&self) -> Status {
         self.status
     }
 
-    /// How fast it takes frames.
     pub(super) fn pace(&self) -> &Pace {
         &self.pace
     }
 
-    /// Whether it has confirmed view `epoch`.
     pub(super) fn is_ready(&self, epoch: u32) -> bool {
         self.ready_epoch == epoch
     }
@@ -87,38 +80,33 @@ impl Entry {
         self.report.is_some()
     }
 
-    /// Whether it is known what it says of itself by this.
     pub(super) fn has_said(&self, outcome: Outcome) -> bool {
         self.is_reported() || (self.accepted && outcome == Outcome::Verified)
     }
 
-    /// How long nothing has moved.
     pub(super) fn idle_for(&self, now: Instant) -> Duration {
         now.since(self.moved_at)
     }
 
-    /// How long nothing has moved although all is as it was.
+    /// Time since it last progressed and since nothing around it changed.
     pub(super) fn stuck_for(&self, now: Instant) -> Duration {
         now.since(self.moved_at.max(self.tried_at))
     }
 
-    /// Something has moved, or there is nothing that could.
     pub(super) fn moved(&mut self, now: Instant) {
         (self.moved_at, self.told_at) = (now, None);
     }
 
-    /// Something has changed for it: it is given time to show that it moves now.
     pub(super) fn tried(&mut self, now: Instant) {
         (self.tried_at, self.told_at) = (now, None);
     }
 
-    /// Time for which nobody knows whether anything moves does not count.
+    /// Excludes `period` from its stall time: progress cannot be seen while it is silent.
     pub(super) fn pause(&mut self, period: Duration) {
         self.moved_at += period;
         self.tried_at += period;
     }
 
-    /// Whether its trouble is to be spoken of, for the first time or again after `every`.
     pub(super) fn is_to_be_told(&mut self, now: Instant, every: Duration) -> bool {
         let due = self.told_at.is_none_or(|at| now.since(at) >= every);
         if due {
@@ -128,11 +116,10 @@ impl Entry {
     }
 }
 
-/// So many may have been let in after the start without having confirmed a view: whoever asks under made-up names does
-/// not fill the list.
+/// Maximum number of members admitted after the start that have not confirmed a view: requests
+/// under made-up names cannot fill the list.
 const MOST_COMING: usize = 16;
 
-/// All members but the root.
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     entries: Vec<Entry>,
@@ -141,7 +128,6 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// So many receivers, all of them there.
     pub(super) fn new(now: Instant, receivers: u16, timing: &Timing) -> Members {
         let presence = Presence::new(now, Rank::ROOT, receivers + 1, timing.dead)
             .suspecting_after(timing.suspect)
@@ -152,7 +138,8 @@ impl Members {
         Members { entries: (1..=receivers).map(entry).collect(), presence, rates: Rates::new(now, timing.slow) }
     }
 
-    /// One more has come, and stands aside; false if too many are still on their way in.
+    /// Adds a late member, which starts demoted. Returns false if too many are still on their way
+    /// in.
     pub(super) fn admit(&mut self, now: Instant) -> bool {
         let coming = self.entries.iter().filter(|entry| entry.ready_epoch == 0 && !entry.is_reported()).count();
         let fits = coming < MOST_COMING;
@@ -163,7 +150,6 @@ impl Members {
         fits
     }
 
-    /// Every member, by rank.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -172,12 +158,10 @@ impl Members {
         self.entries.get(rank.index().checked_sub(1)?)
     }
 
-    /// Whether a member's fate is known.
     pub(super) fn is_reported(&self, rank: Rank) -> bool {
         self.entry(rank).is_some_and(Entry::is_reported)
     }
 
-    /// A member, if it is in place.
     pub(super) fn in_place(&self, rank: Rank) -> Option<&Entry> {
         self.entry(rank).filter(|entry| entry.standing == Standing::InPlace)
     }
@@ -186,45 +170,39 @@ impl Members {
         self.entries.get_mut(rank.index().checked_sub(1)?)
     }
 
-    /// A sign of life of a member.
     pub(super) fn hear(&mut self, now: Instant, rank: Rank) {
         if self.entry(rank).is_some() {
             self.presence.hear(now, rank);
         }
     }
 
-    /// Whether a member is heard, as far as is known.
     pub(super) fn is_here(&self, rank: Rank) -> bool {
         self.presence.standing(rank) == Attendance::Here
     }
 
-    /// How long a member has been silent.
     pub(super) fn silence(&self, now: Instant, rank: Rank) -> Duration {
         self.presence.silence(now, rank)
     }
 
-    /// Looks who has been silent for long.
     pub(super) fn look(&mut self, now: Instant) -> Vec<Change> {
         self.presence.look(now)
     }
 
-    /// When the next member would be suspected, away or counted as dead.
     pub(super) fn next_silence(&self) -> Option<Instant> {
         self.presence.next_silence()
     }
 
-    /// Nobody is to be blamed for what has not moved until now.
     pub(super) fn all_moved(&mut self, now: Instant) {
         self.entries.iter_mut().for_each(|entry| entry.moved(now));
     }
 
-    /// Somebody stands elsewhere: what the others waited for has changed, or how it is served itself.
+    /// Gives members in place, and `moved` itself, new time to show progress after `moved` was
+    /// moved.
     pub(super) fn all_tried(&mut self, now: Instant, moved: Rank) {
         let served = |entry: &&mut Entry| entry.standing == Standing::InPlace || entry.rank == moved;
         self.entries.iter_mut().filter(served).for_each(|entry| entry.tried(now));
     }
 
-    /// A member has confirmed view `epoch`.
     pub(super) fn set_ready(&mut self, now: Instant, rank: Rank, epoch: u32) {
         if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.ready_epoch != epoch) {
             entry.ready_epoch = epoch;
@@ -232,7 +210,8 @@ impl Members {
         }
     }
 
-    /// What a member says of itself when `frames` frames have been sent. Numbers that cannot be are no word of its.
+    /// Records a status report, received after `frames` frames have been sent. Reports with
+    /// impossible counters are ignored.
     pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status, frames: u64) {
         let kept = self.rates.kept();
         let Some(entry) = self.entry_mut(rank) else { return };
@@ -253,17 +232,16 @@ impl Members {
         }
     }
 
-    /// How fast frames are sent and taken.
     pub(super) fn rates(&self) -> &Rates {
         &self.rates
     }
 
-    /// How fast frames are sent and taken.
     pub(super) fn rates_mut(&mut self) -> &mut Rates {
         &mut self.rates
     }
 
-    /// A member says that its part is over. Whether it is the same as it said some time ago: once may be anybody.
+    /// Records a member's final report. Returns whether it repeats one from some time ago: a single
+    /// one may be forged.
     pub(super) fn says_again(&mut self, now: Instant, rank: Rank, outcome: Outcome) -> bool {
         let Some(entry) = self.entry_mut(rank) else { return false };
         match entry.claimed.filter(|&(claimed, _)| claimed == outcome) {
@@ -275,7 +253,6 @@ impl Members {
         }
     }
 
-    /// A member that is served alone begins here, be it behind what it has said before.
     pub(super) fn stands_at(&mut self, rank: Rank, arrived: u64) {
         if let Some(entry) = self.entry_mut(rank) {
             (entry.status.arrived, entry.status.consumed) = (arrived, arrived.min(entry.status.consumed));
@@ -283,7 +260,6 @@ impl Members {
         }
     }
 
-    /// What a member has verified is what was sent; false if that was known.
     pub(super) fn accept(&mut self, now: Instant, rank: Rank) -> bool {
         let Some(entry) = self.entry_mut(rank).filter(|entry| !entry.accepted) else { return false };
         entry.accepted = true;
@@ -291,26 +267,24 @@ impl Members {
         true
     }
 
-    /// How a member's frames came, by its own words: they decide nothing.
     pub(super) fn took(&mut self, rank: Rank, taken: Taken) {
         if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.report.is_none()) {
             entry.taken = Some(taken);
         }
     }
 
-    /// How a member's frames came, if it has said so.
     pub(super) fn taken(&self, rank: Rank) -> Option<Taken> {
         self.entry(rank)?.taken
     }
 
-    /// Notes how a member fared; false if that was known, or there is no such member.
     pub(super) fn set_report(&mut self, report: &MemberReport) -> bool {
         let entry = self.entry_mut(report.rank).filter(|entry| entry.report.is_none());
         entry.map(|entry| entry.report = Some(report.clone())).is_some()
     }
 
-    /// A member stands elsewhere in the view; false if it stood there before, or has gone. What it has waited for in
-    /// place until somebody else stood elsewhere was that one's trouble, and does not count against it.
+    /// Moves a member within the view. Returns false if it was there already, or is gone. Its stall
+    /// time in place ends at the last change around it, for until then another member was the
+    /// cause.
     pub(super) fn set_standing(&mut self, rank: Rank, standing: Standing) -> bool {
         if standing == Standing::Gone {
             self.presence.remove(rank);
@@ -322,18 +296,15 @@ impl Members {
         entry.map(changed).is_some()
     }
 
-    /// How many have not gone.
     pub(super) fn present(&self) -> usize {
         self.entries.iter().filter(|entry| entry.standing != Standing::Gone).count()
     }
 
-    /// Whether every member in place has confirmed view `epoch`.
     pub(super) fn all_ready(&self, epoch: u32) -> bool {
         let ready = |entry: &Entry| entry.standing != Standing::InPlace || entry.is_ready(epoch);
         self.entries.iter().all(ready)
     }
 
-    /// Those who are heard and have not confirmed view `epoch`.
     pub(super) fn unready(&self, epoch: u32) -> impl Iterator<Item = Rank> + '_ {
         let lacks = move |entry: &&Entry| {
             entry.standing != Standing::Gone && self.is_here(entry.rank) && !entry.is_ready(epoch)
@@ -341,25 +312,21 @@ impl Members {
         self.entries.iter().filter(lacks).map(Entry::rank)
     }
 
-    /// Whether every member's fate is known.
     pub(super) fn all_reported(&self) -> bool {
         self.entries.iter().all(Entry::is_reported)
             || planted!("over-after-one-report") && self.entries.iter().any(Entry::is_reported)
     }
 
-    /// Those whose fate is not known, if all of them have been silent for so long.
     pub(super) fn open_if_silent(&self, now: Instant, silence: Duration) -> Option<Vec<Rank>> {
         let open = self.entries.iter().filter(|entry| !entry.is_reported()).map(Entry::rank);
         open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
     }
 
-    /// What is known of all their reports.
     pub(super) fn verdict(&self, trailer: Option<Trailer>, over: bool) -> Verdict {
         let (heard, accepted) = (self.bitmap(Entry::is_reported), self.bitmap(Entry::is_accepted));
         Verdict { over, trailer, heard, accepted }
     }
 
-    /// One bit for each rank of which this holds, rank 0 being bit 0.
     fn bitmap(&self, has: impl Fn(&Entry) -> bool) -> Vec<u8> {
         let mut bits = vec![0_u8; self.entries.len() / 8 + 1];
         for entry in self.entries.iter().filter(|&entry| has(entry)) {
@@ -368,12 +335,10 @@ impl Members {
         bits
     }
 
-    /// How every member fared that is known so far, by rank.
     pub(super) fn reports(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.entries.iter().filter_map(|entry| entry.report.as_ref())
     }
 
-    /// What each member that has not gone says of itself, by rank.
     pub(super) fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
         let there = self.entries.iter().filter(|entry| entry.standing != Standing::Gone);
         there.map(|entry| (entry.rank, entry.status))

@@ -1,7 +1,8 @@
-//! The root of a session: invites, decides the view, feeds the stream, collects the reports.
+//! The root of a session: announces it, decides the view, feeds the stream, collects the reports.
 //!
-//! Here is what its user and its driver see. What it does depends on its phase: `gathering` receivers, `running`
-//! the session, `closing` it; each phase has its own fields and timers.
+//! This module is the interface to its user and its driver. The behaviour is that of the phase:
+//! `gathering` receivers, `running` the session, `closing` it. Each phase has its own fields and
+//! timers.
 
 mod advance;
 mod applicants;
@@ -68,12 +69,11 @@ use strangers::Strangers;
 
 type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 
-/// The root's state machine.
+/// State machine of a session's root.
 #[derive(Clone, Debug)]
 pub struct Root {
     endpoint: RootEndpoint,
     phase: Phase,
-    /// What the stream adds up to, once its user has said so.
     trailer: Option<Trailer>,
     choice: Option<Choice>,
     failure: Option<RootFailure>,
@@ -81,7 +81,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// A root that starts inviting at `now`.
+    /// Creates a root that starts announcing at `now`.
     ///
     /// # Panics
     /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number, or
@@ -96,22 +96,22 @@ impl Root {
         Root { endpoint, phase, trailer: None, choice: None, failure: None, strangers: Strangers::default() }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<RootEvent> {
         self.endpoint.poll_event()
     }
 
-    /// Why the session did not come about, if it did not.
+    /// Returns the reason why the session failed to start, if it did.
     pub fn failure(&self) -> Option<&RootFailure> {
         self.failure.as_ref()
     }
 
-    /// Who asked to join and was turned away, or came too late.
+    /// Returns the hosts that asked to join and were turned away, or came too late.
     pub fn turned_away(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
         self.strangers.refusals().all()
     }
 
-    /// Starts with those who are there, or with the first who comes: its user will have nobody else.
+    /// Starts with the receivers present, or with the first that comes.
     pub fn start_now(&mut self, now: Instant) {
         if let Phase::Gathering(gathering) = &mut self.phase {
             gathering.start_now();
@@ -119,53 +119,53 @@ impl Root {
         }
     }
 
-    /// Whether everything has been said: nothing more will be sent.
+    /// Whether the session is over: nothing more will be sent.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Ended(_)) && self.endpoint.is_quiet()
     }
 
-    /// The present view, once there is one.
+    /// Returns the current view, once there is one.
     pub fn view(&self) -> Option<&View> {
         self.phase.running().map(Running::view)
     }
 
-    /// The plan and what it is predicted to take, once members are there.
+    /// Returns the plan and its predicted time, once members are there.
     pub fn choice(&self) -> Option<&Choice> {
         self.choice.as_ref()
     }
 
-    /// The root's end of the streams, once members are there.
+    /// Returns the root's end of the streams, once members are there.
     pub fn streams(&self) -> Option<&Blocks> {
         self.phase.running().map(|running| running.delivery().blocks())
     }
 
-    /// Frames of the streams so far.
+    /// Returns the frame counters of the streams.
     pub fn stream_stats(&self) -> StreamStats {
         self.phase.running().map(|running| running.delivery().stats()).unwrap_or_default()
     }
 
-    /// Control frames so far.
+    /// Returns the counters of control frames.
     pub fn control_stats(&self) -> ControlStats {
         self.endpoint.stats()
     }
 
-    /// What is kept beside the streams.
+    /// Returns the amount of state kept beside the streams.
     pub fn control_memory(&self) -> ControlMemory {
         let asking = if let Phase::Gathering(gathering) = &self.phase { gathering.entries() } else { 0 };
         ControlMemory { stranger_entries: asking + self.strangers.refusals().len(), ..self.endpoint.memory() }
     }
 
-    /// From the first data frame to the last report, once all are in.
+    /// Returns the time from the first data frame to the last report, once all are in.
     pub fn took(&self) -> Duration {
         self.phase.running().map(Running::took).unwrap_or_default()
     }
 
-    /// How every member fared that is known so far, by rank.
+    /// Returns the reports of all members whose outcome is known, by rank.
     pub fn reports(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.phase.running().into_iter().flat_map(|running| running.members().reports())
     }
 
-    /// What each member that has not gone says of itself, by rank.
+    /// Returns the last status report of each member that is not gone, by rank.
     pub fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
         self.phase.running().into_iter().flat_map(|running| running.members().states())
     }
@@ -181,28 +181,29 @@ impl Root {
         self.streams().is_some_and(Blocks::is_consumed)
     }
 
-    /// Takes as many of `bytes` as there is room for and returns how many. The last of them wait for more, or for an
-    /// end.
+    /// Takes as many of `bytes` as there is room for and returns how many. A last partial frame
+    /// waits for more bytes, or for an end.
     #[must_use = "what was not taken is to be pushed again"]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         self.phase.running_mut().map_or(0, |running| running.delivery_mut().push(bytes))
     }
 
-    /// Ends a message with what was pushed last: its frames go out at once, and [`is_consumed`](Root::is_consumed) soon
-    /// says when every application has consumed them. False, and nothing ended, while there is no room.
+    /// Ends a message after the bytes pushed last: its frames go out at once, and
+    /// [`is_consumed`](Root::is_consumed) soon says when every application has consumed them.
+    /// Returns false, and ends nothing, while there is no room.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message(&mut self) -> bool {
         self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Message))
     }
 
-    /// As [`end_message`](Root::end_message) for a message that nobody waits for: that it was consumed will show with
-    /// what follows.
+    /// Ends a message like [`end_message`](Root::end_message), but nobody waits for it: the
+    /// confirmation that it was consumed comes with later messages.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message_quietly(&mut self) -> bool {
         self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Quiet))
     }
 
-    /// Ends the stream: what was pushed has this many bytes and this digest.
+    /// Ends the stream, whose length and digest `trailer` gives.
     pub fn finish(&mut self, trailer: Trailer) {
         self.trailer = Some(trailer);
         if let Some(running) = self.phase.running_mut() {
@@ -210,8 +211,8 @@ impl Root {
         }
     }
 
-    /// The bytes of the source that are to be read again, for members that lack them: [`supply`](Root::supply) takes
-    /// them.
+    /// Returns the range of the source to re-read for members that lack it;
+    /// [`supply`](Root::supply) takes the bytes.
     pub fn wants_again(&self) -> Option<Range<u64>> {
         self.phase.running().and_then(|running| running.fetches().wanted(running.delivery()))
     }
@@ -219,15 +220,16 @@ impl Root {
     /// Takes the bytes of the source that [`wants_again`](Root::wants_again) named.
     ///
     /// # Panics
-    /// If there are more or fewer.
+    /// If the length differs.
     pub fn supply(&mut self, bytes: &[u8]) {
         if let Some(running) = self.phase.running_mut() {
             running.delivery_mut().supply(bytes);
         }
     }
 
-    /// What [`wants_again`](Root::wants_again) named cannot be read again: members are asked for it that may have kept
-    /// it. If none has, whoever lacks it is lost, and this says why.
+    /// Reports that the range named by [`wants_again`](Root::wants_again) cannot be re-read:
+    /// members that may have kept it are asked. If none has it, the members that lack it are lost,
+    /// with `text` as the reason.
     pub fn deny(&mut self, now: Instant, text: &str) {
         if let Phase::Running(running) = &mut self.phase {
             running.deny(now, text, &mut self.endpoint);
@@ -235,8 +237,9 @@ impl Root {
         }
     }
 
-    /// Ends the wait for members that are silent, with a verdict if there are none but those to wait for; else this is
-    /// [`abort`](Root::abort). Whether there is a verdict, or the session is over anyway.
+    /// Ends the wait for silent members. If no others are open, the session ends with a verdict,
+    /// else with [`abort`](Root::abort). Returns whether there is a verdict, or the session is over
+    /// anyway.
     pub fn stop_waiting(&mut self, now: Instant, text: &str) -> bool {
         let decided = match &mut self.phase {
             Phase::Running(running) => running.give_up_waiting(now, &mut self.endpoint),
@@ -251,15 +254,16 @@ impl Root {
         decided
     }
 
-    /// Gives up and tells everybody why.
+    /// Aborts the session and sends `text` to all as the reason.
     pub fn abort(&mut self, now: Instant, text: &str) {
         if matches!(self.phase, Phase::Gathering(_) | Phase::Running(_)) {
             self.close(now, Message::Abort { text: text.to_owned() });
         }
     }
 
-    /// A whole frame by which another process, which outlives this one, can tell everybody that it has ended: `text`,
-    /// or the last word if that is being said; none when all has been said.
+    /// Returns a whole frame with which another process, which outlives this one, can announce this
+    /// one's end: an abort with `text`, or the final message if that is being sent. `None` once the
+    /// session has ended.
     pub fn farewell(&self, text: &str) -> Option<Vec<u8>> {
         let message = match &self.phase {
             Phase::Gathering(_) | Phase::Running(_) => Message::Abort { text: text.to_owned() },
@@ -269,7 +273,6 @@ impl Root {
         Some(self.endpoint.frame(self.endpoint.station().group_mac, &message))
     }
 
-    /// Says the last word, and will repeat it.
     fn close(&mut self, now: Instant, last_word: Message) {
         let mut members = self.phase.take();
         let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells, members.as_deref());
@@ -285,7 +288,7 @@ impl Root {
             return;
         }
         if matches!(self.phase, Phase::Ended(_)) {
-            // All has been said. Who is left without an answer asks somebody else.
+            // The session has ended. A receiver that gets no answer asks another root.
             self.endpoint.count_stranger();
             return;
         }
@@ -330,7 +333,6 @@ impl Root {
         }
     }
 
-    /// Another root that was asked whether it is there.
     fn on_answer(&mut self, now: Instant, frame: &Frame<'_>) {
         let Phase::Gathering(gathering) = &self.phase else {
             self.endpoint.count_stranger();
@@ -340,7 +342,6 @@ impl Root {
         taken.into_iter().for_each(|failure| self.give_up(now, failure));
     }
 
-    /// Goes on with gathering, if that is what it does.
     fn go_on(&mut self, now: Instant) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         match gathering.go_on(now, self.strangers.refusals_mut(), &mut self.endpoint) {
@@ -359,8 +360,8 @@ impl Root {
         self.close(now, Message::Abort { text });
     }
 
-    /// Makes ranks and plan of those who are there and sends the first view; in a dry run it says nothing, unless some
-    /// have a part already: they are asked what they lack.
+    /// Assigns ranks, plans and publishes the first view. A dry run ends here without a message,
+    /// unless some receivers already hold a part: they are asked what they lack.
     fn start(&mut self, now: Instant) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         match gathering.first_view(self.endpoint.config()) {
@@ -380,7 +381,6 @@ impl Root {
         }
     }
 
-    /// A frame that only members send. Who has said the last word answers nobody any more.
     fn of_member(&mut self, now: Instant, frame: &Frame<'_>) {
         let (Phase::Running(running) | Phase::Closing(_, Some(running))) = &mut self.phase else {
             return self.endpoint.count_stranger();
@@ -389,7 +389,6 @@ impl Root {
         self.watch_reports(now);
     }
 
-    /// Closes the session when every member's fate has become known.
     fn watch_reports(&mut self, now: Instant) {
         if let Some(verdict) = self.phase.running_mut().and_then(Running::take_last_word) {
             self.close(now, verdict);

@@ -1,5 +1,5 @@
-//! What members lack of a content of which some have a part already: gathered stretch by stretch, until it is known
-//! what is sent to all.
+//! Want-bitmaps of a selective session, collected stretch by stretch until it is decided which
+//! chunks go to all.
 
 use crate::session::ledger::{ChunkSet, ChunkSize, MOST_AHEAD, StretchPlace};
 use crate::session::message::Needs as Word;
@@ -8,32 +8,28 @@ use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How much members lack of a content of which some have a part already.
+/// Amount that members lack of a content of which some already hold a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lacking {
-    /// Bytes of it that are sent to all, as several lack them.
+    /// Bytes sent to all, because several members lack them.
     pub together_bytes: u64,
-    /// Bytes that go to single ones, as nobody else lacks them.
+    /// Bytes sent to single members, because no other lacks them.
     pub alone_bytes: u64,
 }
 
-/// What each member has said of the stretches that are next.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Needs {
-    /// Below this it is decided.
     decided: u64,
     said: BTreeMap<u64, BTreeMap<Rank, ChunkSet>>,
-    /// Since when the stretch that is next has been waited for.
     since: Option<Instant>,
-    /// What is lacking of the stretches that were decided.
     lacking: Lacking,
-    /// What was decided last, until the source has taken it.
     decision: Option<(u64, ChunkSet)>,
 }
 
 impl Needs {
-    /// Takes a member's word, if it can be one: whether it is its first of a stretch that is to be decided. What it has
-    /// said before holds, too: a word in its name costs bytes and nothing else.
+    /// Records a member's want-bitmap if it is valid. Returns whether it is the member's first for
+    /// an undecided stretch. Bitmaps of one member are merged, so that a forged one costs bytes and
+    /// nothing else.
     pub(super) fn on_word(
         &mut self,
         rank: Rank,
@@ -56,8 +52,9 @@ impl Needs {
         Some(is_first)
     }
 
-    /// What is sent to all of a stretch, once all who are waited for have spoken, or it has been waited for so long
-    /// that the others go on; who had not spoken then. `served` are those who may lack something.
+    /// Decides which chunks of a stretch go to all, once all of `waited_for` have reported or
+    /// `limit` has passed. Also returns the members that had not reported. `served` is the number
+    /// of members that may lack something.
     pub(super) fn decide(
         &mut self,
         now: Instant,
@@ -83,7 +80,7 @@ impl Needs {
             several = several.or(&some.and(set));
             some = some.or(set);
         }
-        // A single one is served by the stream, too: nobody is beside it.
+        // A single member is served by the main stream, too: there are no others.
         let decision = if served > 1 { several } else { some };
         let bytes = |set: ChunkSet| set.iter().map(|chunk| place.chunk_bytes(chunk) as u64).sum::<u64>();
         self.lacking.together_bytes += bytes(decision);
@@ -93,7 +90,6 @@ impl Needs {
         Some((decision, silent))
     }
 
-    /// What is lacking of the stretches that were decided.
     pub(super) fn lacking(&self) -> Lacking {
         self.lacking
     }

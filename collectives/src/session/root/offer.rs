@@ -1,4 +1,4 @@
-//! What a root offers, and the words for those it does not suit.
+//! The parameters of a session, and the texts for hosts that do not suit them.
 
 use super::RootConfig;
 use crate::membership::codec::MAX_NAME_BYTES;
@@ -10,7 +10,6 @@ use ethbcast_planning::topology::Topology;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::HEADER_BYTES;
 
-/// The names that matter: of the hosts that are wanted, and of those of the topology.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     wanted: Option<HostNames>,
@@ -24,7 +23,6 @@ impl Names {
         Names { wanted, known: config.topology.as_ref().map(known) }
     }
 
-    /// What a root with this configuration offers.
     pub(super) fn offer<'a>(&'a self, config: &'a RootConfig) -> Offer<'a> {
         Offer {
             root: &config.station.host,
@@ -38,30 +36,24 @@ impl Names {
     }
 }
 
-/// What the root offers, which decides who is refused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer<'a> {
-    /// The root's own name.
     pub root: &'a str,
     pub mtu_bytes: u16,
     pub size: Option<u64>,
     pub form: Form,
-    /// The only hosts that are wanted, if they were named.
     pub wanted_hosts: Option<&'a HostNames>,
-    /// The hosts of the topology, if there is one.
     pub known_hosts: Option<&'a HostNames>,
-    /// More than so many do not fit.
     pub most: usize,
 }
 
 impl Offer<'_> {
-    /// Whether a host is known by its name alone.
     pub(super) fn needs_names(&self) -> bool {
         self.known_hosts.is_some() || self.wanted_hosts.is_some()
     }
 
-    /// Returns the places that a host would take; another host that has one of them keeps it out. Without names that
-    /// matter that is the name itself.
+    /// Returns the claims of a host; another host that holds one of them keeps it out. If neither
+    /// wanted hosts nor a topology are given, the only claim is the name.
     pub(super) fn claims(&self, host: &str, mac: MacAddr) -> Vec<Claim> {
         let node = node_name(host, mac);
         let wanted = self.wanted_hosts.and_then(|wanted| wanted.find(&node)).map(Claim::Wanted);
@@ -69,19 +61,17 @@ impl Offer<'_> {
         if self.needs_names() { wanted.into_iter().chain(known).collect() } else { vec![Claim::name(host)] }
     }
 
-    /// Whether the names that matter tell a host from others of its name by its address.
+    /// Whether one of the lists tells this host from others of its name by its address.
     pub(super) fn knows_by_address(&self, host: &str, mac: MacAddr) -> bool {
         let node = node_name(host, mac);
         [self.wanted_hosts, self.known_hosts].into_iter().flatten().any(|names| names.find(&node) != names.find(host))
     }
 
-    /// Returns the places that the root has itself.
     pub(super) fn root_claims(&self) -> Vec<Claim> {
         let known = self.known_hosts.and_then(|known| known.find(self.root)).map(Claim::Known);
         known.into_iter().chain([Claim::name(self.root)]).collect()
     }
 
-    /// Why a host that says this of itself cannot take part, if it cannot.
     pub(super) fn refusal(
         &self,
         (host, mac): (&str, MacAddr),
@@ -127,7 +117,8 @@ impl Offer<'_> {
     }
 }
 
-/// So many receivers a session can have: a verdict has two bits for each rank and goes into one frame.
+/// Maximum number of receivers of a session: a verdict has two bits per rank and fits into one
+/// frame.
 fn most_receivers(mtu_bytes: u16) -> usize {
     let bytes = (usize::from(mtu_bytes) - HEADER_BYTES - VERDICT_BYTES) / 2;
     (bytes * 8 - 1).min(MAX_MEMBERS - 1)
@@ -136,7 +127,6 @@ fn most_receivers(mtu_bytes: u16) -> usize {
 /// Bytes of a verdict beside its two bitmaps: over, flags, bytes, digest, their length.
 const VERDICT_BYTES: usize = 1 + 1 + 8 + 32 + 2;
 
-/// That `host` speaks from the address of `other`.
 pub(super) fn twin_text(host: &str, other: &str, mac: MacAddr) -> String {
     if host == other || other.strip_prefix(host).is_some_and(|rest| rest.starts_with('@')) {
         return format!(
@@ -146,7 +136,6 @@ pub(super) fn twin_text(host: &str, other: &str, mac: MacAddr) -> String {
     format!("two hosts use the address {mac}, {other} and {host}: give each interface an address of its own")
 }
 
-/// That another host of the session is `host` already.
 pub(super) fn namesake_text(host: &str, mac: MacAddr) -> String {
     format!(
         "another host of this session is {host}, too: give each a name of its own with --host NAME, or name it with \
@@ -154,35 +143,28 @@ pub(super) fn namesake_text(host: &str, mac: MacAddr) -> String {
     )
 }
 
-/// A place in a session that one host can have.
+/// A place in a session that only one host can take.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Claim {
-    /// A name, as DNS compares names.
     Name(String),
-    /// One of the hosts that are wanted.
     Wanted(usize),
-    /// One of the topology's hosts.
     Known(usize),
 }
 
 impl Claim {
-    /// The place that a name is.
     pub(super) fn name(host: &str) -> Claim {
         Claim::Name(host.to_ascii_lowercase())
     }
 }
 
-/// A size for people: to the byte where it is short.
 fn mebibytes(bytes: u64) -> String {
     if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20)) }
 }
 
-/// How a host is told from others of its name.
 pub(super) fn node_name(host: &str, mac: MacAddr) -> String {
     format!("{host}@{mac}")
 }
 
-/// The table of these names.
 pub(super) fn table(names: &[String]) -> HostNames {
     HostNames::new(names.iter().map(String::as_str))
 }

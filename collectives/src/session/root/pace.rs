@@ -1,4 +1,4 @@
-//! How fast members take frames, by what they say of themselves.
+//! Rates at which members receive and consume frames, from their status reports.
 
 use crate::session::message::Status;
 use crate::session::view::View;
@@ -8,17 +8,15 @@ use ethbcast_transport::wire::Rank;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// So much time at least lies between two marks of a member: it speaks every 100 ms.
+/// Minimum time between two marks of a member, which reports every 100 ms.
 const SPACING: Duration = Duration::from_millis(90);
 
-/// Marks that fit in the time for which they are kept.
 const MARKS: u32 = 20;
 
-/// A rate is that of the slowest of these last periods: in the shorter ones a member that stood still for a moment
-/// catches up with what came meanwhile, which is no rate it can keep.
+/// Periods over which a rate is measured; the slowest result counts. In the shorter ones a member
+/// that stood still for a moment catches up with a backlog, which is no rate it can keep.
 const PERIODS: [Duration; 3] = [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(600)];
 
-/// Where a member stood.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
@@ -26,20 +24,17 @@ struct Mark {
     consumed: u64,
 }
 
-/// What a member has taken of late.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
-    /// The last of them moves along until it is far enough from the one before.
+    /// The last mark moves along until it is far enough from the one before.
     marks: VecDeque<Mark>,
 }
 
 impl Pace {
-    /// Of a member that has taken nothing yet.
     pub(super) fn new(now: Instant) -> Pace {
         Pace { marks: VecDeque::from([Mark { at: now, arrived: 0, consumed: 0 }]) }
     }
 
-    /// A member says where it stands; what it said is kept for at least so long.
     pub(super) fn note(&mut self, now: Instant, status: &Status, kept: Duration) {
         let kept = kept.max(PERIODS[2]);
         let spacing = SPACING.max(kept / MARKS);
@@ -53,12 +48,11 @@ impl Pace {
         }
     }
 
-    /// The last mark that lies at least `period` back; without one, the first.
     fn mark(&self, now: Instant, period: Duration) -> Option<&Mark> {
         self.marks.iter().rev().find(|mark| mark.at + period <= now).or(self.marks.front())
     }
 
-    /// Frames per second that have arrived of late; none before there was time for a first word.
+    /// Recent arrival rate in frames per second; `None` until two reports are far enough apart.
     pub(super) fn arriving(&self) -> Option<f64> {
         let last = self.marks.back()?;
         let of = |period| {
@@ -68,7 +62,8 @@ impl Pace {
         PERIODS.into_iter().map(of).try_fold(f64::INFINITY, |least, rate| Some(least.min(rate?)))
     }
 
-    /// Frames per second that were consumed in the last `period`; none if less is known of it.
+    /// Consumption rate over the last `period` in frames per second; `None` if less history is
+    /// known.
     pub(super) fn consuming(&self, now: Instant, period: Duration) -> Option<f64> {
         let mark = self.mark(now, period).filter(|mark| mark.at + period <= now)?;
         let last = self.marks.back()?;
@@ -76,31 +71,24 @@ impl Pace {
     }
 }
 
-/// How fast frames are sent and taken since the view changed last.
 #[derive(Clone, Debug)]
 pub(super) struct Rates {
-    /// How long what members say is kept.
     kept: Duration,
-    /// What the root has sent.
     sent: Pace,
     best_sent: f64,
     best_taken: f64,
-    /// By rank, see [`shares`].
     shares: Vec<f64>,
 }
 
 impl Rates {
-    /// Of a session in which a member may be slow for so long.
     pub(super) fn new(now: Instant, slow_after: Duration) -> Rates {
         Rates { kept: slow_after, sent: Pace::new(now), best_sent: 0.0, best_taken: 0.0, shares: Vec::new() }
     }
 
-    /// How long what members say is kept.
     pub(super) fn kept(&self) -> Duration {
         self.kept
     }
 
-    /// The view has changed: what can be done is to be seen anew.
     pub(super) fn forget(&mut self, view: &View) {
         (self.best_sent, self.best_taken, self.shares) = (0.0, 0.0, shares(view));
     }
@@ -109,33 +97,32 @@ impl Rates {
         self.shares.get(rank.index()).copied().unwrap_or(1.0)
     }
 
-    /// A member has taken so many frames per second.
     pub(super) fn took(&mut self, rank: Rank, rate: f64) {
         self.best_taken = self.best_taken.max(rate * self.share(rank));
     }
 
-    /// The root has sent so many frames until now.
     pub(super) fn sent(&mut self, now: Instant, frames: u64) {
         let sent = Status { arrived: frames, consumed: frames, ..Status::default() };
         self.sent.note(now, &sent, self.kept);
         self.best_sent = self.best_sent.max(self.sent.arriving().unwrap_or_default() * self.share(Rank::ROOT));
     }
 
-    /// The most frames per second that the root has sent.
     pub(super) fn best_sent(&self) -> f64 {
         self.best_sent
     }
 
-    /// The most frames per second that a member in place has taken. Whoever waited for a lost frame takes many at
-    /// once when it comes: none can keep taking more than the root has sent.
+    /// Highest sustainable receive rate of a member in place, in frames per second. After a lost
+    /// frame a member receives many at once; no member can keep receiving more than the root has
+    /// sent.
     pub(super) fn best(&self) -> f64 {
         self.best_taken.min(self.best_sent)
     }
 }
 
-/// By rank, the root's being that of what it sends: how much of the rate at which a host is sent to all links of the
-/// plan can carry. Where a relay has several children, each gets a share of its link. Who is sent to at the whole of
-/// one for a moment, for others are out of the way or have enough, cannot hand it on like that.
+/// Share of a host's link rate that all links of the plan can carry, by rank; the root's entry is
+/// for its sending. A relay with several children gives each a share of its link. A host that gets
+/// a whole link for a moment, because its siblings are demoted or satisfied, cannot pass that rate
+/// on.
 fn shares(view: &View) -> Vec<f64> {
     if view.via == Via::Cast || view.via.is_in_blocks() {
         return vec![1.0; view.members.len()];

@@ -1,7 +1,8 @@
-//! Whether the longest frames reach those who ask to join, and come back.
+//! Path checks: each host that asks to join must receive a full-length frame and send it back.
 //!
-//! A switch port with a smaller MTU lets control messages pass and drops the data: the most common mistake with jumbo
-//! frames, and a session with such a member would never end. So each is sent one PROBE of full length before it counts.
+//! A switch port with a smaller MTU lets control messages pass and drops the data. This is the most
+//! common mistake with jumbo frames, and a session with such a member would never end. So each host
+//! is sent a PROBE of full length before it counts.
 
 use crate::measure::{FIRST_PING, write_ping};
 use ethbcast_transport::wire::{Frame, Identity};
@@ -9,47 +10,42 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// An answer is waited for so long, so often: of a thousand hosts behind links that lose every third frame, two to four
-/// are not reached by then, and they ask again.
+/// Timeout of a PROBE, then the number of tries. Of a thousand hosts behind links with 33 % loss,
+/// two to four remain unreached by then, and ask again.
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
 const TRIES: u32 = 12;
-/// So many may be on their way before one is answered, and so many again after a while: hosts that are there answer
-/// within it, and those that are not hold nobody up. At MTU 1500 that is 40 Mbit/s at most.
+/// Maximum number of unanswered PROBEs, and the time after which all credit returns. Hosts that
+/// exist answer within it, and others delay nobody. The resulting load is at most 40 Mbit/s at MTU
+/// 1500.
 const AT_ONCE: u32 = 32;
 const REFILL: Duration = Duration::from_millis(10);
-/// So often a PROBE leaves with all others. The PROBEs of many and their ECHOs can meet in a short queue in the same
-/// way each time, so that nobody's ever comes through: whoever has not answered by then is asked alone.
+/// Tries of a PROBE together with those of other hosts. PROBEs and ECHOs of many hosts can meet in
+/// a short queue the same way each time, so later tries go to one host at a time.
 const TRIES_TOGETHER: u32 = 6;
-/// As long as a long frame takes there and back on links of 2 Mbit/s.
+/// Time between PROBEs that go to one host at a time: the round trip of a full-length frame on
+/// links of 2 Mbit/s.
 const ALONE: Duration = Duration::from_millis(25);
-/// However many are asked alone, all of them have been after so long, then closer to each other.
+/// Longest round of single PROBEs: with many hosts the PROBEs move closer together.
 const LATE_ROUND: Duration = Duration::from_millis(800);
 
-/// One that is being checked.
 #[derive(Clone, Copy, Debug)]
 struct Check {
-    /// Names the run of its receiver that asks.
     nonce: u64,
     tries: u32,
     first_test: u32,
-    /// When the last PROBE left.
     sent_at: Option<Instant>,
 }
 
-/// The checks under way.
 #[derive(Clone, Debug)]
 pub(super) struct PathChecks {
     identity: Identity,
     payload_bytes: usize,
     checks: BTreeMap<MacAddr, Check>,
-    /// Who is to be sent a PROBE.
     queue: VecDeque<MacAddr>,
-    /// Who is to be sent one alone, and when it is the next one's turn.
+    /// Hosts that are due a PROBE alone, then the time of the next one.
     late: VecDeque<MacAddr>,
     late_at: Instant,
-    /// Who is to be sent a short one, to know that its root is alive.
     greetings: VecDeque<(MacAddr, u64)>,
-    /// Who was sent one, and when.
     sent: VecDeque<(Instant, MacAddr)>,
     credit: u32,
     refill_at: Instant,
@@ -57,7 +53,6 @@ pub(super) struct PathChecks {
 }
 
 impl PathChecks {
-    /// Checks with frames of so many bytes of payload.
     pub(super) fn new(identity: Identity, payload_bytes: usize) -> PathChecks {
         PathChecks {
             identity,
@@ -74,7 +69,6 @@ impl PathChecks {
         }
     }
 
-    /// Checks the way to a host, unless that is under way; the PROBE carries its nonce.
     pub(super) fn begin(&mut self, host: MacAddr, nonce: u64) {
         let check = self.checks.entry(host).or_insert_with(|| {
             self.queue.push_back(host);
@@ -83,22 +77,18 @@ impl PathChecks {
         check.nonce = nonce;
     }
 
-    /// Lets a host know, by its nonce, that its root is alive; it need not answer.
     pub(super) fn greet(&mut self, host: MacAddr, nonce: u64) {
         self.greetings.push_back((host, nonce));
     }
 
-    /// Entries kept of all hosts.
     pub(super) fn entries(&self) -> usize {
         self.checks.len() + self.queue.len() + self.late.len() + self.greetings.len() + self.sent.len()
     }
 
-    /// Nobody wants to know any more.
     pub(super) fn forget(&mut self, host: MacAddr) {
         self.checks.remove(&host);
     }
 
-    /// Takes an ECHO; who has been reached by it.
     pub(super) fn on_echo(&mut self, frame: &Frame<'_>) -> Option<MacAddr> {
         let check = self.checks.get(&frame.source).filter(|check| check.tries > 0)?;
         let own = (check.first_test..self.next_test).contains(&frame.header.stamp);
@@ -110,7 +100,6 @@ impl PathChecks {
         Some(frame.source)
     }
 
-    /// Who has not been reached, for all tries.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Vec<MacAddr> {
         if self.refill_at <= now {
             (self.credit, self.refill_at) = (AT_ONCE, now + REFILL);
@@ -118,7 +107,7 @@ impl PathChecks {
         let mut unreached = Vec::new();
         while let Some(&(sent_at, host)) = self.sent.front().filter(|(at, _)| *at + ANSWER_LIMIT <= now) {
             self.sent.pop_front();
-            // The last PROBE of a check that is still open.
+            // Only the last PROBE of a check that is still open counts.
             let Some(check) = self.checks.get(&host).filter(|check| check.sent_at == Some(sent_at)) else { continue };
             if check.tries < TRIES_TOGETHER {
                 self.queue.push_back(host);
@@ -186,7 +175,6 @@ mod tests {
         Instant::START + Duration::from_millis(millis)
     }
 
-    /// Sends all there is; those for whom `reaches` says so answer. Who was reached.
     fn run(checks: &mut PathChecks, now: Instant, reaches: impl Fn(u16, usize) -> bool) -> Vec<MacAddr> {
         let (mut buffer, mut reached) = (vec![0; 9100], Vec::new());
         while let Some(length) = checks.poll_transmit(now, &mut buffer) {
@@ -199,7 +187,6 @@ mod tests {
         reached
     }
 
-    /// The one whom a PROBE is for answers it; who was reached.
     fn answer(checks: &mut PathChecks, now: Instant, probe: &[u8]) -> Option<MacAddr> {
         let to = u16::from_be_bytes([probe[4], probe[5]]);
         let mut responder = Responder::new(identity(to), 9000, None);
@@ -218,7 +205,7 @@ mod tests {
         assert_eq!(run(&mut checks, at(0), |_, length| length == 9014).len(), 1000);
         assert_eq!(checks.poll_timeout().map(|deadline| deadline.at), Some(at(100)));
         assert!(checks.handle_timeout(at(100)).is_empty());
-        // Every second one is a ghost: they cost a while, and no more.
+        // Every second host does not exist: it costs a while, and no more.
         (1..=1000).for_each(|host| checks.begin(identity(host).mac, 1));
         let mut reached = 0;
         for tick in 0..20 {
@@ -251,7 +238,7 @@ mod tests {
             while checks.poll_transmit(now, &mut buffer).is_some() {
                 tested.push(parse(&buffer).map(|frame| frame.header.stamp).expect("an own frame"));
             }
-            // Of several on the way at a time none comes through.
+            // Of several PROBEs in flight at a time, none comes through.
             let alone = tested.len() == 1 && last.is_none_or(|before: Instant| now.since(before) >= ALONE);
             last = if tested.is_empty() { last } else { Some(now) };
             reached += u32::from(alone && answer(&mut checks, now, &buffer).is_some());

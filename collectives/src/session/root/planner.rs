@@ -1,4 +1,5 @@
-//! Plans over the cables of a session: the first one, and another for those who are left in place.
+//! Plans over the links of a session: the first one, and later ones among the members still in
+//! place.
 
 use super::{NoPlan, RootConfig, Route};
 use crate::session::rate::Rate;
@@ -10,34 +11,31 @@ use ethbcast_transport::wire::Rank;
 use std::fmt;
 use std::time::Duration;
 
-/// More members are not planned for while they wait: at this number it takes some 10 ms, and with the cube of it.
+/// Maximum number of members for which a plan is made while the session waits. At this number it
+/// takes about 10 ms, and grows with its cube.
 const MOST_RANKS_AGAIN: usize = 1024;
 
-/// Where the hosts of a session are, and what its cables cost.
 #[derive(Clone)]
 pub(super) struct Planner {
     topology: Topology,
-    /// The host of each rank of the first view in the topology.
     hosts: Vec<usize>,
     calibration: Calibration,
     frame_payload_bytes: u64,
     size_bytes: Option<u64>,
-    /// Whether the topology is what the plan was made for.
     certain: bool,
 }
 
 impl fmt::Debug for Planner {
-    /// It never changes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Planner")
     }
 }
 
 impl Planner {
-    /// For the members of these names, the root's first.
+    /// Creates a planner for the members `names`, the root's first.
     ///
     /// # Errors
-    /// [`NoPlan::UnknownHost`] if the topology does not name one.
+    /// [`NoPlan::UnknownHost`] if the topology lacks one.
     pub(super) fn new(
         config: &RootConfig,
         names: &[&str],
@@ -51,7 +49,7 @@ impl Planner {
             hosts,
             calibration: limited(calibration.unwrap_or_else(assumed), config),
             frame_payload_bytes,
-            // As in a plan that is made beforehand: what the ledgers add is nothing beside what a model can know.
+            // As in a plan that is made beforehand: the hash lists add less than the model's error.
             size_bytes: config.size,
             certain: config.topology.is_some() || !matches!(config.route, Route::Saved(_)),
         })
@@ -68,10 +66,10 @@ impl Planner {
         }
     }
 
-    /// The first plan, and what it is predicted to take.
+    /// Makes the first plan, with its predicted time.
     ///
     /// # Errors
-    /// [`NoPlan`] if there is none for these members that is sound.
+    /// [`NoPlan`] if there is no sound plan for these members.
     pub(super) fn choose(&self, config: &RootConfig, names: &[&str]) -> Result<Choice, NoPlan> {
         let situation = self.situation(&self.hosts);
         let choice = match &config.route {
@@ -79,33 +77,32 @@ impl Planner {
             Route::Via(via) => given(price(*via, &situation)?.plan, None, &situation),
             Route::Saved(saved) => given(saved.for_members(names, 1)?, Some(saved.segment_bytes()), &situation),
         };
-        // A saved plan may share cables, if its author wants it so.
+        // A saved plan may share links, as its author decided.
         self.judge(&choice.plan, &self.hosts, matches!(config.route, Route::Saved(_)))?;
         Ok(choice)
     }
 
-    /// How long a full frame takes to one host, as far as is known.
     pub(super) fn frame_time(&self) -> Duration {
         Duration::from_nanos(self.calibration.gap_ns(self.frame_payload_bytes) as u64)
     }
 
-    /// Whether another plan can be made for so many ranks: in a moment, and with the cables known.
     pub(super) fn can_again(&self, ranks: usize) -> bool {
         self.certain && ranks <= MOST_RANKS_AGAIN
     }
 
-    /// A plan of the same way among these ranks only, the root's first, each being its place in the list; none if it
-    /// would not be sound.
+    /// Plans for `ranks` only, the root's first, with the same algorithm. The plan numbers hosts by
+    /// position in `ranks`. `None` if it would not be sound.
     pub(super) fn again(&self, via: Via, ranks: &[Rank]) -> Option<Plan> {
         let hosts: Vec<usize> =
             ranks.iter().map(|rank| self.hosts.get(rank.index()).copied()).collect::<Option<_>>()?;
-        // The best is looked for for longer than a session can wait.
+        // The best tree takes longer to find than a session can wait.
         let via = if via == Via::BinaryBest { Via::Binary } else { via };
         let plan = price(via, &self.situation(&hosts)).ok()?.plan;
         self.judge(&plan, &hosts, false).ok().map(|()| plan)
     }
 
-    /// A chain among these ranks, the root's first: along the switches, or if they are not known, in this order.
+    /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in
+    /// this order.
     pub(super) fn chain(&self, ranks: &[Rank]) -> Plan {
         self.again(Via::Chain, ranks).unwrap_or_else(|| {
             let parents: Vec<Option<usize>> = (0..ranks.len()).map(|rank| rank.checked_sub(1)).collect();
@@ -123,7 +120,8 @@ impl Planner {
     }
 }
 
-/// The topology, and where in it each rank is. Without one names do not matter: hosts hang on one switch in rank order.
+/// Returns the topology and the position of each rank in it. Without a topology names do not
+/// matter: the hosts are on one switch in rank order.
 fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>), NoPlan> {
     let Some(topology) = &config.topology else {
         let topology = Topology::single_switch((0..names.len()).map(|rank| format!("rank{rank}")))?;
@@ -133,8 +131,8 @@ fn locate(config: &RootConfig, names: &[&str]) -> Result<(Topology, Vec<usize>),
     Ok((topology.clone(), names.iter().map(find).collect::<Result<_, _>>()?))
 }
 
-/// The plan of least predicted time; if receivers may come late, of those that are not in blocks, which have as many
-/// streams as there are members at the start.
+/// Returns the plan of least predicted time. If receivers may join late, block algorithms are
+/// excluded, because they have one stream for each member at the start.
 fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan> {
     let choice = choose(situation)?;
     let mut others = choice.candidates.iter().map(|candidate| candidate.via).filter(|via| !via.is_in_blocks());
@@ -144,7 +142,6 @@ fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan
     }
 }
 
-/// What the network costs where hosts may send no more than so much.
 fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
     let Some(limit) = config.rate.and_then(Rate::limit) else { return calibration };
     let burst_ns = DEPTH.as_nanos() as u64;
@@ -161,7 +158,7 @@ mod tests {
     #[test]
     fn where_receivers_may_come_late_nothing_goes_in_blocks() {
         let names = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
-        // What is on its way long is short messages: hop after hop of one frame each takes longer than blocks.
+        // A long path takes short messages: one frame per hop takes longer than blocks.
         let costs = [(64, 28_049, 1_010_395), (1468, 96_354, 16_884), (11_744, 133_323, 175_849)];
         let points = costs.map(|(bytes, gap_ns, latency_ns)| Point { bytes, gap_ns, latency_ns });
         let in_blocks = |late: bool| {

@@ -1,4 +1,4 @@
-//! Words by which the root proves to members that it lives, until they are said back.
+//! Pending replies to members' liveness challenges.
 
 use super::RootEndpoint;
 use crate::session::message::{Challenge, Message};
@@ -7,14 +7,14 @@ use ethbcast_transport::wire::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// They are said together, so often at most: whoever asks in the names of members by the thousand takes little of the
-/// link, to which control messages go before data.
+/// Minimum time between batches of replies. Control messages precede data, so this bounds the link
+/// share that forged challenges can take.
 pub(super) const BETWEEN: Duration = Duration::from_millis(5);
 
-/// So many members are answered alone at a time: a thousand who ask at the same moment in less than their period.
+/// Maximum number of unicast replies in a batch: a thousand simultaneous challenges are answered
+/// within their period.
 const ALONE_AT_ONCE: usize = 32;
 
-/// The newest question of each member that has asked, in the order in which they came.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proofs {
     questions: BTreeMap<Rank, Challenge>,
@@ -22,14 +22,14 @@ pub(super) struct Proofs {
 }
 
 impl Proofs {
-    /// Takes a question of a member.
     pub(super) fn ask(&mut self, rank: Rank, question: Challenge) {
         if self.questions.insert(rank, question).is_none() {
             self.order.push_back(rank);
         }
     }
 
-    /// Says words back: to some members alone, and to all as many as fit into a frame; whether others wait.
+    /// Sends replies: some by unicast, and as many as fit into one frame to the group. Returns
+    /// whether challenges remain.
     pub(super) fn say(&mut self, view: &View, endpoint: &mut RootEndpoint) -> bool {
         let fitting = usize::from(endpoint.config().station.payload_bytes()) / size_of::<u64>();
         let (mut to_all, mut alone) = (Vec::new(), 0);
@@ -63,7 +63,6 @@ mod tests {
 
     const MTU_BYTES: u16 = 1500;
 
-    /// The words that are said in one go, and whether to all; and whether others wait.
     fn said(proofs: &mut Proofs, members: u16) -> (Vec<(bool, Vec<u64>)>, bool) {
         let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), MTU_BYTES);
         let mut endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT);
@@ -100,7 +99,7 @@ mod tests {
             let (mut left, mut rounds) = (900, 0);
             (1..=1000).for_each(|rank| proofs.ask(Rank(rank), Challenge { word: rank.into(), unanswered }));
             while left > 0 {
-                // The first go on asking.
+                // The members that were answered first go on asking.
                 (1..=100).for_each(|rank| proofs.ask(Rank(rank), Challenge { word: rank.into(), unanswered }));
                 let words = said(&mut proofs, 1001).0.into_iter().flat_map(|(_, words)| words);
                 left -= words.filter(|&word| word > 100).count().min(left);

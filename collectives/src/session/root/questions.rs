@@ -1,5 +1,4 @@
-//! Bytes that the source cannot be read for again: the root asks the members, one after the other, whether they have
-//! kept them.
+//! Requests to members for bytes that the source cannot re-read, one member after the other.
 
 use super::rereading::Needy;
 use crate::session::fetch::Asking;
@@ -10,57 +9,43 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A member from which nothing comes for so long may be asked again later.
+/// Silence after which a member is skipped; it may be asked again later.
 const SILENT_AFTER: Duration = Duration::from_millis(500);
 
-/// When some member may have had them and none has given them, all are asked again after this.
+/// Pause before all members are asked again, if some may have the bytes and none has sent them.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is to be done about a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A member is to be asked for the bytes that somebody needs.
     Ask(Rank, Needy, Range<u64>),
-    /// The bytes are here: who needs them, and where the first of them is.
     Found(Needy, u64, Vec<u8>),
-    /// No member has them; or all were asked for long enough.
     Nobody(Needy, u64, String),
-    /// Nobody has given them now; whoever can ask again may do so.
+    /// No member sent the bytes for now; a destination that can repeat its request may do so.
     NotNow(Needy, u64),
 }
 
-/// Bytes that members are asked for.
 #[derive(Clone, Debug)]
 struct Question {
     need: Needy,
     bytes: Range<u64>,
-    /// Why the source cannot be read.
     text: String,
-    /// Who is asked, and what has come.
     asked: Option<(Rank, Asking)>,
-    /// Who is to be asked after that.
     left: VecDeque<Rank>,
-    /// Whether somebody may have them: has not said no.
     open: bool,
 }
 
-/// The question that members are asked, one at a time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Questions {
     question: Option<Question>,
-    /// What nobody has given yet, and when it was asked for first.
     since: Option<(Needy, u64, Instant)>,
-    /// Before that nothing is asked.
     pause: Option<Instant>,
 }
 
 impl Questions {
-    /// Whether members are being asked, or will soon be again.
     pub(super) fn is_open(&self) -> bool {
         self.question.is_some() || self.pause.is_some()
     }
 
-    /// Asks those of `keepers`, in their order, for what the source cannot be read for, as `text` says.
     pub(super) fn open(&mut self, now: Instant, need: Needy, bytes: Range<u64>, keepers: VecDeque<Rank>, text: &str) {
         if self.since.is_none_or(|(known, first, _)| (known, first) != (need, bytes.start)) {
             self.since = Some((need, bytes.start, now));
@@ -69,18 +54,16 @@ impl Questions {
         self.question = Some(Question { need, bytes, text, asked: None, left: keepers, open: false });
     }
 
-    /// Takes what a member has sent.
     pub(super) fn on_piece(&mut self, now: Instant, from: Rank, piece: &Piece) {
         let asked = self.question.as_mut().and_then(|question| question.asked.as_mut());
         asked.into_iter().filter(|(rank, _)| *rank == from).for_each(|(_, asking)| asking.take(now, piece));
     }
 
-    /// A member needs nothing any more.
     pub(super) fn forget(&mut self, rank: Rank) {
         self.question.take_if(|question| question.need.rank() == rank);
     }
 
-    /// What is to be done now, if anything. All are asked again and again for `limit`.
+    /// Returns the next step, if any. All members are asked repeatedly until `limit` has passed.
     pub(super) fn poll(&mut self, now: Instant, limit: Duration) -> Option<Step> {
         self.pause.take_if(|at| *at <= now);
         let tried = self.since.map_or(Duration::ZERO, |(_, _, since)| now.since(since));
@@ -111,7 +94,6 @@ impl Questions {
         Some(Step::Nobody(need, bytes.start, text))
     }
 
-    /// When there may be something to do.
     pub(super) fn next(&self) -> Option<Instant> {
         let question = self.question.as_ref().and_then(|question| question.asked.as_ref());
         self.pause.or_else(|| question.and_then(|(_, asking)| asking.again_at()))

@@ -1,5 +1,5 @@
-//! Frames that died with a relay: the root reads them again and sends them to whoever lacks them, until its new parent
-//! reports no gap any more.
+//! Backfill of frames that were lost with a dead relay: the root re-reads and sends them to the
+//! members that lack them, until the new parent reports no gap.
 
 use super::rereading::Extent;
 use crate::session::blocks::LackingFrame;
@@ -11,42 +11,35 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Frames beyond what a member is known to have that are sent without hearing of it.
+/// Maximum number of frames sent beyond what a member is known to have.
 const WINDOW: u64 = 512;
 
-/// What was sent and is still reported missing after so long is lost.
+/// Time after which a re-sent frame that is still reported missing counts as lost.
 const AGAIN_AFTER: Duration = Duration::from_millis(25);
 
-/// A gap that nobody has reported for so long is none.
+/// Time after which a gap that is no longer reported is dropped.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
 
-/// A member's gap.
 #[derive(Clone, Debug)]
 struct Gap {
     rank: Rank,
-    /// The place of the stream that lacks them.
     at: usize,
     from: u64,
     to: u64,
-    /// The next frame to be read.
     next: u64,
     reported_at: Instant,
-    /// Whether it was reported more than once: one word of it may be anybody's.
+    /// Whether the gap was reported more than once: a single report may be forged.
     certain: bool,
-    /// When the gap became smaller, or was gone through from its beginning.
     begun_at: Instant,
 }
 
-/// All gaps that are being filled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refills {
     gaps: Vec<Gap>,
-    /// Frames that are ready to go, and to whom.
     ready: VecDeque<(Rank, LackingFrame)>,
 }
 
 impl Refills {
-    /// A member lacks frames of the stream at place `at`.
     pub(super) fn report(&mut self, now: Instant, at: usize, orphan: Orphan) {
         let Orphan { rank, from, to } = orphan;
         let Some(gap) = self.gaps.iter_mut().find(|gap| (gap.rank, gap.at) == (rank, at)) else {
@@ -57,14 +50,13 @@ impl Refills {
         if from > gap.from {
             (gap.from, gap.begun_at) = (from, now);
         } else if now.since(gap.begun_at) >= AGAIN_AFTER {
-            // If it begins further down, what was said before was not true.
+            // A gap that begins earlier than reported before: the previous report was wrong.
             (gap.from, gap.next, gap.begun_at) = (from, from, now);
         }
         (gap.to, gap.reported_at, gap.certain) = (to, now, true);
         gap.next = gap.next.max(gap.from);
     }
 
-    /// Forgets the gaps of all but those of whom this holds.
     pub(super) fn retain(&mut self, keep: impl Fn(Rank) -> bool) {
         self.gaps.retain(|gap| keep(gap.rank));
         self.ready.retain(|&(rank, _)| keep(rank));
@@ -74,12 +66,10 @@ impl Refills {
         self.gaps.is_empty()
     }
 
-    /// What of the source is to be read: for whom, in which stream, and where it is.
     pub(super) fn wanted(&self, extent: &Extent) -> Option<(Rank, usize, Range<u64>)> {
         self.gaps.iter().find_map(|gap| Some((gap.rank, gap.at, self.wanted_for(gap, extent)?)))
     }
 
-    /// The same for one member and stream.
     pub(super) fn wanted_by(&self, rank: Rank, at: usize, extent: &Extent) -> Option<Range<u64>> {
         let gap = self.gaps.iter().find(|gap| (gap.rank, gap.at) == (rank, at))?;
         self.wanted_for(gap, extent)
@@ -92,7 +82,6 @@ impl Refills {
         extent.bytes_of(gap.at, gap.next, frames)
     }
 
-    /// Takes what was wanted.
     pub(super) fn supply(&mut self, rank: Rank, at: usize, bytes: &[u8], payload_bytes: usize) {
         let Some(gap) = self.gaps.iter_mut().find(|gap| (gap.rank, gap.at) == (rank, at)) else { return };
         for payload in bytes.chunks(payload_bytes) {
@@ -102,7 +91,6 @@ impl Refills {
         }
     }
 
-    /// Queues the stream's end where that is what is lacking.
     pub(super) fn finish(&mut self, extent: &Extent) {
         for gap in &mut self.gaps {
             if gap.certain
@@ -116,7 +104,6 @@ impl Refills {
         }
     }
 
-    /// The next frame to be sent.
     pub(super) fn poll(&mut self) -> Option<(Rank, LackingFrame)> {
         self.ready.pop_front()
     }

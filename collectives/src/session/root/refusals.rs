@@ -1,4 +1,4 @@
-//! Who was turned away, and what it was told last.
+//! Hosts that were turned away, with the last refusal of each.
 
 use super::event::TurnedAway;
 use super::{RootEndpoint, RootEvent};
@@ -7,9 +7,9 @@ use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Whoever asks again is told again, but not more often.
+/// Minimum time between two refusals to a host.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// So many are remembered by name; the rest is told and not counted.
+/// Maximum number of hosts remembered; others are refused and not counted.
 const MOST_REMEMBERED: usize = 4096;
 
 #[derive(Clone, Debug)]
@@ -18,14 +18,13 @@ struct Entry {
     told_at: Instant,
 }
 
-/// All who were turned away and have not been let in since, by address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refusals {
     entries: BTreeMap<MacAddr, Entry>,
 }
 
 impl Refusals {
-    /// Tells a receiver no, unless it has been told just now; the user hears of it once for each reason.
+    /// Sends a refusal, unless one was sent just now. The user hears of it once per reason.
     pub(super) fn refuse(
         &mut self,
         now: Instant,
@@ -49,17 +48,14 @@ impl Refusals {
         self.entries.insert(to, Entry { last: away, told_at: now });
     }
 
-    /// A host that was turned away has been let in, or has gone.
     pub(super) fn forget(&mut self, host: MacAddr) {
         self.entries.remove(&host);
     }
 
-    /// How many are remembered.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// All of them.
     pub(super) fn all(&self) -> impl Iterator<Item = &TurnedAway> + '_ {
         self.entries.values().map(|entry| &entry.last)
     }

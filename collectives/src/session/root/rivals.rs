@@ -1,17 +1,18 @@
-//! Other roots of the group that seem to have begun first: one that answers has the group.
+//! Other roots of the group that seem to have begun first. If one answers, it has the group.
 //!
-//! An invitation alone proves nothing, it may be a replayed one. So it is asked, and this root waits for a moment.
+//! An announcement alone proves nothing, as it may be replayed. So this root asks the other one,
+//! and waits for a moment.
 
 use super::{RootEndpoint, RootFailure};
 use crate::session::message::{Message, ROOT_ASKS};
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
-/// So many are asked; what more there may be is none that lives.
+/// Maximum number of competing roots probed; further ones are taken for replays.
 const MOST: usize = 8;
-/// So often, at each invitation of this root's own.
+/// Number of probes of a competing root, one per announcement of this root.
 const TRIES: u32 = 5;
-/// Nobody keeps this root waiting for longer than that, however many seem to be there.
+/// Longest delay of this root, however many competing roots there seem to be.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
@@ -20,11 +21,9 @@ struct Rival {
     session: u32,
     host: String,
     offer: String,
-    /// How often it is still to be asked.
     left: u32,
 }
 
-/// Those that are being asked, or have not answered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rivals {
     rivals: Vec<Rival>,
@@ -32,7 +31,6 @@ pub(super) struct Rivals {
 }
 
 impl Rivals {
-    /// An invitation of a root that has begun first.
     pub(super) fn hear(
         &mut self,
         now: Instant,
@@ -50,18 +48,15 @@ impl Rivals {
         self.rivals.push(rival);
     }
 
-    /// Asks those again that have not answered.
     pub(super) fn ask(&mut self, endpoint: &mut RootEndpoint) {
         self.rivals.iter_mut().for_each(|rival| rival.ask(endpoint));
     }
 
-    /// Until when an answer may still come.
     pub(super) fn awaited_until(&self, now: Instant) -> Option<Instant> {
         let until = self.since? + LONGEST_WAIT;
         (now < until && self.rivals.iter().any(|rival| rival.left > 0)).then_some(until)
     }
 
-    /// A root has answered a question: the group is its own.
     pub(super) fn on_answer(&self, from: (MacAddr, u32), nonce: u64, endpoint: &RootEndpoint) -> Option<RootFailure> {
         let asked = |rival: &&Rival| (rival.mac, rival.session) == from && rival.nonce(endpoint) == nonce;
         let rival = self.rivals.iter().find(asked)?;
@@ -71,7 +66,7 @@ impl Rivals {
 }
 
 impl Rival {
-    /// No answer to anybody else has this number.
+    /// Nonce of the probe; unique per pair of sessions.
     fn nonce(&self, endpoint: &RootEndpoint) -> u64 {
         u64::from(endpoint.config().session) << 32 | u64::from(self.session)
     }

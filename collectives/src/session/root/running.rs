@@ -1,4 +1,4 @@
-//! The session: the root's view of its members, what it sends them, and their reports.
+//! The running session: its view, the streams to its members, and their reports.
 
 mod fates;
 mod watching;
@@ -25,12 +25,10 @@ use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::time::Duration;
 
-/// Keeps the view true and the streams flowing until all members have reported.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     view: View,
     telling: Telling,
-    /// Whether somebody stands elsewhere than the view that was told last says.
     changed: bool,
     replanning: Replanning,
     policing: Policing,
@@ -39,17 +37,13 @@ pub(super) struct Running {
     fetches: Fetches,
     proofs: Proofs,
     last_report: Option<Instant>,
-    /// The verdict on all, once all have reported, until it is taken.
     last_word: Option<Message>,
-    /// When progress was looked at last.
     watched_at: Instant,
-    /// Who has been slower than the others for how long.
     slow: Slow,
     timers: TimerTable,
 }
 
 impl Running {
-    /// Tells everybody the first view.
     pub(super) fn new(
         now: Instant,
         view: View,
@@ -101,22 +95,20 @@ impl Running {
         &mut self.delivery
     }
 
-    /// From the first data frame to the last report.
     pub(super) fn took(&self) -> Duration {
         self.last_report.map(|end| self.delivery.since_first_data(end)).unwrap_or_default()
     }
 
-    /// Whom what is sent to all has not reached.
     pub(super) fn deaf(&self) -> impl Iterator<Item = MacAddr> + use<> {
         self.telling.deaf()
     }
 
-    /// The verdict on all, when it has just become known.
     pub(super) fn take_last_word(&mut self) -> Option<Message> {
         self.last_word.take()
     }
 
-    /// The user does not want to wait for whoever is silent any longer; whether all fates are known by that.
+    /// Gives up on silent members at the user's request. Returns whether all outcomes are known by
+    /// that.
     pub(super) fn give_up_waiting(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
         let dead = endpoint.config().timing.dead;
         let Some(silent) = self.members.open_if_silent(now, dead) else { return false };
@@ -124,26 +116,23 @@ impl Running {
         true
     }
 
-    /// A member that has not understood the view yet goes on asking to join; that is a sign of life. False for a
-    /// stranger.
+    /// Counts the join request of a member that has not understood the view yet as a sign of life.
+    /// Returns false for a non-member.
     pub(super) fn heard_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
         self.view.rank_of(nonce, from).map(|rank| self.members.hear(now, rank)).is_some()
     }
 
-    /// How much each host may send from now on; the members are told with a new view.
     pub(super) fn set_rate(&mut self, now: Instant, rate: Rate, endpoint: &mut RootEndpoint) {
         (self.view.rate, self.changed) = (Some(rate), true);
         self.follow_up(now, endpoint);
     }
 
-    /// A member's process has ended, says it or who watches it.
     pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
         let Some(rank) = self.view.rank_of(who.0, who.1) else { return endpoint.count_stranger() };
         self.lose(now, rank, Outcome::Died, text, endpoint);
         self.follow_up(now, endpoint);
     }
 
-    /// Takes in a receiver that asks after the start: it is served alone. False if there is no room.
     pub(super) fn admit(&mut self, now: Instant, host: String, mac: MacAddr, nonce: u64) -> bool {
         let fits = !self.delivery.is_shut() && self.members.admit(now);
         if fits {
@@ -154,7 +143,8 @@ impl Running {
         fits
     }
 
-    /// Another run of a receiver asks to join from a member's address: if the member is silent, it was started again.
+    /// Handles a join request of another run from a member's address: if the member is silent, it
+    /// was restarted.
     pub(super) fn heard_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
         let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
         if self.members.silence(now, rank) >= REBOOT_SILENCE {
@@ -163,18 +153,15 @@ impl Running {
         }
     }
 
-    /// What is sent to all of a stretch, once that is known.
     pub(super) fn choose(&mut self, now: Instant, stretch: u64, limit: Duration, form: Form) -> Option<ChunkSet> {
         self.fetches.choose(now, stretch, (&self.view, &self.members), limit, form)
     }
 
-    /// Bytes of the source that are wanted cannot be read again: the members are asked for them.
     pub(super) fn deny(&mut self, now: Instant, text: &str, endpoint: &mut RootEndpoint) {
         self.fetches.on_denial(now, text, (&self.view, &self.members), &self.delivery);
         self.follow_up(now, endpoint);
     }
 
-    /// Takes a member's frame.
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
         let rank = frame.header.rank;
         if rank == Rank::ROOT || !self.view.names(rank, frame.source) {
@@ -203,7 +190,7 @@ impl Running {
             Message::Ready { epoch, digest, .. } if epoch >= self.view.epoch && digest != self.telling.digest() => {
                 log::warn!("{} was told view {epoch} by somebody else", self.host(rank));
                 self.members.set_ready(now, rank, 0);
-                // It may have stepped aside, and in blocks there is no way back.
+                // It may have demoted itself, and block algorithms have no way back.
                 if self.view.via.is_in_blocks() {
                     self.step_aside(now, rank, "was told a view of somebody else", endpoint);
                 }
@@ -211,7 +198,8 @@ impl Running {
                 self.changed |= self.view.outnumber(epoch);
             }
             Message::Status(status) => self.members.set_status(now, rank, status, self.delivery.blocks().frames()),
-            // Only a child's parent may say so, and who has everything, or has gone, lacks nothing.
+            // Only a child's parent may report this, and a member that has everything or is gone
+            // lacks nothing.
             Message::Orphan { stream, gap }
                 if self.view.serves(rank, gap.rank) && !self.members.is_reported(gap.rank) =>
             {
@@ -251,15 +239,16 @@ impl Running {
         let same = sent == Some(Trailer { bytes: done.bytes, digest: done.digest }) || planted!("digest-not-compared");
         self.timers.set_unless_set(Wait::Verdict, now);
         if self.members.entry(rank).is_some_and(|entry| entry.has_said(done.outcome)) {
-            // What was sent to all has not reached it.
+            // Group frames have not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.telling.does_not_reach(mac);
             endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
         match done.outcome {
-            // Nobody has verified what has not been sent to its end.
+            // Nobody can have verified a stream that has not been sent to its end.
             Outcome::Verified | Outcome::Delivered if sent.is_none() => {}
-            // What nobody has accepted yet is not visible, whatever is said: this asks for it.
+            // A member delivers only after its digest was accepted, so this report counts as a
+            // request to accept it.
             Outcome::Verified | Outcome::Delivered if same && self.members.accept(now, rank) => {}
             Outcome::Delivered if same => self.report(now, rank, done, endpoint),
             Outcome::Verified if same => {}
@@ -274,7 +263,7 @@ impl Running {
     pub(super) fn handle_timeout(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::Announce, now) {
-            // A late receiver asks to join when it hears this.
+            // A late receiver sends a join request when it receives this.
             endpoint.send_to_group(&endpoint.config().invitation(endpoint.config().stage(), Duration::MAX));
             self.timers.set(Wait::Announce, now + timing.announce * if endpoint.config().late { 1 } else { 5 });
         }
@@ -308,11 +297,11 @@ impl Running {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Tells everybody a new view, one for all that has changed, and not a second at once after the first.
+    /// Publishes one view for all changes since the last, with a minimum time between views.
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for (rank, text) in self.fetches.go_on(now, &self.view, &mut self.delivery, endpoint) {
             self.lose(now, rank, Outcome::Lost, &text, endpoint);
-            // Whatever its fate was before: what nobody can give it is not asked for again.
+            // Whatever its outcome was before: bytes that nobody has are not asked for again.
             self.delivery.stop_serving(&self.view, rank);
         }
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();

@@ -1,4 +1,4 @@
-//! Who is slower than the others and holds them up.
+//! Straggler detection: members slower than the others that hold them up.
 
 use super::OnSlow;
 use super::members::{Entry, Members};
@@ -9,26 +9,24 @@ use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// A member is slow if it takes less than this part of what some member has taken at its best since the view changed
-/// last. All are as slow as the slowest: only by what they did before it held them up is it seen what they can.
+/// Fraction of the best rate since the last view change below which a member is slow. All members
+/// are as slow as the slowest, so only rates from before it held them up show their capacity.
 const SLOW_BELOW: f64 = 0.7;
 
 const SLOW_DISK: &str = "its disk, or whoever reads its output, is slower than the frames come";
 const SLOW_CABLE: &str = "its cable or its processor is slower than the frames come";
 
-/// A member that holds up the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Brake {
     pub rank: Rank,
-    /// Who sends to it.
     pub from: Rank,
-    /// What it is short of.
     pub why: &'static str,
 }
 
 impl Scene<'_> {
-    /// Who takes frames more slowly than they could be sent, be it by the root or by a relay, and not because of who
-    /// comes behind it: whoever has got least. A relay at the end of a long chain is held up long before the root is.
+    /// Returns the straggler that has received least. Its parent, the root or a relay, could send
+    /// it frames faster, and its own children are not the cause. A relay at the end of a long chain
+    /// is blocked long before the root is.
     fn last_blocked(&self, members: &Members) -> Option<Brake> {
         let waits = |rank: Rank| {
             let status = members.in_place(rank)?.status();
@@ -45,7 +43,6 @@ impl Scene<'_> {
         last.filter_map(brake).min_by_key(|&(consumed, _)| consumed).map(|(_, brake)| brake)
     }
 
-    /// The member in place that holds up the others, unless many do.
     pub(super) fn brake(&self, members: &Members) -> Option<Brake> {
         let open = |entry: &&Entry| entry.standing() == Standing::InPlace && !entry.is_reported();
         let in_place: Vec<&Entry> = members.entries().iter().filter(open).collect();
@@ -64,7 +61,6 @@ impl Scene<'_> {
         exceptional.then_some(brake)
     }
 
-    /// Whether a member has taken less than `best` for so long.
     fn is_below(&self, members: &Members, rank: Rank, period: Duration, best: f64) -> bool {
         let rate = members.entry(rank).and_then(|entry| entry.pace().consuming(self.now, period));
         rate.is_some_and(|rate| rate < best * SLOW_BELOW)
@@ -74,35 +70,37 @@ impl Scene<'_> {
         self.is_below(members, rank, period, members.rates().best())
     }
 
-    /// Whether the root has sent faster than a member of its own takes frames: that may be the member, or all of them.
+    /// Whether the root has sent faster than its child consumes frames: that child may be slow, or
+    /// all members.
     fn is_doubtful(&self, members: &Members, brake: Brake) -> bool {
         let period = self.timing.slow / 4;
         brake.from == Rank::ROOT && self.is_below(members, brake.rank, period, members.rates().best_sent())
     }
 
-    /// The child of a doubtful member that is to show what others can take, and what it has.
+    /// Returns the child of a suspected straggler that gets a probe transfer, and the number of
+    /// frames it has.
     pub(super) fn to_be_tried(&self, members: &Members, brake: Brake) -> Option<(Rank, u64)> {
         let doubtful = !self.is_slow(members, brake.rank, self.timing.slow / 4) && self.is_doubtful(members, brake);
         let child = *self.view.trees().first().filter(|_| doubtful)?.children(brake.rank).first()?;
         Some((child, members.in_place(child)?.status().arrived))
     }
 
-    /// Who sends to a slow member, if nothing at all gets through between them for no reason that shows.
+    /// Returns the upstream peer of a straggler if nothing gets through between them and neither
+    /// shows a reason.
     fn stuck_with(&self, members: &Members, slow: Brake) -> Option<Rank> {
         let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= TOLD_AFTER / 2);
         self.other_end(members, (slow.from, slow.rank)).filter(|_| stuck)
     }
 }
 
-/// For how long somebody has been slower than the others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slow {
     found: Option<(Rank, Duration)>,
 }
 
 impl Slow {
-    /// Takes who holds up the others, at `scene`'s time; what is to become of it and of whoever sends to it, once it
-    /// has been slow for as long as a member may be.
+    /// Takes the current straggler. Once it has been slow for the limit, returns what to do about
+    /// it and its upstream peer.
     pub(super) fn look(
         &mut self,
         scene: &Scene<'_>,
@@ -113,15 +111,16 @@ impl Slow {
         let Some(slow) = self.take_turn(scene, members, brake, scene.timing.status) else { return Vec::new() };
         let text = format!("holds up the others: {}", slow.why);
         match (scene.stuck_with(members, slow), on_slow) {
-            // One of the two is not to blame: both are served alone, and whoever does not move then is given up.
+            // One of the two is at fault: both are demoted, and the one that makes no progress then
+            // is given up.
             (Some(from), _) => [from, slow.rank].map(|rank| Finding::StepAside(rank, text.clone())).into(),
             (None, OnSlow::Evict) => vec![Finding::GiveUp(slow.rank, format!("it {text}"))],
             (None, _) => vec![Finding::StepAside(slow.rank, text)],
         }
     }
 
-    /// The same brake again, once it has been slow for long enough. Now and then it may be missed: what was found then,
-    /// `period` after the last look, counts down.
+    /// Returns the straggler once it has been slow for long enough. A check that misses it only
+    /// counts down by `period`.
     fn take_turn(
         &mut self,
         scene: &Scene<'_>,
@@ -132,7 +131,7 @@ impl Slow {
         let limit = scene.timing.slow;
         let (known, lasted) = self.found.unwrap_or((Rank::ROOT, Duration::ZERO));
         let slow = brake.filter(|brake| scene.is_slow(members, brake.rank, limit / 2));
-        // A doubt counts for half of the time, so that proof need not begin from nothing.
+        // A suspicion counts for half of the time, so that proof need not start from zero.
         let doubtful = brake.filter(|&brake| lasted < limit / 2 && scene.is_doubtful(members, brake));
         let found = slow.or(doubtful);
         self.found = match found {

@@ -1,4 +1,4 @@
-//! Hosts that are no members: those turned away, other builds, and other roots of the group.
+//! Hosts that are no members: refused receivers, other builds, and other roots of the group.
 
 use super::offer::{Claim, Names, node_name};
 use super::phase::Phase;
@@ -11,37 +11,33 @@ use ethbcast_transport::wire::{Frame, Rank, Reject};
 use ethbcast_transport::{Instant, MacAddr};
 use std::time::Duration;
 
-/// Another root of the group is answered no more often than this.
+/// Minimum time between replies to another root of the group.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 
-/// What a root knows of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Strangers {
     refusals: Refusals,
     other_builds: OtherBuilds,
-    /// When another root of the group was told of this one.
     answered_at: Option<Instant>,
 }
 
 impl Strangers {
-    /// Who was turned away.
     pub(super) fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 
-    /// The same, to turn away more.
     pub(super) fn refusals_mut(&mut self) -> &mut Refusals {
         &mut self.refusals
     }
 
-    /// A frame that was not understood: the user is told of other builds.
     pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
         endpoint.count_malformed();
         let other = self.other_builds.hear(frame, why);
         other.into_iter().for_each(|other| endpoint.tell(RootEvent::OtherVersion(other)));
     }
 
-    /// A receiver asks after the start, and whoever comes late is welcome: whether it was let in or told why not.
+    /// Admits a receiver that asks after the start, or refuses it with a reason. Returns false if
+    /// it was neither.
     pub(super) fn welcome(
         &mut self,
         now: Instant,
@@ -63,7 +59,7 @@ impl Strangers {
         let members = &running.view().members;
         let is_shared = members.iter().any(|one| Claim::name(&one.host) == Claim::name(host));
         let named = match members.iter().rev().find(|one| one.mac == from) {
-            // The same host has come back.
+            // A former member has come back.
             Some(former) if former.host == *host || former.host == node_name(host, from) => former.host.clone(),
             _ if is_shared || offer.knows_by_address(host, from) => node_name(host, from),
             _ => host.clone(),
@@ -75,7 +71,6 @@ impl Strangers {
         room
     }
 
-    /// Says no to a receiver that asks after the start with so many.
     pub(super) fn refuse_late(
         &mut self,
         now: Instant,
@@ -91,7 +86,6 @@ impl Strangers {
         self.refusals.refuse(now, to, nonce, away, endpoint);
     }
 
-    /// Another root announces a session: if it is of this group, one of the two has to go.
     pub(super) fn on_announce(
         &mut self,
         now: Instant,
@@ -113,7 +107,7 @@ impl Strangers {
             Phase::Running(_) => (endpoint.config().stage(), Duration::MAX),
             Phase::Closing(..) | Phase::Ended(_) => return,
         };
-        // If it has begun later, it is to know soon that it has.
+        // If the other root began later, it should know soon.
         if self.answered_at.is_none_or(|at| now >= at + BETWEEN_ANSWERS) {
             self.answered_at = Some(now);
             endpoint.send_to_group(&endpoint.config().invitation(stage, age));
@@ -121,8 +115,9 @@ impl Strangers {
     }
 }
 
-/// Why a receiver that was a member already, in this very run, is none again: one that cannot be reached, and so never
-/// learns that it was given up, would ask for ever, and each time be waited for anew. Whoever left may come back.
+/// Returns the refusal for a receiver that was a member in this very run and was given up. Such a
+/// receiver may not hear that it was given up; it would ask for ever and be waited for each time. A
+/// receiver that left may come back.
 fn given_up(running: &Running, host: &str, nonce: u64, from: MacAddr) -> Option<(Refusal, String)> {
     let members = &running.view().members;
     let same = |rank: Rank| members.get(rank.index()).is_some_and(|one| one.nonce == nonce && one.mac == from);
@@ -132,7 +127,6 @@ fn given_up(running: &Running, host: &str, nonce: u64, from: MacAddr) -> Option<
     Some((Refusal::Late, text))
 }
 
-/// Another root asks whether this one is there, which has its group.
 pub(super) fn answer_root(to: MacAddr, nonce: u64, endpoint: &mut RootEndpoint) {
     let text = format!("{} sends to this group already", endpoint.station().host);
     endpoint.answer(to, &Message::Refuse { nonce, why: Refusal::Late, text });

@@ -1,15 +1,15 @@
-//! A trial of what a member can take that has all it gets from a slow one: the root sends it directly what is in stock,
-//! which it needs anyway. Where the first relay has been slow from the beginning, nothing else shows that the others
+//! Probe transfers to a member behind a suspected straggler: the root sends it frames that it needs
+//! anyway. If the first relay has been slow from the beginning, nothing else shows that the others
 //! are not.
 
 use crate::session::blocks::{Blocks, LackingFrame};
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::Rank;
 
-/// Trials in a session: each sends at most a feed of frames that are sent by another way, too.
+/// Maximum number of probe transfers in a session: each sends up to one feed of frames that also
+/// arrive another way.
 const MOST_TRIALS: u32 = 3;
 
-/// The frames of a trial that are still to be sent.
 #[derive(Clone, Debug)]
 struct Rest {
     to: Rank,
@@ -17,7 +17,6 @@ struct Rest {
     end: u64,
 }
 
-/// All trials of a session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trials {
     rest: Option<Rest>,
@@ -26,7 +25,6 @@ pub(super) struct Trials {
 }
 
 impl Trials {
-    /// Begins one with the member `to`, which has the frames below `arrived`, unless there have been enough.
     pub(super) fn begin(&mut self, blocks: &Blocks, to: Rank, arrived: u64) {
         if self.rest.is_none() && self.begun < MOST_TRIALS {
             log::info!("rank {to} is tried: how fast can it take frames?");
@@ -36,17 +34,14 @@ impl Trials {
         }
     }
 
-    /// Ends the one that is under way.
     pub(super) fn end(&mut self) {
         self.rest = None;
     }
 
-    /// Frames sent so far.
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// The next frame, and for whom.
     pub(super) fn poll(&mut self, blocks: &Blocks) -> Option<(Rank, LackingFrame)> {
         let rest = self.rest.as_mut()?;
         let kept = blocks.kept(rest.next).filter(|&(sequence, _)| sequence < rest.end);

@@ -1,4 +1,4 @@
-//! Who makes no progress though it is heard, and what is to be done about it.
+//! Detection of members that are alive but make no progress, and the reaction.
 
 use super::delivery::Delivery;
 use super::members::{Entry, Members};
@@ -9,49 +9,39 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// Without progress for so long a member is spoken of.
+/// Time without progress after which the user is told.
 pub(super) const TOLD_AFTER: Duration = Duration::from_secs(2);
 
-/// And again each time after so much more.
+/// Interval of further reports.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 
-/// A root that looks so late has slept itself, however short the dead limit is: a busy one is late by less.
+/// Delay of a check after which this host itself must have slept, however short the dead limit is;
+/// a busy host is late by less.
 const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 
-/// What a look at the members has found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// It is waited for, and why.
     Tell(Rank, String),
-    /// It holds up the others: it is to step aside.
     StepAside(Rank, String),
-    /// It has been waited for long enough.
     GiveUp(Rank, String),
 }
 
-/// What a member has still to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owed {
-    /// To confirm the present view.
     Confirmation,
-    /// To take frames that have been sent.
     Frames,
-    /// To notice that it has all: what said so was damaged or made up on its way.
+    /// Notice that it has everything: the end of the stream was damaged or forged on its way.
     End,
-    /// To write and verify what it has.
     Check,
-    /// To sync what it has, or to make it visible.
     Sync,
-    /// To report what it says it has done.
     Report,
 }
 
 impl Owed {
-    /// What a member owes of what this scene's root has sent; nothing if nothing can move.
     fn by(entry: &Entry, scene: &Scene<'_>) -> Option<Owed> {
         let (status, blocks, epoch) = (entry.status(), scene.delivery.blocks(), scene.view.epoch);
-        // Of many children of the root each is served a segment after the other: one that has answered for all that it
-        // was sent waits for its turn at the root's link, and the root not for it.
+        // The root serves many children a segment each in turn. A child that has acknowledged all
+        // it was sent waits for its turn at the root's link, not the root for it.
         let waits = entry.standing() == Standing::InPlace && blocks.waits_for_turn(entry.rank(), status.arrived);
         if entry.is_reported() || entry.standing() == Standing::Gone {
             return None;
@@ -69,12 +59,10 @@ impl Owed {
         }
     }
 
-    /// How long nothing may move.
     fn limit(self, timing: &Timing) -> Duration {
         if self == Owed::Sync { timing.sync } else { timing.stall }
     }
 
-    /// What holds a member up, to be read after its name; `from` is who sends to it.
     fn words(self, entry: &Entry, from: &str) -> String {
         let state = entry.status().state;
         match self {
@@ -91,7 +79,6 @@ impl Owed {
     }
 }
 
-/// The root's own side of a look at the members.
 #[derive(Debug)]
 pub(super) struct Scene<'a> {
     pub now: Instant,
@@ -105,18 +92,18 @@ impl Scene<'_> {
         &self.view.members[rank.index()].host
     }
 
-    /// For whom a member in place cannot go on, if not for its own disk.
     fn waits_for(&self, members: &Members, rank: Rank) -> Option<Rank> {
         let status = members.in_place(rank)?.status();
         let next = status.waits_for.filter(|_| status.state != MemberState::Blocked);
         next.filter(|&next| members.in_place(next).is_some())
     }
 
-    /// Follows who waits for whom, from the root on, to where it ends: who waits, and the member that holds all up.
+    /// Follows the chain of waits from the root to its end. Returns the last waiting host and the
+    /// member that holds all up.
     fn bottleneck(&self, members: &Members) -> Option<(Rank, Rank)> {
         let (mut from, mut at) = (Rank::ROOT, self.delivery.blocks().held_up_by()?);
         members.entry(at)?;
-        // A circle cannot be, but what members say is no proof.
+        // A cycle is impossible, but status reports prove nothing.
         for _ in members.entries() {
             let Some(next) = self.waits_for(members, at) else { break };
             (from, at) = (at, next);
@@ -124,9 +111,10 @@ impl Scene<'_> {
         Some((from, at))
     }
 
-    /// Who of those that `wait` holds up the others, and who sends to it, where that does not show from the root on:
-    /// whoever's own state says so, or what its parent says; else the one nearest to the root, of those above whom
-    /// nobody is `behind`: what one above has not got nobody can have below, however long one waits there.
+    /// Finds the members among `wait` that hold up the others, with their upstream peers, if that
+    /// does not show from the root. Reports of the member itself or of its parent decide. Otherwise
+    /// the one nearest to the root is taken that has no member of `behind` above it: frames that a
+    /// host above lacks cannot be below it.
     fn holders(&self, members: &Members, wait: &[Rank], behind: &[Rank]) -> Vec<(Rank, Rank)> {
         let waits = |rank: &Rank| wait.binary_search(rank).is_ok();
         let is_blocked = |rank: Rank| members.entry(rank).is_some_and(|one| one.status().state == MemberState::Blocked);
@@ -144,7 +132,7 @@ impl Scene<'_> {
             let parent = |&at: &Rank| Some(self.parent(at)).filter(|&at| at != Rank::ROOT);
             std::iter::successors(parent(&rank), parent).take(members.entries().len())
         };
-        // Nothing says that its parent waits for it: it alone is to show what it can do.
+        // No parent reports waiting for it: it alone must show progress.
         wait.iter()
             .copied()
             .filter(|&rank| above(rank).all(|at| behind.binary_search(&at).is_err()))
@@ -154,22 +142,20 @@ impl Scene<'_> {
             .collect()
     }
 
-    /// Who sends to a member in place, in the first of several trees.
     fn parent(&self, rank: Rank) -> Rank {
         self.view.trees().first().and_then(|tree| tree.parent(rank)).unwrap_or(Rank::ROOT)
     }
 
-    /// The other end of a hop over which nothing gets through to `at`: which of them is at fault does not show. Nobody,
-    /// if it is the root, or if `at` waits for its own disk.
+    /// Returns the upstream end of a hop over which nothing reaches `at`, since either end may be
+    /// at fault. `None` if it is the root, or if `at` waits for its own disk.
     pub(super) fn other_end(&self, members: &Members, (from, at): (Rank, Rank)) -> Option<Rank> {
         let blocked = members.entry(at)?.status().state == MemberState::Blocked;
         (from != Rank::ROOT && !blocked).then_some(from)
     }
 
-    /// Looks who makes no progress, `period` after the last look.
     pub(super) fn look(&self, members: &mut Members, period: Duration) -> Vec<Finding> {
         if period >= ASLEEP_AFTER.max(self.timing.dead / 2) {
-            // This host has slept itself: what moved meanwhile is still to be heard.
+            // This host has slept itself: progress meanwhile is still to be heard.
             members.all_moved(self.now);
             return Vec::new();
         }
@@ -182,7 +168,8 @@ impl Scene<'_> {
             let waits = entry.standing() == Standing::Aside && !self.delivery.serves_alone(rank);
             let owed = Owed::by(entry, self).filter(|&owed| !(waits && owed == Owed::Frames));
             let from = bottleneck.filter(|&(_, at)| at == rank).map(|(from, _)| from);
-            // Everybody may have what was sent, and whoever sent it, the root or a relay, waits to be told so.
+            // All members may have the frames, and the sender, the root or a relay, waits for their
+            // acknowledgements.
             let unheard = full && from.is_some() && !entry.is_reported();
             let owed = owed.or(unheard.then_some(Owed::Frames));
             let in_place = entry.standing() == Standing::InPlace;
@@ -193,7 +180,7 @@ impl Scene<'_> {
                     entry.pause(period);
                     findings.extend(self.of_silent(entry, silence));
                 }
-                // Whoever is behind or beside the one that holds all up cannot move.
+                // A member behind or beside the bottleneck cannot progress.
                 Some(Owed::Frames) if in_place && from.is_none() => {
                     wait.extend(self.has_waited(entry).then_some(rank));
                 }
@@ -204,8 +191,8 @@ impl Scene<'_> {
         findings
     }
 
-    /// Adds who is to step aside because of others: with the bottleneck, if that does, the other end of its hop; where
-    /// nobody is found and some of those that are `behind` wait, who holds those up.
+    /// Adds members to demote because of others: the upstream end of the bottleneck's hop if the
+    /// bottleneck is demoted; if nobody was found, those that hold up waiting members.
     fn add_hops(
         &self,
         members: &Members,
@@ -231,13 +218,12 @@ impl Scene<'_> {
         }));
     }
 
-    /// Whether one that cannot be blamed has waited for so long that somebody must be.
+    /// Whether a member that is not to blame has waited so long that another must be.
     fn has_waited(&self, entry: &Entry) -> bool {
         let limit = Owed::Frames.limit(self.timing);
         entry.idle_for(self.now) >= limit * 3 / 2 && entry.stuck_for(self.now) >= limit
     }
 
-    /// What to say of one that is silent.
     fn of_silent(&self, entry: &mut Entry, silence: Duration) -> Option<Finding> {
         let left = (self.timing.dead + self.timing.patience).saturating_sub(silence).as_secs();
         (silence >= TOLD_AFTER && entry.is_to_be_told(self.now, TOLD_EVERY)).then(|| {
@@ -246,7 +232,6 @@ impl Scene<'_> {
         })
     }
 
-    /// What to do about one that is heard and makes no progress; `from` is who sends to it.
     fn of_stuck(&self, entry: &mut Entry, owed: Owed, from: Rank) -> Option<Finding> {
         let (rank, idle, stuck) = (entry.rank(), entry.idle_for(self.now), entry.stuck_for(self.now));
         let limit = owed.limit(self.timing);
@@ -276,8 +261,6 @@ mod tests {
     use crate::session::view::tests::chain;
     use ethbcast_transport::MacAddr;
 
-    /// Of a chain of four receivers, of whom each has said this, those that hold up the last three; nothing has been
-    /// sent.
     fn holders(said: [(MemberState, Option<u16>); 4]) -> Vec<(Rank, Rank)> {
         holders_above(said, &[2, 3, 4].map(Rank), &[2, 3, 4].map(Rank))
     }
@@ -303,13 +286,13 @@ mod tests {
         assert_eq!(holders([(Starved, None), (WaitsForChild, Some(3)), (Starved, None), (Starved, None)]), of(2, 3));
         assert_eq!(holders([(Starved, Some(2)), (Starved, Some(3)), (Starved, Some(4)), (Starved, None)]), of(3, 4));
         assert_eq!(holders([(Starved, None), (Starved, Some(3)), (Blocked, Some(4)), (Starved, None)]), of(2, 3));
-        // Nobody says so: the one nearest to the root first.
+        // No report names one: the one nearest to the root comes first.
         assert_eq!(holders([(Starved, None); 4]), of(0, 2));
-        // Of those that have waited for long enough; but who is above them and lacks frames itself is to show first
-        // what it can do.
+        // Only among those that have waited long enough; a member above them that lacks frames
+        // itself must show progress first.
         assert_eq!(holders_above([(Starved, None); 4], &[3, 4].map(Rank), &[3, 4].map(Rank)), of(0, 3));
         assert_eq!(holders_above([(Starved, None); 4], &[3, 4].map(Rank), &[2, 3, 4].map(Rank)), []);
-        // Nor is a circle a word that counts.
+        // A cycle in the reports does not count either.
         assert_eq!(holders([(Starved, None), (Starved, Some(3)), (Starved, Some(2)), (Starved, None)]), of(0, 2));
     }
 }

@@ -1,24 +1,21 @@
-//! Puts the parts of views together.
+//! Reassembly of views from their parts.
 
 use super::View;
 use crate::session::message::{Digest, ViewPart};
 use ethbcast_transport::planted;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Views that are collected at the same time: a stray part does not make a receiver forget what it has.
+/// Maximum number of views collected at the same time: a stray part does not discard the others.
 const VIEWS: usize = 4;
 
-/// The longest view, in bytes: 65 535 members with names of 42 bytes.
+/// Maximum length of a view in bytes: 65 535 members with names of 42 bytes.
 const MAX_VIEW_BYTES: usize = 4 << 20;
 
-/// The parts of a few views, in whatever order they come.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Assembler {
-    /// The one whose part came last is the last.
     views: VecDeque<Parts>,
 }
 
-/// The parts of one view that are here.
 #[derive(Clone, Debug)]
 struct Parts {
     digest: Digest,
@@ -27,12 +24,10 @@ struct Parts {
 }
 
 impl Assembler {
-    /// Bytes of the parts that are here.
     pub(in crate::session) fn bytes(&self) -> usize {
         self.views.iter().flat_map(|view| view.parts.values()).map(Vec::len).sum()
     }
 
-    /// Takes a part; the view once it is whole and its digest is right.
     pub(in crate::session) fn take(&mut self, part: &ViewPart) -> Option<View> {
         if part.at >= part.count || usize::from(part.count) * part.bytes.len() > MAX_VIEW_BYTES {
             return None;

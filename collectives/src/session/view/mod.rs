@@ -1,4 +1,4 @@
-//! The agreed, versioned list of members: who is there, who sends to whom, and on what terms.
+//! The view: the agreed, versioned list of members with the tree and the session parameters.
 
 mod assembler;
 #[cfg(test)]
@@ -19,47 +19,47 @@ use ethbcast_transport::wire::{HEADER_BYTES, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy};
 use std::collections::BTreeSet;
 
-/// One member of a view; its rank is its place in the list.
+/// One member of a view; its rank is its index in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewMember {
     /// Host name.
     pub host: String,
-    /// Interface.
+    /// Address of the interface.
     pub mac: MacAddr,
-    /// The run of the receiver that joined; zero for the root.
+    /// Nonce of the receiver's run that joined; zero for the root.
     pub nonce: u64,
-    /// Who sends to it, or in a cast to whom it acknowledges; `None` for the root.
+    /// Rank of its parent: its sender, or in a broadcast the host it acknowledges to; `None` for
+    /// the root.
     pub parent: Option<Rank>,
-    /// Its place among its parent's children.
+    /// Position among its parent's children.
     pub order: u16,
-    /// Where it stands: it keeps its rank in any case, so that no other changes.
+    /// Standing of the member, which keeps its rank in any case, so that no other rank changes.
     pub standing: Standing,
 }
 
-/// Where a member of a view stands.
+/// Standing of a member of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// Its fate is known, and it is served no more.
+    /// The outcome is known, and the member is no longer served.
     Gone,
-    /// In the tree, or among the listeners of a cast.
+    /// Regular member: in the tree, or among the listeners of a broadcast.
     InPlace,
-    /// Out of the others' way: bridged in the tree, out of a cast's credit. It is served by the root alone, on a stream
-    /// of its own.
+    /// Demoted: bridged in the tree, outside a broadcast's credit, and served by the root on a
+    /// catch-up stream.
     Aside,
 }
 
 impl Standing {
-    /// In the order of their numbers on the wire.
+    /// Ordered by their numbers on the wire.
     const ALL: [Standing; 3] = [Standing::Gone, Standing::InPlace, Standing::Aside];
 }
 
 impl ViewMember {
-    /// One that comes after the start, and has no place in the tree.
     pub(super) fn late(host: String, mac: MacAddr, nonce: u64) -> ViewMember {
         ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: Standing::Aside }
     }
 
-    /// Whether it is in the tree, or among the listeners of a cast.
+    /// Whether it is in the tree, or among the listeners of a broadcast.
     pub fn is_in_place(&self) -> bool {
         self.standing == Standing::InPlace
     }
@@ -68,52 +68,55 @@ impl ViewMember {
 /// A view; rank 0 is the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// Counts up with every change of membership, from 1.
+    /// Number that increases with every change of membership, from 1.
     pub epoch: u32,
-    /// How the bytes travel.
+    /// Algorithm by which the bytes travel.
     pub via: Via,
-    /// Frames in a segment: a relay has all of a segment before it sends any of it on, and sends it to one child after
-    /// the other.
+    /// Frames in a segment: a relay receives a whole segment before it forwards any of it, and
+    /// sends it to one child after the other.
     pub segment_frames: u32,
-    /// What receivers do with frames out of order.
+    /// Handling of frames out of order at receivers.
     pub policy: Policy,
-    /// Frames of a message that one receiver answers for all (Push-Pull Broadcast, EQA §3.3), if there are such.
+    /// Frames of a message that one receiver acknowledges for all (Push-Pull Broadcast, EQA §3.3),
+    /// if there are such.
     pub push_frames: Option<u8>,
-    /// The longest payload of a frame, in bytes.
+    /// Longest payload of a frame, in bytes.
     pub payload_bytes: u16,
     /// Bytes in the stream, if known in advance.
     pub size: Option<u64>,
-    /// What the content is.
+    /// Kind of the content.
     pub content: ContentKind,
-    /// How long its chunks are, if its stream has ledgers.
+    /// Chunk size, if the stream has hash lists.
     pub chunk: ChunkSize,
-    /// Some members have a part of it already: only what somebody lacks is sent, and nobody knows how much that is.
+    /// Whether only missing chunks are sent because some members already hold part of the content;
+    /// then the length of the stream is unknown.
     pub selective: bool,
-    /// The members, by rank.
+    /// Members by rank.
     pub members: Vec<ViewMember>,
-    /// How much each of them may send, if there is a limit.
+    /// Rate limit of each member, if there is one.
     pub rate: Option<Rate>,
 }
 
-/// The most frames that a view can say are pushed.
+/// Maximum number of pushed frames that a view can encode.
 pub(super) const MAX_PUSH_FRAMES: u8 = 254;
 
-/// Members a view can have: a rank has 16 bits, and 65 535 stands for "none".
+/// Maximum number of members of a view: a rank has 16 bits, and 65 535 stands for "none".
 pub const MAX_MEMBERS: usize = 65_535;
 
-/// The shortest payload of a view's frames, in bytes: a trailer has to fit.
+/// Shortest frame payload of a view in bytes: a trailer has to fit.
 const MIN_PAYLOAD_BYTES: usize = 64;
 
-/// The most streams of a session in blocks: each takes a feed of at least 64 frames at every member.
+/// Maximum number of streams with block algorithms: each takes a feed of at least 64 frames at
+/// every member.
 const MAX_STREAMS: usize = 4096;
 
 impl View {
-    /// The ranks of the members that are in place.
+    /// Returns the ranks of the members that are in place.
     pub fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
         self.members.iter().zip(0..).filter(|(member, _)| member.is_in_place()).map(|(_, rank)| Rank(rank))
     }
 
-    /// The view as bytes.
+    /// Encodes the view.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
         let (via, children) = via_to_wire(self.via);
@@ -129,7 +132,7 @@ impl View {
         out.into_bytes()
     }
 
-    /// Reads a view; `None` if it is malformed: no root, a parent that is not there, or a circle.
+    /// Decodes a view; `None` if it is malformed: no root, a missing parent, or a cycle.
     pub fn decode(bytes: &[u8]) -> Option<View> {
         let mut from = BodyReader::new(bytes);
         let (epoch, via, segment_frames) = (from.u32()?, via_from_wire(from.u8()?, from.u8()?)?, from.u32()?);
@@ -157,7 +160,7 @@ impl View {
         (view.is_rooted_at_zero() && (size.is_some() || !selective)).then_some(view)
     }
 
-    /// Policy and pushed frames as a byte: 0, or one more than are pushed.
+    /// Policy and pushed frames as a byte: 0, or the number of pushed frames plus one.
     fn strictness(&self) -> u8 {
         match self.policy {
             Policy::HolesAllowed => 0,
@@ -165,7 +168,6 @@ impl View {
         }
     }
 
-    /// Whether every member's line of parents ends at rank 0.
     fn is_rooted_at_zero(&self) -> bool {
         let parent = |rank: usize| self.members[rank].parent.map(Rank::index);
         let sound = |rank: usize| parent(rank).is_some_and(|parent| parent < self.members.len());
@@ -192,12 +194,12 @@ impl View {
         })
     }
 
-    /// The digest of the encoded view.
+    /// Returns the digest of the encoded view.
     pub fn digest(&self) -> Digest {
         *blake3::hash(&self.encode()).as_bytes()
     }
 
-    /// The view in pieces that fit a frame's payload.
+    /// Returns the encoded view in slices that fit a frame's payload.
     pub fn parts(&self, payload_bytes: usize) -> impl Iterator<Item = ViewPart> + use<> {
         let (epoch, whole) = (self.epoch, self.encode());
         let digest = *blake3::hash(&whole).as_bytes();
@@ -209,10 +211,11 @@ impl View {
         })
     }
 
-    /// Whether this view can follow `present`: the same session, where members stand elsewhere, or come at the end of
-    /// the list and aside, a few changes later; in a tree those in place may have other parents, who are in place. A
-    /// cast may go on as a tree, with all parents new, and back: that it did may have been said by somebody else in the
-    /// root's name, as may be that one had gone who is there again. Nothing is done with a view that cannot follow.
+    /// Whether this view can follow `present`; a view that cannot is ignored. It must be of the
+    /// same session, a few changes later; members may have moved, and new ones be appended as
+    /// demoted. In a tree, members in place may have other parents in place. A broadcast may become
+    /// a tree with all parents new, and back, because the change may have been forged in the root's
+    /// name; likewise a member that was gone may be back.
     pub(super) fn extends(&self, present: &View) -> bool {
         let steps = self.epoch.wrapping_sub(present.epoch);
         let changes = most_changes(self.members.len());
@@ -231,12 +234,12 @@ impl View {
             && (self.members.len() >= present.members.len() || planted!("view-with-fewer-members"))
             && self.members.iter().zip(&present.members).all(same)
             && self.members[present.members.len()..].iter().all(|late| late.standing != Standing::InPlace)
-            // In blocks nobody comes late: there are as many streams as members.
+            // Block algorithms admit no late members: there are as many streams as members.
             && (!self.via.is_in_blocks() || self.members.len() == present.members.len())
     }
 
-    /// A member has confirmed another view of number `epoch`, which it was told in the root's name. If that can follow
-    /// this one, the next has to follow both: takes its number. Whether it did.
+    /// Adopts `epoch` if a member has confirmed a forged view of that number that can follow this
+    /// one, because the next view must follow both. Returns whether it did.
     pub(super) fn outnumber(&mut self, epoch: u32) -> bool {
         let steps = epoch.checked_sub(self.epoch);
         let follows = steps.is_some_and(|steps| steps < most_changes(self.members.len()) / 2);
@@ -246,12 +249,10 @@ impl View {
         follows
     }
 
-    /// Whether every member gets all frames from one other, whom the view names.
     fn is_tree(&self) -> bool {
         self.via != Via::Cast && !self.via.is_in_blocks()
     }
 
-    /// How many children each member has, by rank.
     pub(super) fn degrees(&self) -> Vec<usize> {
         let tree = Tree::new(self);
         let mut degrees = vec![0; self.members.len()];
@@ -259,7 +260,6 @@ impl View {
         degrees
     }
 
-    /// Gives members in place the parents that a plan among them has: `ranks` are its ranks, the root's first.
     pub(super) fn replan(&mut self, ranks: &[Rank], plan: &Plan) {
         for (at, &parent) in ranks.iter().enumerate() {
             for (order, &child) in (0..).zip(plan.children(at)) {
@@ -269,7 +269,7 @@ impl View {
         }
     }
 
-    /// In a tree, names for each member in place the parent that it has in this view.
+    /// Sets the parent of each member in place to its effective one, in a tree.
     pub(super) fn name_parents(&mut self) {
         if !self.is_tree() {
             return;
@@ -286,18 +286,19 @@ impl View {
         }
     }
 
-    /// What never changes from one view to the next.
+    /// Session parameters, which never change from one view to the next.
     fn terms(&self) -> impl PartialEq + use<> {
         let offered = (self.size, self.content, self.chunk, self.selective);
         (self.policy, self.push_frames, self.payload_bytes, offered)
     }
 
-    /// Whether the stream may go on in another way: there is one stream for all, and by no protocol of the papers'.
+    /// Whether the stream may change to another algorithm: there is one stream for all, and no
+    /// protocol of the papers.
     pub(super) fn may_reroute(&self) -> bool {
         !self.via.is_in_blocks() && self.policy == Policy::HolesAllowed
     }
 
-    /// Whether a host with frames of this MTU can take part: its buffers are made for what the view says.
+    /// Whether a host with this MTU can take part: its buffers are made for the view's frames.
     pub(super) fn fits(&self, mtu_bytes: u16) -> bool {
         let payload_bytes = usize::from(self.payload_bytes);
         let streams = if self.via.is_in_blocks() { self.members.len() } else { 1 };
@@ -305,22 +306,19 @@ impl View {
             && streams <= MAX_STREAMS
     }
 
-    /// Whether the member of this rank, wherever it stands, has this interface.
+    /// Whether the member of this rank has this address, whatever its standing.
     pub(super) fn names(&self, rank: Rank, mac: MacAddr) -> bool {
         self.members.get(rank.index()).is_some_and(|member| member.mac == mac)
     }
 
-    /// The rank of a member in place, by its interface.
     pub(super) fn rank_at(&self, mac: MacAddr) -> Option<Rank> {
         self.ranks().find(|rank| self.members[rank.index()].mac == mac)
     }
 
-    /// How many hosts there are: one that came back is one.
     pub(super) fn hosts(&self) -> usize {
         self.members.iter().map(|member| member.mac).collect::<BTreeSet<_>>().len()
     }
 
-    /// The rank of a receiver that has not gone.
     pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
         let own = |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.standing != Standing::Gone;
         self.members.iter().skip(1).position(own).map(|at| Rank(at as u16 + 1))
@@ -330,7 +328,6 @@ impl View {
         Peer { rank, mac: self.members[rank.index()].mac }
     }
 
-    /// The trees of all streams, in the order of their numbers.
     pub(super) fn trees(&self) -> Vec<Tree<'_>> {
         if self.via.is_in_blocks() {
             return (0..self.members.len()).map(|block| Tree::of_block(self, block)).collect();
@@ -338,19 +335,18 @@ impl View {
         vec![Tree::new(self)]
     }
 
-    /// Whether a member is in place and, in some stream, a child of `parent`.
     pub(super) fn serves(&self, parent: Rank, child: Rank) -> bool {
         let present = self.members.get(child.index()).is_some_and(ViewMember::is_in_place);
         present && self.trees().iter().any(|tree| tree.parent(child) == Some(parent))
     }
 }
 
-/// So many changes at most lie between a view and the next that a member has of so many.
+/// Maximum number of changes between two consecutive views of a member.
 fn most_changes(members: usize) -> u32 {
     64 + 4 * members as u32
 }
 
-/// Bytes of a view message that are not a slice of the view.
+/// Bytes of a view message beside the slice.
 const PART_OVERHEAD_BYTES: usize = 40;
 
 fn read_member(from: &mut BodyReader<'_>) -> Option<ViewMember> {

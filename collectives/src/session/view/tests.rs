@@ -1,4 +1,4 @@
-//! Views on the wire.
+//! Tests of the encoding of views.
 
 use super::*;
 use crate::session::message::Message;
@@ -63,7 +63,7 @@ fn the_papers_protocols_survive_the_journey() {
     }
 }
 
-/// docs/protocol.md §6 quotes these bytes.
+/// Expected bytes as quoted in docs/protocol.md §6.
 #[test]
 fn the_documented_example_is_what_is_sent() {
     let mac = |last| MacAddr::new(2, 0, 0, 0, 0, last);
@@ -90,7 +90,6 @@ fn the_documented_example_is_what_is_sent() {
     assert_eq!(blake3::Hash::from(view.digest()).to_hex().as_str()[..8], *"9ca27b82");
 }
 
-/// Everybody's parent is the root.
 fn flat(mut view: View) -> View {
     view.epoch += 1;
     for (order, member) in (0..).zip(&mut view.members[1..]) {
@@ -106,14 +105,14 @@ fn a_tree_that_is_planned_anew_is_followed_if_all_who_move_have_a_parent_in_plac
     view.members[4].standing = Standing::Aside;
     let mut anew = flat(view.clone());
     assert!(anew.extends(&view));
-    // Whoever has missed it follows what comes after it, as long as that names only parents in place.
+    // A member that missed it follows a later view, as long as that names only parents in place.
     anew.members[5].parent = Some(Rank(3));
     anew.members[3].standing = Standing::Aside;
     assert!(!anew.extends(&view), "n5 gets a parent that is aside");
     anew.name_parents();
     assert_eq!(anew.members[5].parent, Some(Rank::ROOT));
     assert!(anew.extends(&view));
-    // Where the tree is not the view's, nobody moves as long as it stays so.
+    // If the tree is not the view's own, no member changes its parent.
     for via in [Via::Cast, Via::ScatterAllgather] {
         let before = View { via, ..view.clone() };
         assert!(View { epoch: 4, ..before.clone() }.extends(&before));

@@ -1,25 +1,24 @@
-//! Who sends to whom among the present members of a view; in a cast, who acknowledges to whom.
+//! Trees of a view: senders and their children; in a broadcast, the hosts that acknowledge to each.
 
 use super::View;
 use ethbcast_planning::plan;
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 
-/// The tree of one stream. A member that is not in place is bridged: its nearest ancestor that is serves its children.
+/// The tree of one stream. A member that is not in place is bridged: its nearest ancestor in place
+/// serves its children.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::session) struct Tree<'a> {
     view: &'a View,
-    /// The number of a block, each of which has its own tree; without one the tree is the view's own.
+    /// Number of a block, each of which has its own tree; `None` for the tree that the view names.
     block: Option<usize>,
 }
 
 impl<'a> Tree<'a> {
-    /// The tree that the view names itself.
     pub(super) fn new(view: &'a View) -> Tree<'a> {
         Tree { view, block: None }
     }
 
-    /// The tree of one block of a view in blocks.
     pub(super) fn of_block(view: &'a View, block: usize) -> Tree<'a> {
         Tree { view, block: Some(block) }
     }
@@ -35,7 +34,6 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// A member's place among its planned parent's children.
     fn order(&self, rank: Rank) -> usize {
         let View { via, members, .. } = self.view;
         match (self.block, self.planned_parent(rank)) {
@@ -47,8 +45,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The nearest ancestor of `rank` along the plan that is in place: its parent, or who took over. None for the root
-    /// and for one that is not in place itself.
+    /// Returns the nearest planned ancestor of `rank` that is in place. `None` for the root, and
+    /// for a member that is not in place itself.
     pub(in crate::session) fn parent(&self, rank: Rank) -> Option<Rank> {
         let mut at = self.planned_parent(rank)?;
         while !self.view.members[at.index()].is_in_place() {
@@ -57,7 +55,8 @@ impl<'a> Tree<'a> {
         self.view.members[rank.index()].is_in_place().then_some(at)
     }
 
-    /// The members `rank` sends to, in sending order; in a cast those that acknowledge to it.
+    /// Returns the members that `rank` sends to, in sending order; in a broadcast those that
+    /// acknowledge to it.
     pub(in crate::session) fn children(&self, rank: Rank) -> Vec<Rank> {
         let mut children: Vec<Rank> = match self.block {
             Some(block) => self.children_in_block(block, rank),
@@ -71,7 +70,7 @@ impl<'a> Tree<'a> {
         children
     }
 
-    /// The planned children that are in place, and behind those that are not, theirs.
+    /// Planned children in place; those of a child that is not in place take its position.
     fn children_in_block(&self, block: usize, rank: Rank) -> Vec<Rank> {
         let (mut found, mut open) = (Vec::new(), vec![rank]);
         while let Some(at) = open.pop() {

@@ -1,26 +1,25 @@
-//! Which chunks of a stretch, and how that is said on the wire.
+//! Sets of chunks of a stretch, and their encoding.
 
-/// The most chunks of a stretch.
+/// Maximum number of chunks of a stretch.
 pub const STRETCH_CHUNKS: usize = 1024;
 const WORDS: usize = STRETCH_CHUNKS / 64;
-/// The set follows as a bitmap, or as runs.
 const BITMAP: u8 = 0;
 const RUNS: u8 = 1;
 
-/// A set of chunks of one stretch, by their numbers in it.
+/// A set of chunks of one stretch, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkSet {
     words: [u64; WORDS],
 }
 
 impl ChunkSet {
-    /// The longest that one can be on the wire.
+    /// Maximum length of an encoded set, in bytes.
     pub const MOST_BYTES: usize = 1 + STRETCH_CHUNKS / 8;
 
-    /// The first so many chunks.
+    /// Returns the set of the first `chunks` chunks.
     ///
     /// # Panics
-    /// If a stretch has not so many.
+    /// If a stretch cannot have that many.
     pub fn first(chunks: usize) -> ChunkSet {
         let mut set = ChunkSet::default();
         (0..chunks).for_each(|chunk| set.insert(chunk));
@@ -30,52 +29,52 @@ impl ChunkSet {
     /// Adds a chunk.
     ///
     /// # Panics
-    /// If a stretch has no such chunk.
+    /// If a stretch cannot have such a chunk.
     pub fn insert(&mut self, chunk: usize) {
         self.words[chunk / 64] |= 1 << (chunk % 64);
     }
 
-    /// Takes a chunk out.
+    /// Removes a chunk.
     ///
     /// # Panics
-    /// If a stretch has no such chunk.
+    /// If a stretch cannot have such a chunk.
     pub fn remove(&mut self, chunk: usize) {
         self.words[chunk / 64] &= !(1 << (chunk % 64));
     }
 
-    /// Whether it has this chunk.
+    /// Whether the set contains `chunk`.
     pub fn contains(&self, chunk: usize) -> bool {
         self.words.get(chunk / 64).is_some_and(|word| word >> (chunk % 64) & 1 == 1)
     }
 
-    /// How many it has.
+    /// Returns the number of chunks in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether it has none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         *self == ChunkSet::default()
     }
 
-    /// Its chunks, in order.
+    /// Returns the chunks in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..STRETCH_CHUNKS).filter(|&chunk| self.contains(chunk))
     }
 
-    /// What is in it or in the other.
+    /// Returns the union with `other`.
     #[must_use]
     pub fn or(&self, other: &ChunkSet) -> ChunkSet {
         self.with(other, |one, other| one | other)
     }
 
-    /// What is in it and in the other.
+    /// Returns the intersection with `other`.
     #[must_use]
     pub fn and(&self, other: &ChunkSet) -> ChunkSet {
         self.with(other, |one, other| one & other)
     }
 
-    /// What is in it and not in the other.
+    /// Returns the difference: the chunks that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &ChunkSet) -> ChunkSet {
         self.with(other, |one, other| one & !other)
@@ -87,7 +86,8 @@ impl ChunkSet {
         set
     }
 
-    /// Appends it, of a stretch of so many chunks: in runs, or as a bitmap if that is shorter.
+    /// Appends the set's encoding for a stretch of `chunks` chunks: as runs, or as a bitmap if that
+    /// is shorter.
     pub fn write(&self, chunks: usize, out: &mut Vec<u8>) {
         let runs = self.runs(chunks);
         let bitmap_bytes = chunks.div_ceil(8);
@@ -100,7 +100,8 @@ impl ChunkSet {
         }
     }
 
-    /// How many in a row are not in it, then how many are, and so on; what follows the last is not in it.
+    /// Alternating lengths of runs outside and inside the set, starting outside; chunks after the
+    /// last run are outside.
     fn runs(&self, chunks: usize) -> Vec<u16> {
         let (mut runs, mut begin, mut inside) = (Vec::new(), 0, false);
         for chunk in 0..=chunks {
@@ -115,7 +116,8 @@ impl ChunkSet {
         runs
     }
 
-    /// Reads all of `bytes` as a set of a stretch of so many chunks; none if it is malformed, or has others.
+    /// Decodes all of `bytes` as a set of a stretch of `chunks` chunks; `None` if it is malformed
+    /// or contains other chunks.
     pub fn read(chunks: usize, bytes: &[u8]) -> Option<ChunkSet> {
         let (form, bytes) = bytes.split_first()?;
         let mut set = ChunkSet::default();

@@ -1,45 +1,45 @@
-//! Puts together what has come and what a receiver has already.
+//! Completion of spans from received chunks and chunks already held.
 
 use super::{ChunkSet, Composed, Composer, HeldOffer, Holdings, Origin, PartialSpan};
 use crate::session::Needs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A span with what there is of it; what is in neither is to be fetched.
+/// A span with the chunks present; the others must be fetched.
 #[derive(Clone, Debug)]
 pub struct Completed {
-    /// Its ledger and content.
+    /// Its hash list and content.
     pub span: Vec<u8>,
-    /// Chunks that are here: a bit for each.
+    /// Bitmap of the chunks that are present.
     pub here: u64,
-    /// Those of them that are the receiver's own.
+    /// Bitmap of the chunks that this receiver already held.
     pub own: u64,
-    /// Those of these that stand already where they belong.
+    /// Bitmap of those already held that are in place.
     pub in_place: u64,
 }
 
-/// What a [`Completer`] has next.
+/// An output of a [`Completer`].
 #[derive(Clone, Debug)]
 pub enum Completion {
-    /// What is lacking of the next stretch whose ledgers have come: to be said at once, the root waits for it.
+    /// Want-bitmap of the next stretch whose hash lists have come. It must be sent at once, because
+    /// the root waits for it.
     Needs(Needs),
     /// The next span.
     Span(Completed),
-    /// Nothing comes of the next stretch: it was only asked what is lacking.
+    /// The next stretch is not sent: the root only queries want-bitmaps.
     Passed,
 }
 
-/// Makes spans of what a root sends and of what a receiver has already, and says what is lacking.
+/// Makes spans of received chunks and chunks already held, and lists missing chunks.
 #[derive(Clone, Debug)]
 pub struct Completer {
     composer: Composer,
     holdings: Option<Arc<dyn Holdings>>,
-    /// What is here of the stretches whose ledgers have come.
     have: BTreeMap<u64, ChunkSet>,
 }
 
 impl Completer {
-    /// For the content of this offer, of which `holdings` may have some.
+    /// Creates a completer for an offered content, of which `holdings` may have part.
     pub fn new(offer: &HeldOffer, holdings: Option<Arc<dyn Holdings>>) -> Completer {
         holdings.iter().for_each(|holdings| holdings.begin(offer));
         let composer = Composer::new(offer.chunk, offer.size);
@@ -51,22 +51,23 @@ impl Completer {
         self.composer.take(bytes);
     }
 
-    /// That was all.
+    /// Ends the stream.
     pub fn finish(&mut self) {
         self.composer.finish();
     }
 
-    /// Whether all spans have been given.
+    /// Whether all spans have been returned.
     pub fn is_done(&self) -> bool {
         self.composer.is_done()
     }
 
-    /// Below this stretch it is decided what all are sent.
+    /// Returns the first stretch for which it is not decided which chunks go to all.
     pub fn decided(&self) -> u64 {
         self.composer.decided()
     }
 
-    /// What comes next; `memory` gives memory for a span. Reads what is here: as slow as its disk.
+    /// Returns the next output; `memory` supplies memory for a span. It reads chunks already held,
+    /// so it may block on their disk.
     pub fn poll(&mut self, memory: impl FnMut() -> Vec<u8>) -> Option<Completion> {
         match self.composer.poll(memory)? {
             Composed::Ledger(ledger) => {
@@ -86,7 +87,6 @@ impl Completer {
         }
     }
 
-    /// Reads what of a span has not come and is here.
     fn complete(&mut self, span: PartialSpan) -> Completed {
         let PartialSpan { place, bytes, here, stretch: (stretch, first), is_last } = span;
         let mut completed = Completed { span: bytes, here, own: 0, in_place: 0 };
@@ -106,7 +106,6 @@ impl Completer {
         completed
     }
 
-    /// Nothing more is done with a stretch.
     fn forget(&mut self, stretch: u64) {
         self.have.remove(&stretch);
         self.holdings.iter().for_each(|holdings| holdings.forget_below(stretch + 1));

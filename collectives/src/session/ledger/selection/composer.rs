@@ -1,4 +1,4 @@
-//! From what a root sends of a content back to its spans, as far as they have come.
+//! Decoder of a selective stream: spans of the content, as far as they were sent.
 
 use super::super::layout::{ChunkSize, SpanPlace};
 use super::fragments::FRAGMENT_BYTES;
@@ -7,27 +7,27 @@ use super::{ChunkSet, StretchLedger, StretchPlace, stretches};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What has come.
+/// An output of a [`Composer`].
 #[derive(Clone, Debug)]
 pub enum Composed {
-    /// What the chunks of the next stretch hash to: the root waits for word of those that are lacking.
+    /// Hash lists of the next stretch. The root waits for the want-bitmap.
     Ledger(Arc<StretchLedger>),
-    /// The next span, with what of it was sent to all.
+    /// The next span, with the chunks that were sent to all.
     Span(PartialSpan),
-    /// Nothing comes of this stretch: it was only asked what is lacking.
+    /// This stretch is not sent: the root only queries want-bitmaps.
     Passed(u64),
 }
 
 /// A span of which some chunks have come.
 #[derive(Clone, Debug)]
 pub struct PartialSpan {
-    /// Which it is.
+    /// Place of the span.
     pub place: SpanPlace,
-    /// Its ledger, and its content; what has not come is zeros.
+    /// Its hash list and content, with zeros for missing chunks.
     pub bytes: Vec<u8>,
-    /// Which of its chunks have come: a bit for each.
+    /// Bitmap of the chunks that have come.
     pub here: u64,
-    /// The stretch that it is of, and its first chunk there.
+    /// Number of its stretch, and its first chunk there.
     pub stretch: (u64, usize),
     /// Whether it is the last of that stretch.
     pub is_last: bool,
@@ -35,60 +35,48 @@ pub struct PartialSpan {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// A section is to begin.
     Begin,
-    /// Ledgers are coming, so many bytes of them and the fragments.
     Ledgers { place: StretchPlace, before: u16, bytes: usize },
-    /// So many bytes mean nothing.
     Padding(usize),
-    /// It is being said which chunks come.
     Set { head: [u8; HEAD_BYTES], bytes: usize },
-    /// Chunks of a stretch are coming.
     Chunks(Box<Open>),
 }
 
-/// What a section begins.
 enum Begun {
     Section(State),
-    /// It says that nothing comes of this stretch, and is over.
     Passed(u64),
 }
 
-/// A stretch whose spans are put together.
 #[derive(Clone, Debug)]
 struct Open {
     place: StretchPlace,
     ledger: Option<Arc<StretchLedger>>,
-    /// What comes of it.
     set: ChunkSet,
-    /// The span that is next.
     span: usize,
     bytes: Vec<u8>,
-    /// Chunks of it that are here, or do not come.
+    /// Chunks of the span that are present, or are not sent.
     passed: usize,
-    /// Bytes of the chunk behind them.
     filled: usize,
 }
 
-/// Makes spans of what a root sends. What cannot be read is taken as not sent: those spans have nothing but their
-/// places, and all of them is fetched.
+/// Makes spans of a selective stream. Malformed parts count as not sent: their spans have no
+/// chunks, and all of them is fetched.
 #[derive(Clone, Debug)]
 pub struct Composer {
     chunk: ChunkSize,
     content_bytes: u64,
     input: Vec<u8>,
-    /// What of it has been read.
     at: usize,
     ledgers: VecDeque<Arc<StretchLedger>>,
     next_ledger: u64,
     next_chunks: u64,
     state: State,
-    /// Nothing more is read: it has ended, or is not what a root sends.
     ended: bool,
 }
 
 impl Composer {
-    /// Begins with the first byte of the stream of a content of so many bytes, whose chunks are so long.
+    /// Creates a composer at the start of the stream of a content of `content_bytes` bytes, with
+    /// chunks of size `chunk`.
     pub fn new(chunk: ChunkSize, content_bytes: u64) -> Composer {
         Composer {
             chunk,
@@ -111,17 +99,17 @@ impl Composer {
         }
     }
 
-    /// That was all.
+    /// Ends the stream.
     pub fn finish(&mut self) {
         self.ended = true;
     }
 
-    /// Stretches below this one need nothing said any more: it is decided what all are sent of them.
+    /// Returns the first stretch for which it is not decided which chunks go to all.
     pub fn decided(&self) -> u64 {
         self.next_chunks + u64::from(matches!(self.state, State::Chunks(_)))
     }
 
-    /// What has become whole; `memory` gives memory for a span.
+    /// Returns the next complete output; `memory` supplies memory for a span.
     pub fn poll(&mut self, mut memory: impl FnMut() -> Vec<u8>) -> Option<Composed> {
         loop {
             match &mut self.state {
@@ -182,7 +170,6 @@ impl Composer {
         }
     }
 
-    /// A section that begins so; none if none can.
     fn begin(&self, head: &[u8; HEAD_BYTES]) -> Option<Begun> {
         let is_sealed = |stretch| head[8..] == Head::seal(head, &[], stretch);
         let state = match Head::read(head)? {
@@ -202,7 +189,6 @@ impl Composer {
         state.map(Begun::Section)
     }
 
-    /// The next stretch, of which this comes; none if it cannot.
     fn open(&mut self, head: &[u8; HEAD_BYTES], set: &[u8]) -> Option<Open> {
         let place = self.place(self.next_chunks)?;
         let sound = head[8..] == Head::seal(head, set, place.number()) && !self.ledgers.is_empty();
@@ -210,7 +196,6 @@ impl Composer {
         Some(Open::new(place, self.ledgers.pop_front(), set))
     }
 
-    /// The next stretch, when nothing more comes of it.
     fn without_data(&mut self) -> Option<State> {
         let place = self.place(self.next_chunks)?;
         Some(State::Chunks(Box::new(Open::new(place, self.ledgers.pop_front(), ChunkSet::default()))))
@@ -226,7 +211,7 @@ impl Composer {
         self.input = Vec::new();
     }
 
-    /// Whether all spans have been given.
+    /// Whether all spans have been returned.
     pub fn is_done(&self) -> bool {
         self.next_chunks == stretches(self.chunk, self.content_bytes)
     }
@@ -241,8 +226,8 @@ impl Open {
         self.span * self.place.chunk_size().in_span() >= self.place.chunks()
     }
 
-    /// Goes on with what has come, or without what has not if nothing more comes; the next span if it is whole, and how
-    /// many bytes were taken.
+    /// Continues with `input`, or without missing chunks if there will be no more. Returns the next
+    /// span if it is complete, and the number of bytes taken.
     fn go_on(&mut self, input: Option<&[u8]>, memory: &mut impl FnMut() -> Vec<u8>) -> (Option<PartialSpan>, usize) {
         let first = self.span * self.place.chunk_size().in_span();
         let (place, _) = self.place.span_of(first);
@@ -256,7 +241,7 @@ impl Open {
         while self.passed < place.chunks() {
             if self.set.contains(first + self.passed) {
                 let Some(input) = input else {
-                    // It was to come, and does not.
+                    // An announced chunk does not come.
                     (first + self.passed..first + place.chunks()).for_each(|chunk| self.set.remove(chunk));
                     continue;
                 };

@@ -1,27 +1,27 @@
-//! Names of fragments: what a receiver finds at another offset, where chaining values say nothing.
+//! Fragments: blocks identified by hash, so that a receiver finds them at another offset, where
+//! chaining values differ.
 
 use crate::session::ledger::ChunkSize;
 use fastcdc::v2020::FastCDC;
 
-/// Bytes of a fragment in the stream.
 pub(super) const FRAGMENT_BYTES: usize = 12;
-/// The shortest, mean and longest fragment that is cut by what is in it.
+/// Minimum, mean and maximum length of a content-defined fragment, in bytes.
 const CONTENT_DEFINED_BYTES: [u32; 3] = [4 << 10, 16 << 10, 64 << 10];
 
-/// A part of the content by the name of its bytes, wherever they are. A name is a hint: what is found by it is checked
-/// by its chunk's chaining value.
+/// A block of the content, identified by the hash of its bytes wherever they are. The name is a
+/// hint: a block found by it is verified against its chunk's chaining value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where it begins in the content.
+    /// Start in the content.
     pub offset: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u32,
-    /// The first bytes of its BLAKE3.
+    /// First 8 bytes of its BLAKE3 digest.
     pub name: [u8; 8],
 }
 
 impl Fragment {
-    /// Of bytes that begin at `offset`.
+    /// Returns the fragment of `bytes`, which begin at `offset`.
     pub fn of(offset: u64, bytes: &[u8]) -> Fragment {
         Fragment { offset, bytes: bytes.len() as u32, name: name(bytes) }
     }
@@ -31,7 +31,6 @@ impl Fragment {
         out.extend_from_slice(&self.name);
     }
 
-    /// The next fragment; `offset` is where it begins, and then where the one behind it does.
     pub(super) fn read(offset: &mut u64, bytes: &[u8]) -> Option<Fragment> {
         let (length, name) = bytes.split_first_chunk()?;
         let fragment = Fragment { offset: *offset, bytes: u32::from_be_bytes(*length), name: name.try_into().ok()? };
@@ -40,20 +39,21 @@ impl Fragment {
     }
 }
 
-/// What bytes are called, wherever they are.
+/// Returns the name of a block of bytes.
 pub fn name(bytes: &[u8]) -> [u8; 8] {
     *blake3::hash(bytes).as_bytes().first_chunk().expect("a digest is longer")
 }
 
-/// Where fragments begin and end.
+/// Method of cutting fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cut {
-    /// Nothing is named: only what is at its offset is found.
+    /// No fragments: data is found only at its own offset.
     #[default]
     None,
-    /// At every chunk: finds what was moved by whole chunks, as in images.
+    /// One fragment per chunk: finds data moved by whole chunks, as in images.
     Fixed,
-    /// Where the content itself says so (FastCDC; Xia et al. 2020): finds what was moved by any number of bytes.
+    /// Content-defined chunking (FastCDC; Xia et al. 2020): finds data moved by any number of
+    /// bytes.
     ContentDefined,
 }
 
@@ -62,29 +62,29 @@ pub enum Cut {
 pub struct Cutter {
     cut: Cut,
     chunk: ChunkSize,
-    /// Where the next fragment begins.
     offset: u64,
-    /// Its bytes, as far as they have come.
     open: Vec<u8>,
 }
 
 impl Cutter {
-    /// Begins at the first byte of a content whose chunks are so long.
+    /// Creates a cutter at the start of a content with chunks of size `chunk`.
     pub fn new(cut: Cut, chunk: ChunkSize) -> Cutter {
         Cutter { cut, chunk, offset: 0, open: Vec::new() }
     }
 
-    /// Takes the next bytes, and gives `found` each fragment that they complete, with its bytes.
+    /// Takes the next bytes, and calls `found` with each fragment that they complete, and its
+    /// bytes.
     pub fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(Fragment, &[u8])) {
         if self.cut != Cut::None {
             self.open.extend_from_slice(bytes);
-            // What ends nearer than this to the last byte might end elsewhere with more behind it.
+            // A fragment that ends nearer than this to the last byte might end elsewhere with more
+            // bytes behind it.
             let longest = if self.cut == Cut::Fixed { self.chunk.bytes() } else { CONTENT_DEFINED_BYTES[2] as usize };
             self.cut_while(longest, &mut found);
         }
     }
 
-    /// That was all.
+    /// Ends the content.
     pub fn finish(&mut self, mut found: impl FnMut(Fragment, &[u8])) {
         self.cut_while(1, &mut found);
     }

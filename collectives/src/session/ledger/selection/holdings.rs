@@ -1,44 +1,45 @@
-//! What a receiver has already of a content that is about to come.
+//! Have-set of a receiver: what it already holds of a content that is about to come.
 
 use super::{ChunkSet, StretchLedger};
 use crate::session::ContentKind;
 use crate::session::ledger::ChunkSize;
 
-/// What is offered to somebody who may have some of it.
+/// Description of the content for a receiver that may hold part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldOffer {
-    /// Its name at the sender.
+    /// Name at the sender.
     pub source: String,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// What they are.
+    /// Kind of the content.
     pub content: ContentKind,
-    /// How long its chunks are.
+    /// Size of its chunks.
     pub chunk: ChunkSize,
 }
 
-/// Where a chunk was found.
+/// Place at which a chunk was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Where it is to be: it need not be written.
+    /// Its own place: it need not be written.
     InPlace,
-    /// Elsewhere.
+    /// Another place.
     Elsewhere,
 }
 
-/// What a receiver has already of a content that is about to come: a part of it from a run that was cut off, or
-/// something like it. Two threads use it at a time.
+/// Content that a receiver already holds: part of it from an interrupted run, or a similar file (a
+/// basis). Two threads use it at a time.
 pub trait Holdings: std::fmt::Debug + Send + Sync {
-    /// The session has begun. What cannot be a part of this content is not used.
+    /// Begins the session. Data that cannot be part of this content is not used.
     fn begin(&self, _offer: &HeldOffer) {}
 
-    /// Which chunks of a stretch are here, as their bytes hash now. May take as long as the disk does.
+    /// Returns the chunks of a stretch that are here, as their bytes hash now. May block on the
+    /// disk.
     fn have(&self, ledger: &StretchLedger) -> ChunkSet;
 
-    /// Reads a chunk of a stretch of which [`have`](Holdings::have) has said that it is here; `to` has its length. None
-    /// if it is not any more. What is read is checked again.
+    /// Reads a chunk of a stretch that [`have`](Holdings::have) has returned; `to` has its length.
+    /// `None` if it is no longer here. The bytes are verified again.
     fn read(&self, stretch: u64, chunk: usize, to: &mut [u8]) -> Option<Origin>;
 
-    /// All of the stretches below this one is where it belongs.
+    /// Forgets the stretches below this one, which are all in place.
     fn forget_below(&self, _stretch: u64) {}
 }

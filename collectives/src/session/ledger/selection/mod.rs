@@ -1,9 +1,11 @@
-//! A content of which the receivers have some already: only what somebody lacks is sent (protocol.md §7.13).
+//! Selective transfer of a content of which receivers already hold part: only missing chunks are
+//! sent (protocol.md §7.13).
 //!
-//! The content goes in **stretches** of 1024 chunks, 64 MiB at most. Ahead of their data come the ledgers of all spans
-//! of a stretch; receivers compare them with their [`Holdings`] and say which chunks they lack; what two or more lack
-//! is sent to all, once, and what a single one lacks it fetches. [`Sections`] is the root's order of all that and where
-//! it is in the stream; [`Composer`] makes spans of it again.
+//! The content is divided into **stretches** of 1024 chunks, 64 MiB at most. The hash lists of a
+//! stretch precede its chunks. Receivers compare them with their [`Holdings`] and send
+//! want-bitmaps. Chunks that two or more receivers lack go to all, once; a chunk that only one
+//! lacks is fetched by it. [`Sections`] is the root's order of all this with its positions in the
+//! stream; [`Composer`] turns it back into spans.
 
 mod chunk_set;
 mod completer;

@@ -1,4 +1,4 @@
-//! What a root sends of a content, in which order, and where it is in the stream.
+//! Sections of a selective stream: their order, encoding and positions.
 
 use super::super::layout::{SEAL_BYTES, overlap};
 use super::super::{ChunkSize, Form};
@@ -6,24 +6,23 @@ use super::fragments::FRAGMENT_BYTES;
 use super::{ChunkSet, StretchPlace};
 use std::ops::Range;
 
-/// Ledgers go so many stretches ahead of the chunks: what receivers lack of the next ones is asked while this one is
-/// sent.
+/// Number of stretches by which hash lists precede chunks: want-bitmaps of the next stretches are
+/// collected while this one is sent.
 pub(super) const AHEAD: u64 = 4;
-/// A receiver holds the ledgers of so many.
+/// Maximum number of stretches whose hash lists a receiver holds.
 pub(in crate::session) const MOST_AHEAD: u64 = 8;
-/// What begins every section: its kind, two lengths and a seal over them.
+/// Bytes of a section's head: its kind, two lengths and a seal over them.
 pub(super) const HEAD_BYTES: usize = 8 + SEAL_BYTES;
 
-/// What a section begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Head {
-    /// The ledgers of the next stretch, and so many fragments, the first of which begins so far before the stretch.
+    /// Hash lists of the next stretch, then fragments; the first of these begins `before` bytes
+    /// before the stretch.
     Ledgers { before: u16, fragments: u32 },
-    /// Chunks of the next stretch, said in so many bytes.
     Chunks { set_bytes: u16 },
-    /// So many bytes that mean nothing: they fill a frame, so that what is before them goes.
+    /// Padding, which completes a frame so that the bytes before it are sent.
     Padding { bytes: u32 },
-    /// Nothing of the next stretch: it was only asked what is lacking of it.
+    /// The next stretch is not sent: only its want-bitmaps are queried.
     Passed,
 }
 
@@ -46,7 +45,6 @@ impl Head {
         bytes
     }
 
-    /// Reads one; none if it cannot be.
     pub(super) fn read(bytes: &[u8]) -> Option<Head> {
         let (kind, rest) = bytes.split_first_chunk::<2>()?;
         let (short, long) = rest.split_first_chunk::<2>()?;
@@ -64,7 +62,6 @@ impl Head {
         }
     }
 
-    /// What vouches for it and for the set behind it.
     pub(super) fn seal(head: &[u8], set: &[u8], stretch: u64) -> [u8; SEAL_BYTES] {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&head[..8]).update(set).update(&stretch.to_be_bytes());
@@ -72,31 +69,31 @@ impl Head {
     }
 }
 
-/// The most bytes of padding: a frame has fewer.
+/// Maximum length of padding in bytes; a frame is shorter.
 const MOST_PADDING_BYTES: u32 = 1 << 17;
 
-/// The most fragments of a stretch: the shortest has 4 KiB.
+/// Maximum number of fragments of a stretch, at 4 KiB each.
 const MOST_FRAGMENTS: usize = super::MOST_STRETCH_BYTES as usize / 4096 + 1;
 
-/// What comes next.
+/// The next section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// The ledgers of this stretch.
+    /// Hash lists of this stretch.
     Ledgers(StretchPlace),
-    /// Chunks of this one, once it is known which.
+    /// Chunks of this stretch, once it is decided which.
     Chunks(StretchPlace),
-    /// Nothing: that was all.
+    /// The end of the stream.
     End,
 }
 
 /// A part of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SectionPart {
-    /// These bytes.
+    /// Literal bytes.
     Bytes(Vec<u8>),
-    /// What stands there in the ledgered form of the whole content.
+    /// The bytes of this range of the verified stream of the whole content.
     Whole(Range<u64>),
-    /// So many bytes of names, which nobody keeps: zeros when they are made again.
+    /// This number of bytes of fragment names, which are not kept: re-created, they are zeros.
     Names(u64),
 }
 
@@ -109,7 +106,6 @@ impl SectionPart {
         }
     }
 
-    /// A part of it.
     fn part(&self, part: Range<u64>) -> SectionPart {
         match self {
             SectionPart::Bytes(bytes) => SectionPart::Bytes(bytes[part.start as usize..part.end as usize].to_vec()),
@@ -121,7 +117,6 @@ impl SectionPart {
 
 #[derive(Clone, Debug)]
 struct Section {
-    /// Where it begins in the stream.
     begin: u64,
     place: StretchPlace,
     what: What,
@@ -166,31 +161,30 @@ impl Section {
     }
 }
 
-/// Where a chunk is in the ledgered form of the whole content.
 fn chunk_in_stream(place: &StretchPlace, chunk: usize) -> Range<u64> {
     let begin = place.chunk_offset(chunk);
     place.span_of(chunk).0.in_stream(&(begin..begin + place.chunk_bytes(chunk) as u64))
 }
 
-/// The sections that a root has sent of a content, and which comes next.
+/// The sections that a root has made of a content, and the next one.
 #[derive(Clone, Debug)]
 pub struct Sections {
     chunk: ChunkSize,
     content_bytes: u64,
     list: Vec<Section>,
-    /// Bytes of the stream up to here.
     end: u64,
     ledgers: u64,
     chunks: u64,
 }
 
 impl Sections {
-    /// None yet, of a content of so many bytes, whose chunks are so long.
+    /// Creates an empty list for a content of `content_bytes` bytes with chunks of size `chunk`.
     pub fn new(chunk: ChunkSize, content_bytes: u64) -> Sections {
         Sections { chunk, content_bytes, list: Vec::new(), end: 0, ledgers: 0, chunks: 0 }
     }
 
-    /// What comes next: ledgers, as far ahead as they go, then the chunks of the first stretch that lacks them.
+    /// Returns the next section: hash lists as far ahead as allowed, then the chunks of the first
+    /// stretch without them.
     pub fn due(&self) -> Due {
         let place = |number| StretchPlace::of(self.chunk, number, self.content_bytes);
         let ledgers = place(self.ledgers).filter(|_| self.ledgers < self.chunks + AHEAD);
@@ -198,18 +192,18 @@ impl Sections {
         ledgers.map(Due::Ledgers).or_else(|| chunks().map(Due::Chunks)).unwrap_or(Due::End)
     }
 
-    /// The next section has ledgers and so many fragments, the first of which begins so far before the stretch; its
-    /// parts.
+    /// Adds the hash lists that are due, with `fragments` fragments of which the first begins
+    /// `before` bytes before the stretch. Returns the section's parts.
     ///
     /// # Panics
-    /// If ledgers are not due.
+    /// If hash lists are not due.
     pub fn add_ledgers(&mut self, before: u16, fragments: u32) -> Vec<SectionPart> {
         let Due::Ledgers(place) = self.due() else { panic!("ledgers are not due") };
         self.ledgers += 1;
         self.add(place, What::Ledgers { before, fragments })
     }
 
-    /// The next section has these chunks; its parts.
+    /// Adds the chunks that are due. Returns the section's parts.
     ///
     /// # Panics
     /// If chunks are not due.
@@ -219,7 +213,7 @@ impl Sections {
         self.add(place, What::Chunks(Box::new(chunks)))
     }
 
-    /// The next section says that nothing comes of its stretch; its bytes.
+    /// Adds a section that skips the stretch that is due. Returns its bytes.
     ///
     /// # Panics
     /// If chunks are not due.
@@ -229,8 +223,9 @@ impl Sections {
         self.add(place, What::Passed)
     }
 
-    /// Fills the frame, of so many bytes, in which the last byte of the stream is, and begins the next: what is before
-    /// goes at once then; empty if that has been done, or nothing waits for a choice.
+    /// Adds padding that completes the frame of `frame_bytes` bytes with the last byte of the
+    /// stream and begins the next, so that all before it is sent at once. Empty if that was done
+    /// already, or no choice is pending.
     pub fn pad(&mut self, frame_bytes: u64) -> Vec<SectionPart> {
         let is_padded = matches!(self.list.last(), None | Some(Section { what: What::Padding(_), .. }));
         let Due::Chunks(place) = self.due() else { return Vec::new() };
@@ -250,27 +245,27 @@ impl Sections {
         parts
     }
 
-    /// Of so many stretches the ledgers have been made.
+    /// Returns the number of stretches whose hash lists have been made.
     pub fn ledgers(&self) -> u64 {
         self.ledgers
     }
 
-    /// Bytes of the stream so far.
+    /// Returns the bytes of the stream so far.
     pub fn stream_bytes(&self) -> u64 {
         self.end
     }
 
-    /// Bytes of the content.
+    /// Returns the bytes of the content.
     pub fn content_bytes(&self) -> u64 {
         self.content_bytes
     }
 
-    /// Bytes of the ledgered form of the whole content.
+    /// Returns the bytes of the verified stream of the whole content.
     pub fn whole_bytes(&self) -> u64 {
         Form::Ledgered(self.chunk).stream_bytes(self.content_bytes)
     }
 
-    /// What a part of the stream is made of; empty if not all of it is here.
+    /// Returns the parts that make up a range of the stream; empty if some of it has not been made.
     pub fn parts_of(&self, range: &Range<u64>) -> Vec<SectionPart> {
         let mut found = Vec::new();
         if range.end > self.end {

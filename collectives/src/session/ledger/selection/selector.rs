@@ -1,4 +1,4 @@
-//! Makes sections of a content.
+//! Encoder of a selective stream.
 
 use super::super::encoder::SpanBuffer;
 use super::super::layout::{ChunkSize, SpanPlace};
@@ -7,38 +7,38 @@ use super::{ChunkSet, Cut, Cutter, Fragment, SectionPart, Sections, StretchPlace
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Makes sections of a content that it is shown stretch by stretch.
+/// Makes the sections of a content, stretch by stretch.
 #[derive(Debug, Clone)]
 pub struct Selector {
-    /// What has been made: whoever reads it again looks there.
     sections: Arc<Mutex<Sections>>,
     cutter: Cutter,
     frame_bytes: u64,
 }
 
 impl Selector {
-    /// Of a content of so many bytes, whose chunks are so long, and whose fragments are named as `cut` says; what it
-    /// makes goes in frames of so many bytes, and only whole ones go at once.
+    /// Creates a selector for a content of `content_bytes` bytes with chunks of size `chunk`; `cut`
+    /// selects how fragments are cut. The stream goes in frames of `frame_bytes` bytes, of which
+    /// only whole ones are sent at once.
     pub fn new(chunk: ChunkSize, content_bytes: u64, cut: Cut, frame_bytes: usize) -> Selector {
         let sections = Arc::new(Mutex::new(Sections::new(chunk, content_bytes)));
         Selector { sections, cutter: Cutter::new(cut, chunk), frame_bytes: frame_bytes.max(1) as u64 }
     }
 
-    /// What has been made.
+    /// Returns the sections made so far.
     pub fn sections(&self) -> &Arc<Mutex<Sections>> {
         &self.sections
     }
 
-    /// What comes next.
+    /// Returns the next section.
     pub fn due(&self) -> Due {
         self.sections.lock().due()
     }
 
-    /// The section with the ledgers of the stretch that is due. `next` seals its spans, one after the other, and
-    /// may use the memory of the one before.
+    /// Makes the section with the hash lists of the stretch that is due. `next` seals its spans one
+    /// after the other, and may reuse the memory of the previous one.
     ///
     /// # Errors
-    /// That of `next`.
+    /// Those of `next`.
     pub fn ledgers<E>(
         &mut self,
         place: &StretchPlace,
@@ -64,7 +64,7 @@ impl Selector {
         Ok(section)
     }
 
-    /// What lets go what was made, before it is waited for a choice.
+    /// Makes the padding that lets everything before it be sent, if a choice is pending.
     pub fn padding(&mut self) -> Option<Vec<u8>> {
         match self.sections.lock().pad(self.frame_bytes).pop()? {
             SectionPart::Bytes(bytes) => Some(bytes),
@@ -72,12 +72,12 @@ impl Selector {
         }
     }
 
-    /// The section that says that nothing comes of the stretch that is due: it was only asked what is lacking.
+    /// Makes the section that skips the stretch that is due: only its want-bitmaps are queried.
     pub fn pass(&mut self) -> Vec<SectionPart> {
         self.sections.lock().pass()
     }
 
-    /// The section with these chunks of the stretch that is due.
+    /// Makes the section with these chunks of the stretch that is due.
     pub fn chunks(&mut self, chunks: ChunkSet) -> Vec<SectionPart> {
         self.sections.lock().add_chunks(chunks)
     }

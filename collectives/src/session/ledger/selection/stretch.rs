@@ -1,4 +1,4 @@
-//! Where stretches are, and what their chunks hash to.
+//! Places of stretches, and the hashes of their chunks.
 
 use super::super::encoder::SpanBuffer;
 use super::super::hash::{ChunkHash, is_ledger, value_in};
@@ -6,19 +6,19 @@ use super::super::layout::{ChunkSize, SPAN_BYTES, SpanPlace};
 use super::chunk_set::{ChunkSet, STRETCH_CHUNKS};
 use super::fragments::{FRAGMENT_BYTES, Fragment};
 
-/// Content bytes of the longest stretch.
+/// Maximum content bytes of a stretch.
 pub const MOST_STRETCH_BYTES: u64 = 64 << 20;
 
 impl ChunkSize {
-    /// Content bytes of a stretch, of which is asked at a time what anybody lacks: as many as its chunks can be
-    /// numbered, and no more than 64 MiB. The last one of a content may be shorter.
+    /// Returns the content bytes of a stretch, the unit of want-bitmaps: at most [`STRETCH_CHUNKS`]
+    /// chunks and 64 MiB. The last stretch of a content may be shorter.
     pub const fn stretch_bytes(self) -> u64 {
         let bytes = (STRETCH_CHUNKS * self.bytes()) as u64;
         if bytes < MOST_STRETCH_BYTES { bytes } else { MOST_STRETCH_BYTES }
     }
 }
 
-/// A stretch's place in a content.
+/// Place of a stretch in a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StretchPlace {
     chunk: ChunkSize,
@@ -27,37 +27,38 @@ pub struct StretchPlace {
 }
 
 impl StretchPlace {
-    /// Stretch `number` of a content of so many bytes, whose chunks are so long; none if there is no such.
+    /// Returns stretch `number` of a content of `content_bytes` bytes with chunks of size `chunk`;
+    /// `None` if there is no such stretch.
     pub fn of(chunk: ChunkSize, number: u64, content_bytes: u64) -> Option<StretchPlace> {
         (number < stretches(chunk, content_bytes)).then_some(StretchPlace { chunk, number, content_bytes })
     }
 
-    /// How long its chunks are.
+    /// Returns the size of its chunks.
     pub fn chunk_size(&self) -> ChunkSize {
         self.chunk
     }
 
-    /// Its number, from 0.
+    /// Returns its number, from 0.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Where it begins in the content.
+    /// Returns its start in the content.
     pub fn begin(&self) -> u64 {
         self.number * self.chunk.stretch_bytes()
     }
 
-    /// Bytes of content in it.
+    /// Returns its content bytes.
     pub fn bytes(&self) -> u64 {
         (self.content_bytes - self.begin()).min(self.chunk.stretch_bytes())
     }
 
-    /// How many chunks it has.
+    /// Returns the number of its chunks.
     pub fn chunks(&self) -> usize {
         self.bytes().div_ceil(self.chunk.bytes() as u64) as usize
     }
 
-    /// Its spans, in order.
+    /// Returns its spans, in order.
     pub fn spans(&self) -> impl Iterator<Item = SpanPlace> + use<> {
         let (chunk, first, bytes) = (self.chunk, self.begin() / SPAN_BYTES as u64, self.bytes());
         (0..bytes.div_ceil(SPAN_BYTES as u64)).map(move |at| {
@@ -66,49 +67,48 @@ impl StretchPlace {
         })
     }
 
-    /// The span that has this chunk of the stretch, and the chunk's number there.
+    /// Returns the span that contains this chunk of the stretch, and the chunk's number there.
     pub fn span_of(&self, chunk: usize) -> (SpanPlace, usize) {
         let span = self.spans().nth(chunk / self.chunk.in_span()).expect("the stretch has the chunk");
         (span, chunk % self.chunk.in_span())
     }
 
-    /// Where a chunk begins in the content.
+    /// Returns the start of a chunk in the content.
     pub fn chunk_offset(&self, chunk: usize) -> u64 {
         self.begin() + (chunk * self.chunk.bytes()) as u64
     }
 
-    /// How long a chunk is.
+    /// Returns the length of a chunk in bytes.
     pub fn chunk_bytes(&self, chunk: usize) -> usize {
         (self.content_bytes - self.chunk_offset(chunk)).min(self.chunk.bytes() as u64) as usize
     }
 
-    /// Bytes of all its ledgers.
     pub(super) fn ledger_bytes(&self) -> usize {
         self.spans().map(|span| span.ledger_bytes()).sum()
     }
 }
 
-/// How many stretches a content of so many bytes has, whose chunks are so long.
+/// Returns the number of stretches of a content of `content_bytes` bytes with chunks of size
+/// `chunk`.
 pub fn stretches(chunk: ChunkSize, content_bytes: u64) -> u64 {
     content_bytes.div_ceil(chunk.stretch_bytes())
 }
 
-/// What the chunks of a stretch hash to, and perhaps the names of its fragments.
+/// Hashes of the chunks of a stretch, and its fragments if they are cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StretchLedger {
     place: StretchPlace,
-    /// The ledgers of its spans, one after the other.
     ledgers: Vec<u8>,
     fragments: Vec<Fragment>,
-    /// Of the spans whose ledger is one.
+    /// Chunks of the spans whose hash list is valid.
     sound: ChunkSet,
 }
 
 impl StretchLedger {
-    /// Of a stretch whose bytes are all here, with these fragments.
+    /// Computes the hashes of a stretch whose bytes are all here, with these fragments.
     ///
     /// # Panics
-    /// If they are not as many as the place has.
+    /// If `content` does not have the length of the stretch.
     pub fn of(place: StretchPlace, content: &[u8], fragments: &[Fragment]) -> StretchLedger {
         assert_eq!(content.len() as u64, place.bytes(), "all of the stretch");
         let (mut bytes, mut rest) = (Vec::new(), content);
@@ -126,11 +126,11 @@ impl StretchLedger {
         StretchLedger::read(place, before, &bytes)
     }
 
-    /// From its ledgers and, behind them, the fragments, as they stand in the stream; the first of them begins so
-    /// many bytes before the stretch.
+    /// Decodes hash lists and the fragments behind them; the first fragment begins `before` bytes
+    /// before the stretch.
     ///
     /// # Panics
-    /// If they are not as long as those of the place are.
+    /// If `bytes` is shorter than the hash lists of the stretch.
     pub(super) fn read(place: StretchPlace, before: u64, bytes: &[u8]) -> StretchLedger {
         let (ledgers, fragments) = bytes.split_at(place.ledger_bytes());
         let mut sound = ChunkSet::default();
@@ -144,52 +144,52 @@ impl StretchLedger {
         StretchLedger { place, ledgers: ledgers.to_vec(), fragments, sound }
     }
 
-    /// Where it is.
+    /// Returns the place of the stretch.
     pub fn place(&self) -> &StretchPlace {
         &self.place
     }
 
-    /// Its number.
+    /// Returns the number of the stretch.
     pub fn number(&self) -> u64 {
         self.place.number
     }
 
-    /// How many chunks it has.
+    /// Returns the number of its chunks.
     pub fn chunks(&self) -> usize {
         self.place.chunks()
     }
 
-    /// Where a chunk begins in the content.
+    /// Returns the start of a chunk in the content.
     pub fn chunk_offset(&self, chunk: usize) -> u64 {
         self.place.chunk_offset(chunk)
     }
 
-    /// How long a chunk is.
+    /// Returns the length of a chunk in bytes.
     pub fn chunk_bytes(&self, chunk: usize) -> usize {
         self.place.chunk_bytes(chunk)
     }
 
-    /// A chunk's chaining value at its offset; nothing hashes to it if its ledger came damaged.
+    /// Returns the chaining value of a chunk at its offset; no data matches it if its hash list
+    /// came damaged.
     pub fn value(&self, chunk: usize) -> &[u8; 32] {
         let in_span = self.place.chunk.in_span();
         let value = value_in(self.ledger(chunk / in_span), chunk % in_span);
         value.try_into().expect("a value's length")
     }
 
-    /// Whether these bytes are a chunk's.
+    /// Whether `bytes` are those of a chunk.
     pub fn matches(&self, chunk: usize, bytes: &[u8]) -> bool {
         self.sound.contains(chunk)
             && bytes.len() == self.chunk_bytes(chunk)
             && ChunkHash::of(self.chunk_offset(chunk), bytes).value() == self.value(chunk)
     }
 
-    /// Fragments of the content by name, in order of their offsets, if names were asked for: those that end in the
-    /// stretch, or nearly. None is certain, only [`matches`](StretchLedger::matches) is.
+    /// Returns the fragments that end in the stretch or nearly, in order of their offsets, if
+    /// fragments are cut. They are hints; only [`matches`](StretchLedger::matches) is certain.
     pub fn fragments(&self) -> &[Fragment] {
         &self.fragments
     }
 
-    /// The ledger of a span of it.
     pub(super) fn ledger(&self, span: usize) -> &[u8] {
         let most = self.place.chunk.most_ledger_bytes();
         let begin = span * most;

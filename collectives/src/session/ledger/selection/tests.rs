@@ -1,4 +1,4 @@
-//! Sections of a content, and the spans that are made of them.
+//! Tests of sections of a content, and of the spans made of them.
 
 use super::super::ChunkSize;
 use super::super::encoder::{Encoder, SpanBuffer};
@@ -15,7 +15,6 @@ fn content(bytes: usize) -> Vec<u8> {
     content
 }
 
-/// All sections of a content of which these chunks are sent, and who made them.
 fn selected(chunk: ChunkSize, content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec<u8>, Selector) {
     let (whole, trailer) = encoded_in(chunk, content);
     let mut encoder = Encoder::new(chunk);
@@ -56,7 +55,6 @@ fn selected(chunk: ChunkSize, content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec
     (stream, selector)
 }
 
-/// The spans that come of it, and the ledgers before them.
 fn composed(chunk: ChunkSize, stream: &[u8], content_bytes: usize, pieces: usize) -> (Vec<PartialSpan>, usize) {
     let mut composer = Composer::new(chunk, content_bytes as u64);
     let (mut spans, mut ledgers) = (Vec::new(), 0);
@@ -206,7 +204,7 @@ fn where_it_is_only_asked_what_is_lacking_no_span_comes_and_every_stretch_is_ask
         for part in parts {
             match part {
                 SectionPart::Bytes(bytes) => composer.take(&bytes),
-                // Ledgers that nobody can read are asked of all the same.
+                // Hash lists that cannot be read are asked about all the same.
                 SectionPart::Whole(range) => composer.take(&vec![0; (range.end - range.start) as usize]),
                 SectionPart::Names(_) => {}
             }

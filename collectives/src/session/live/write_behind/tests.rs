@@ -1,4 +1,4 @@
-//! A storage that is slow, full, or told twice.
+//! Tests with a storage that is slow, full, or given an order twice.
 
 use super::*;
 use crate::session::application::Sink;
@@ -13,12 +13,9 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// Limit of every wait here: what takes longer never comes.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Bytes of a span and its ledger.
 const WHOLE_BYTES: usize = ChunkSize::DEFAULT.whole_bytes();
 
-/// Gives `sink` a stream and its end; what it wants again comes from `truth`. Its verdict.
 fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -> Done {
     sink.on_event(
         Instant::START,
@@ -38,7 +35,6 @@ fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -
     }
 }
 
-/// Waits until there is something.
 #[track_caller]
 fn awaited<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = std::time::Instant::now() + LIMIT;
@@ -80,7 +76,6 @@ fn verdict(sink: &mut WriteBehind, truth: &[u8]) -> Done {
     })
 }
 
-/// What becomes of a stream, and how often something of it came damaged.
 fn stored<S: Storage + Send>(
     storage: S,
     stream: &[u8],
@@ -109,7 +104,6 @@ impl Storage for Full {
     }
 }
 
-/// Counts what is asked of it after the last byte; settling takes until it is let go.
 #[derive(Default)]
 struct Phases {
     go: Arc<AtomicBool>,
@@ -151,7 +145,7 @@ fn what_is_settled_is_published_when_it_is_told_to_and_only_then() {
             assert!(!sink.is_syncing());
             assert_eq!((settled.load(Ordering::SeqCst), published.load(Ordering::SeqCst)), (1, 0));
             if accepted {
-                // Told twice it does it once.
+                // A repeated order is carried out once.
                 (0..2).for_each(|_| assert!(!sink.publish(Instant::START) && sink.is_publishing()));
                 let failed = verdict(&mut sink, &[]);
                 assert_eq!(failed.outcome, Outcome::WriteFailed, "{}", failed.text);
@@ -207,7 +201,7 @@ fn what_is_on_its_way_again_is_not_wanted_once_more_whatever_comes_before_it() {
         scope.spawn(move || writer.run());
         sink.write(Instant::START, &stream[..WHOLE_BYTES], false);
         let wanted = awaited("something wanted", || sink.wanted());
-        // The writer finds these before what it wants, and wants it all the while.
+        // The writer finds these before the bytes it wants, and wants them all the while.
         sink.write(Instant::START, &stream[WHOLE_BYTES..], false);
         sink.supply(Instant::START, wanted.start, &truth[wanted.start as usize..wanted.end as usize]);
         sink.finish(Instant::START, trailer);
@@ -267,7 +261,6 @@ fn of_a_stream_that_is_cut_off_only_the_chunk_that_is_not_whole_is_lost() {
     assert!(*shown.0.lock() == bytes[..(1 << 20) + 5 * CHUNK_BYTES]);
 }
 
-/// Shows what it was given.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<Vec<u8>>>);
 
@@ -282,7 +275,6 @@ impl Storage for Shown {
     }
 }
 
-/// Keeps what it is given in a file.
 struct Keeping(File);
 
 impl Storage for Keeping {

@@ -1,4 +1,4 @@
-//! What a member sends, and when it wants to be called.
+//! Frames and timers of a member.
 
 use super::Running;
 use crate::session::message::Message;
@@ -7,7 +7,7 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Kept, Part, SplitFrame};
 
 impl Running {
-    /// Writes the next frame. Where the session has a limit and it is reached, nothing leaves but what others wait for.
+    /// Writes the next frame. If the rate limit is reached, only acknowledgements leave.
     pub(in crate::session::receiver) fn poll_transmit_split(
         &mut self,
         now: Instant,
@@ -32,7 +32,6 @@ impl Running {
         Some(SplitFrame::whole(endpoint.write(buffer, root, &Message::Piece(piece))))
     }
 
-    /// Lends the payload of a frame that has been written without it.
     pub(in crate::session::receiver) fn payload(&self, kept: Kept) -> &[u8] {
         self.blocks.payload(kept)
     }

@@ -1,4 +1,4 @@
-//! Who is let in, who is not, and how much a flood may cost.
+//! Tests of admission, refusal and the cost of a flood of requests.
 
 use super::*;
 use crate::session::ledger::Form;
@@ -27,7 +27,6 @@ fn at(millis: u64) -> Instant {
     Instant::START + Duration::from_millis(millis)
 }
 
-/// Asks, is reached and let in; its name, or why not.
 fn enter(applicants: &mut Applicants, last: u8, host: &str, nonce: u64, offer: Offer<'_>) -> Result<String, Refusal> {
     match applicants.on_join(at(0), mac(last), &join(host, nonce), offer, GREET) {
         Answer::Check => assert!(applicants.set_reached(mac(last))),
@@ -94,7 +93,7 @@ fn namesakes_are_told_apart_by_address_unless_they_are_known_by_name() {
     assert_eq!(enter(&mut applicants, 9, "n0", 1, offer), Err(Refusal::Twin), "the root");
     assert_eq!(enter(&mut applicants, 8, "n1", 1, offer).as_deref(), Ok("n1@02:00:00:00:00:08"));
     assert_eq!(enter(&mut applicants, 9, "N1.lab", 1, offer), Err(Refusal::Twin));
-    // Once it is known that they share it, all of them are called by their addresses.
+    // Once they are known to share a name, all of them are called by their addresses.
     let names = applicants.names();
     assert!(names.contains(&"n1@02:00:00:00:00:01".to_owned()) && !names.contains(&"n1".to_owned()), "{names:?}");
 }
@@ -150,7 +149,7 @@ fn a_hundred_thousand_forged_requests_take_no_more_room_than_some_thousands_and_
         applicants.evict();
     }
     assert!(applicants.candidates.len() <= MOST_UNREACHED && checked == FEW_UNREACHED, "{checked}");
-    // One that is there repeats its request, and is reached.
+    // A host that has asked before repeats its request and is reached.
     assert_eq!(applicants.on_join(at(1), mac(1), &join("n1", 1), OFFER, GREET), Answer::Wait);
     assert_eq!(applicants.on_join(at(90), mac(1), &join("n1", 1), OFFER, GREET), Answer::Check);
     assert!(applicants.set_reached(mac(1)) && applicants.admit(mac(1), OFFER).is_some_and(|entry| entry.is_ok()));
@@ -161,7 +160,7 @@ fn a_hundred_thousand_forged_requests_take_no_more_room_than_some_thousands_and_
 #[test]
 fn the_queue_of_those_who_wait_to_be_reached_does_not_remember_who_came_and_went() {
     let mut applicants = Applicants::default();
-    // Each time another run of the receiver, or always the same.
+    // Each request from a new run of the receiver, or always from the same one.
     for nonce in (0..1000).chain([7; 1000]) {
         assert_eq!(applicants.on_join(at(nonce), mac(1), &join("n1", nonce), OFFER, GREET), Answer::Check);
         applicants.on_leave(mac(1), nonce).expect("it was there");

@@ -1,4 +1,5 @@
-//! What members lack that has been pushed already: for whom it is to be read again, and where it goes.
+//! Bytes that members lack although they have been pushed: the ranges of the source that must be
+//! re-read, and their destinations.
 
 use super::super::rereading::Needy;
 use super::{Delivery, Flow};
@@ -8,10 +9,11 @@ use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
 impl Delivery {
-    /// For whom bytes of the source are to be read again, and where they are; gaps first, for they hold up others.
+    /// Returns the next range of the source to re-read and its destination. Gaps come first, as
+    /// they hold up others.
     pub(in crate::session::root) fn needy(&self) -> Option<(Needy, Range<u64>)> {
         if self.sides.is_empty() && self.refills.is_empty() && self.answering.next().is_none() {
-            return None; // As at every turn of most sessions.
+            return None; // The usual case.
         }
         let gap = self.refills.wanted(&self.extent(self.blocks.dealing()));
         let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
@@ -21,17 +23,16 @@ impl Delivery {
         gap.or_else(fetch).or_else(aside).filter(|_| self.flow != Flow::Shut)
     }
 
-    /// Takes the bytes that are needed.
+    /// Takes the bytes that [`needy`](Self::needy) named.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If the length differs.
     pub(in crate::session::root) fn supply(&mut self, bytes: &[u8]) {
         let Some((need, range)) = self.needy() else { return };
         assert_eq!(bytes.len() as u64, range.end - range.start, "what was wanted is supplied");
         self.supply_to(need, range.start, bytes);
     }
 
-    /// Takes bytes that were needed when they were asked for; nothing if they are not any more.
     pub(in crate::session::root) fn supply_to(&mut self, need: Needy, from: u64, bytes: &[u8]) {
         let payload_bytes = self.blocks.payload_bytes();
         let wanted = match need {
@@ -48,22 +49,18 @@ impl Delivery {
         self.end_streams();
     }
 
-    /// A member asks for bytes that have been pushed.
     pub(in crate::session::root) fn fetch(&mut self, fetch: &Fetch) {
         self.answering.ask(fetch);
     }
 
-    /// The question of a member that is the need, if it is one.
     pub(in crate::session::root) fn question(&self, need: Needy) -> Option<&Fetch> {
         self.answering.next().filter(|fetch| need == Needy::Fetch(fetch.rank))
     }
 
-    /// Nobody has the bytes from here on that a member has asked for.
     pub(in crate::session::root) fn deny(&mut self, rank: Rank, from: u64) {
         self.answering.deny(rank, from);
     }
 
-    /// Nobody has given them for now.
     pub(in crate::session::root) fn skip(&mut self, rank: Rank, from: u64) {
         self.answering.skip(rank, from);
     }

@@ -1,4 +1,4 @@
-//! What becomes of single members while the session runs: lost, reported, taken out of the others' way.
+//! Outcomes of single members during the session: lost, reported or demoted.
 
 use super::super::member_report::MemberReport;
 use super::super::{RootEndpoint, RootEvent};
@@ -9,17 +9,15 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 
 impl Running {
-    /// A member is gone for a reason the root found itself.
     pub(super) fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
         log::warn!("lost {}: {text}", self.host(rank));
-        // By what it has said last.
+        // Its last status report gives the amount.
         let frames = self.members.entry(rank).map_or(0, |entry| entry.status().consumed);
         let bytes = frames.saturating_mul(self.view.payload_bytes.into()).min(self.view.size.unwrap_or(u64::MAX));
         self.report(now, rank, Done { outcome, bytes, digest: [0; 32], text: text.to_owned() }, endpoint);
         self.place(now, rank, Standing::Gone);
     }
 
-    /// A member's fate is known.
     pub(super) fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
         let taken = self.members.taken(rank);
@@ -39,18 +37,17 @@ impl Running {
         }
     }
 
-    /// A member stands elsewhere from now on: where it was, its parent takes over its children.
     pub(super) fn place(&mut self, now: Instant, rank: Rank, standing: Standing) {
         if !self.delivery.is_shut() && self.members.set_standing(rank, standing) {
             self.view.members[rank.index()].standing = standing;
             self.changed = true;
             self.replanning.on_change();
-            // The others are given time anew: what they waited for has changed.
+            // The other members get new time to show progress: their wait may have been for this
+            // one.
             self.members.all_tried(now, rank);
         }
     }
 
-    /// A member is taken out of the others' way and served alone from now on, if there is a way to; else it is lost.
     pub(super) fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
         let Some(entry) = self.members.in_place(rank) else { return };
         if !entry.is_reported() {

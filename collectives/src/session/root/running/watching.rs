@@ -1,4 +1,4 @@
-//! Who is silent, and who makes no progress: what becomes of them.
+//! Periodic checks for silent members and members without progress.
 
 use super::Running;
 use crate::membership::presence::Change;
