@@ -23,10 +23,8 @@ const COMBINER_NAMED: c_int = 101;
 const UNDEFINED: c_int = -32766;
 const IN_PLACE: Word = 1;
 const BOTTOM: Word = 0;
-/// Value of `MPI_STATUS_IGNORE` and `MPI_COMM_NULL_COPY_FN`.
 const NOTHING: Word = 0;
 
-/// Frees the state kept with a communicator.
 type Closed = extern "C" fn(state: *mut c_void);
 type Delete = extern "C" fn(comm: Word, key: c_int, state: *mut c_void, extra: *mut c_void) -> c_int;
 
@@ -93,9 +91,7 @@ pub fn is_spoken() -> bool {
     abi_version(&mut major, &mut minor) == SUCCESS && major >= 1
 }
 
-/// Attribute key of the state kept with a communicator.
 static KEY: OnceLock<c_int> = OnceLock::new();
-/// Callback that frees the state with its communicator.
 static CLOSED: OnceLock<Closed> = OnceLock::new();
 /// Private communicator on which no message is sent. Testing a receive that never completes lets
 /// the MPI make progress on other messages.

@@ -4,7 +4,6 @@ use crate::statistics::Reason;
 use crate::table::{Table, Word, done};
 use crate::wire::Trouble;
 
-/// A number of elements of a type at an address.
 #[derive(Clone, Copy)]
 pub struct Elements<'a> {
     table: &'a Table,
@@ -42,19 +41,16 @@ impl<'a> Elements<'a> {
         bytes.ok_or(Reason::Arguments)
     }
 
-    /// Returns `times` as many elements.
     pub fn times(&self, times: usize) -> Result<Elements<'a>, Reason> {
         let count = i64::try_from(times).ok().and_then(|times| self.count.checked_mul(times));
         Ok(Elements { count: count.ok_or(Reason::Arguments)?, ..*self })
     }
 
-    /// Returns the elements behind `times` as many.
     pub fn behind(&self, times: usize) -> Elements<'a> {
         let gone = (times as i64).wrapping_mul(self.count).wrapping_mul(self.type_extent);
         Elements { address: self.address.wrapping_add_signed(gone as isize), ..*self }
     }
 
-    /// Returns the bytes for reading.
     pub fn read(&self) -> Result<Bytes<'a>, Trouble> {
         let length = self.length();
         if self.is_plain && length > 0 {

@@ -15,10 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Address, count of elements and type, as MPI's calls have them.
 pub type Buffer = (Word, i64, Word);
 
-/// Everything that a call on a wired communicator needs.
 struct Place {
     table: &'static Table,
     comm: Word,
@@ -40,7 +38,6 @@ impl Place {
         usize::try_from(root).ok().filter(|&root| root < self.size).ok_or(Reason::Arguments)
     }
 
-    /// Whether blocks of ranks can be blocks on the wire.
     fn blocks(&self) -> Result<(), Reason> {
         if self.wire.is_one_each() { Ok(()) } else { Err(Reason::SharedHosts) }
     }
@@ -58,7 +55,6 @@ impl<'p> Work<'p> {
     }
 }
 
-/// Performs `MPI_Bcast` by the wire, or the MPI's own.
 pub fn broadcast(buffer: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Broadcast, comm, own, |place| {
         let elements = place.elements(buffer)?;
@@ -68,12 +64,10 @@ pub fn broadcast(buffer: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> 
     })
 }
 
-/// Performs `MPI_Barrier` by the wire, or the MPI's own.
 pub fn barrier(comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Barrier, comm, own, |place| Work::new(0, || place.wire.barrier()))
 }
 
-/// Performs `MPI_Allgather` by the wire, or the MPI's own.
 pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Allgather, comm, own, |place| {
         place.blocks()?;
@@ -90,7 +84,6 @@ pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_i
     })
 }
 
-/// Performs `MPI_Gather` by the wire, or the MPI's own.
 pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Gather, comm, own, |place| {
         place.blocks()?;
@@ -113,7 +106,6 @@ pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnc
     })
 }
 
-/// Performs `MPI_Scatter` by the wire, or the MPI's own.
 pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Scatter, comm, own, |place| {
         place.blocks()?;
@@ -218,7 +210,6 @@ fn asked_for<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> R
     }
 }
 
-/// Tries the length of a call if that is due.
 fn tried(operation: Operation, settings: &Settings, place: &Place, bytes: usize) -> Result<(), Trouble> {
     let due = |bytes| place.wire.due(operation, bytes);
     let Some(length) = settings.agreed.tries.then_some(bytes as u64).and_then(due) else { return Ok(()) };

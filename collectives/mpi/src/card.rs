@@ -4,9 +4,7 @@
 use crate::neighbours::ProcessId;
 use ethbcast_transport::MacAddr;
 
-/// Length of a card, in bytes; longer texts are cut.
 pub const BYTES: usize = 512;
-/// Offset of the texts.
 const HEAD_BYTES: usize = 27;
 /// Version of the layout, and of the messages that ranks exchange after the cards. A rank with
 /// another version passes all calls on.
@@ -20,7 +18,6 @@ pub struct Card {
     pub nonce: u64,
     pub process: ProcessId,
     pub host: String,
-    /// Settings that all ranks must share.
     pub fingerprint: String,
     /// Reason why the rank cannot take part; empty if it can.
     pub trouble: String,
@@ -44,7 +41,6 @@ impl Card {
         bytes
     }
 
-    /// Returns `None` if the card has another version.
     pub fn decode(bytes: &[u8]) -> Option<Card> {
         let (head, mut rest) = bytes.split_at_checked(HEAD_BYTES).filter(|(head, _)| head[0] == VERSION)?;
         let mut text = || {

@@ -36,7 +36,6 @@ impl<F: Copy> Symbol<F> {
     }
 }
 
-/// Returns the address of a loaded symbol; null if there is none.
 pub fn address(name: &CStr) -> *mut c_void {
     // SAFETY: a name that ends with a zero byte.
     let global = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -55,7 +54,6 @@ pub fn address(name: &CStr) -> *mut c_void {
     hidden.into_iter().find(|address| !address.is_null()).unwrap_or(std::ptr::null_mut())
 }
 
-/// Returns a library by its name, loading it if necessary; never null.
 pub fn library(soname: &CStr) -> Option<*mut c_void> {
     [libc::RTLD_NOLOAD, 0].into_iter().find_map(|only_loaded| {
         // SAFETY: libraries of this name are made to be loaded by programs.
@@ -84,7 +82,6 @@ fn behind_this(profiling: &CStr) -> *mut c_void {
     without.map_or(std::ptr::null_mut(), |name| unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
 }
 
-/// Loads a back end; returns its table, or the loader's message.
 pub fn back_end(path: &Path) -> Result<&'static Table, String> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its path has a zero byte".to_owned())?;
     // SAFETY: a back end has nothing that runs when it is loaded.

@@ -105,8 +105,6 @@ extern "C" fn MPI_Barrier(comm: Word) -> c_int {
     calls::barrier(comm, || own(&OWN, "PMPI_Barrier", |own| own(comm)))
 }
 
-/// Announces to the launcher that this rank has the drop-in, initialises the MPI, and looks for the
-/// announcements of the others.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Init(count: Word, words: Word) -> c_int {
     static OWN: Symbol<extern "C" fn(Word, Word) -> c_int> = Symbol::new(c"PMPI_Init");
@@ -119,7 +117,6 @@ extern "C" fn MPI_Init_thread(count: Word, words: Word, required: c_int, provide
     begun(|| own(&OWN, "PMPI_Init_thread", |own| own(count, words, required, provided)))
 }
 
-/// Runs the MPI's own initialisation between announcement and check.
 pub fn begun(own: impl FnOnce() -> c_int) -> c_int {
     presence::announce();
     let code = own();
@@ -129,7 +126,6 @@ pub fn begun(own: impl FnOnce() -> c_int) -> c_int {
     code
 }
 
-/// Prints statistics, leaves the wire, and finalizes the MPI.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Finalize() -> c_int {
     static OWN: Symbol<extern "C" fn() -> c_int> = Symbol::new(c"PMPI_Finalize");

@@ -34,7 +34,6 @@ fn table(buffers: &[Word]) -> Option<&'static Table> {
     (table.library() == "Open MPI" && !buffers.iter().any(|&buffer| is_sign(buffer))).then_some(table)
 }
 
-/// Reads a Fortran integer, passed by reference.
 fn value(integer: Word) -> c_int {
     // SAFETY: Fortran passes the address of an integer for each of them.
     unsafe { *(integer as *const c_int) }
@@ -144,7 +143,6 @@ macro_rules! rooted {
     };
 }
 
-/// Calls the MPI's own subroutine, if it has one.
 fn subroutine<F: Copy>(symbol: &Symbol<F>, name: &CStr, call: impl FnOnce(F)) {
     own(symbol, name.to_str().unwrap_or_default(), |own| {
         call(own);

@@ -29,7 +29,6 @@ pub struct Group {
 /// Addresses of all groups, so that they can be closed while the MPI still runs. They are no
 /// references, because the MPI frees the groups.
 static GROUPS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-/// Number of communicators on the wire.
 static ON_THE_WIRE: AtomicUsize = AtomicUsize::new(0);
 /// Rank in the largest communicator seen, which is the world's.
 static WORLD_RANK: AtomicI32 = AtomicI32::new(-1);
@@ -76,7 +75,6 @@ impl Group {
         group
     }
 
-    /// Returns the place on the wire, or why there is none.
     pub fn way(&self) -> Result<Arc<Wire>, Reason> {
         self.way.read().clone()
     }
@@ -87,7 +85,6 @@ impl Group {
     }
 }
 
-/// Frees the state of a freed communicator.
 pub extern "C" fn closed(state: *mut c_void) {
     let mut groups = GROUPS.lock();
     let Some(at) = groups.iter().position(|&address| address == state as usize) else { return };
@@ -104,7 +101,6 @@ pub extern "C" fn closed(state: *mut c_void) {
     }
 }
 
-/// Leaves all groups, while the others still hear this rank.
 pub fn close_all() {
     let groups: Vec<usize> = GROUPS.lock().clone();
     for address in groups {
@@ -116,7 +112,6 @@ pub fn close_all() {
     }
 }
 
-/// Returns this process's rank in the world, if it has made a collective.
 pub fn world_rank() -> Option<usize> {
     usize::try_from(WORLD_RANK.load(Ordering::Relaxed)).ok()
 }
@@ -195,7 +190,6 @@ fn has_device_memory() -> bool {
     [c"cuInit", c"hipInit"].into_iter().any(|name| !crate::dynamic::address(name).is_null())
 }
 
-/// Returns the address of the interface, if a socket can be opened on it; tried once.
 fn place(interface: Option<&str>) -> &'static Result<MacAddr, String> {
     static PLACE: OnceLock<Result<MacAddr, String>> = OnceLock::new();
     PLACE.get_or_init(|| {

@@ -11,16 +11,13 @@ const SOON_BYTES: u64 = 256 << 10;
 /// for seven more.
 const TRIED_AT_CALL: u32 = 3;
 
-/// Cost table and call counts of a communicator.
 #[derive(Debug, Default)]
 pub struct Ledger {
     prices: Prices,
-    /// Calls of each long length.
     calls: BTreeMap<(Operation, Length), u32>,
 }
 
 impl Ledger {
-    /// Returns the length to be tried before a call of `bytes` bytes, if any.
     pub fn due(&mut self, operation: Operation, bytes: u64) -> Option<Length> {
         let length = Length::of(bytes);
         if self.prices.is_settled(operation, length) {

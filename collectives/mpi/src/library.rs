@@ -19,10 +19,8 @@ const VERSION_BYTES: usize = 1 << 14;
 /// MPIs with a back end: the beginning of the description, and the back end's name.
 const LIBRARIES: [(&str, &str); 3] = [("Open MPI", "openmpi"), ("MPICH", "mpich"), ("Intel(R) MPI", "mpich")];
 
-/// State shared by the whole process, created at the first call.
 pub struct Process {
     pub settings: Option<Settings>,
-    /// Back end, or why there is none.
     pub table: Result<&'static Table, Reason>,
     pub statistics: Statistics,
 }
@@ -52,7 +50,6 @@ impl Process {
         self.settings.as_ref().is_some_and(|settings| settings.stats != Stats::None)
     }
 
-    /// Returns the settings, unless the environment disables the drop-in.
     pub fn active(&self) -> Option<&Settings> {
         self.settings.as_ref().filter(|settings| settings.is_on)
     }
@@ -69,7 +66,6 @@ impl Process {
     }
 }
 
-/// Returns the back end of the loaded MPI, or what is missing.
 fn back_end(settings: &Settings) -> Result<&'static Table, String> {
     let version = LIBRARY_VERSION.get().ok_or("this MPI has no MPI_Get_library_version")?;
     let mut text = vec![0_u8; VERSION_BYTES];

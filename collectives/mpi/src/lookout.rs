@@ -8,15 +8,12 @@ use std::sync::{Arc, Once, Weak};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// Interval of checks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Name in `ps`, at most 15 characters.
 const THREAD_NAME: &str = "ethb-lookout";
 
-/// Watched places on the wire.
 static WIRES: Mutex<Vec<Weak<Wire>>> = Mutex::new(Vec::new());
 
-/// Watches one more, if its rank is on the wire.
 pub fn add(wire: &Arc<Wire>) {
     static STARTED: Once = Once::new();
     if !wire.is_leader() {

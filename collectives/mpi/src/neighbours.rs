@@ -11,7 +11,6 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval of liveness checks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +30,6 @@ impl ProcessId {
 /// Descriptors that become readable when their processes end. Communicators share most of them.
 static KNOWN: Mutex<BTreeMap<u32, Arc<OwnedFd>>> = Mutex::new(BTreeMap::new());
 
-/// Processes that can be watched from here.
 #[derive(Debug, Default)]
 pub struct Neighbours(Vec<Arc<OwnedFd>>);
 
@@ -46,7 +44,6 @@ impl Neighbours {
         seen.map(|other| watched(other.number)).collect::<Result<Vec<_>, _>>().map(Neighbours)
     }
 
-    /// Whether all of them live.
     pub fn live(&self) -> bool {
         let mut asked: Vec<_> =
             self.0.iter().map(|one| libc::pollfd { fd: one.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
@@ -83,7 +80,6 @@ impl<'a> Watch<'a> {
         Watch { neighbours, looked: std::cell::Cell::new(Instant::now()) }
     }
 
-    /// Returns the arguments of a back end's watched call.
     pub fn arguments(&self) -> (GoesOn, *const c_void) {
         (goes_on, std::ptr::from_ref(self).cast())
     }

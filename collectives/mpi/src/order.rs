@@ -16,27 +16,21 @@ const LONG: Duration = Duration::from_secs(1);
 /// holds it.
 const REMEMBERED: usize = 64;
 
-/// Route of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Call by the wire.
     Wire,
-    /// The MPI's own call.
     Mpi,
     /// A trial of which is faster, mostly inside the MPI.
     Trial,
 }
 
-/// Announcement of a rank that has been inside the MPI for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// Number of the call on the communicator.
     pub number: u64,
     pub is_trial: bool,
 }
 
 impl Told {
-    /// Encodes it.
     pub fn word(self) -> u64 {
         self.number << 1 | u64::from(self.is_trial)
     }
@@ -53,22 +47,16 @@ impl Told {
 /// A call in which another rank waits inside the MPI, while this one makes it another way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// Rank of the other on the wire.
     pub seat: u16,
-    /// Number of the call on the communicator.
     pub number: u64,
 }
 
-/// Calls of a rank on a communicator.
 #[derive(Debug, Default)]
 pub struct Order {
-    /// Number of calls begun.
     begun: u64,
-    /// Recent calls, newest first.
     kinds: VecDeque<Kind>,
     /// Beginning of the present call, and whether it has been announced.
     present: Option<(Instant, bool)>,
-    /// Announcements of calls that have not begun here.
     ahead: Vec<(u16, Told)>,
     found: Option<Contradiction>,
 }
@@ -102,7 +90,6 @@ impl Order {
         self.present.is_some_and(|(since, _)| now.duration_since(since) >= LONG)
     }
 
-    /// Takes an announcement of another rank.
     pub fn hear(&mut self, seat: u16, told: Told) {
         let Some(back) = self.begun.checked_sub(told.number) else {
             self.ahead.retain(|(earlier, _)| *earlier != seat);

@@ -14,9 +14,7 @@ const MARGIN_PERCENT: u64 = 10;
 /// Margin in percent for lengths far beyond those tried: on slow cables the burst that they let
 /// pass hides their rate.
 const FAR_MARGIN_PERCENT: u64 = 50;
-/// Distance of far lengths, in powers of two.
 const FAR: usize = 3;
-/// Numbers in all: times, and bits of settled lengths.
 const NUMBERS: usize = Operation::ALL.len() * (2 * LENGTHS + 1);
 pub const BYTES: usize = NUMBERS * 8;
 
@@ -42,7 +40,6 @@ impl Length {
         1 << (self.0 as u32 + LEAST_LOG)
     }
 
-    /// Returns the length a quarter as long, if there is one.
     pub fn quarter(self) -> Option<Length> {
         self.0.checked_sub(2).map(Length)
     }
@@ -57,14 +54,12 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Records the times of a call by the wire and by the MPI.
     pub fn note(&mut self, operation: Operation, length: Length, [wire, mpi]: [u64; 2]) {
         let of = &mut self.nanoseconds[operation as usize];
         (of[Way::Wire as usize][length.0], of[Way::Mpi as usize][length.0]) = (wire.max(1), mpi.max(1));
         self.settle(operation, length);
     }
 
-    /// Marks a length as settled.
     pub fn settle(&mut self, operation: Operation, length: Length) {
         self.settled[operation as usize] |= 1 << length.0;
     }
@@ -73,7 +68,6 @@ impl Prices {
         self.settled[operation as usize] >> length.0 & 1 == 1
     }
 
-    /// Adds the lengths settled in `other` and not here.
     pub fn learn(&mut self, other: &Prices) {
         for (at, settled) in other.settled.into_iter().enumerate() {
             for length in (0..LENGTHS).filter(|length| (settled & !self.settled[at]) >> length & 1 == 1) {

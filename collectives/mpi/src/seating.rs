@@ -11,15 +11,12 @@ use std::collections::HashMap;
 /// wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seating {
-    /// Name of the group on the wire.
     pub group: String,
     /// Leader's rank of each host.
     pub leaders: Vec<usize>,
-    /// Host of each rank.
     pub host_of: Vec<usize>,
     /// Place of each rank among those of its host.
     pub place_of: Vec<usize>,
-    /// Process of each rank.
     pub processes: Vec<ProcessId>,
     /// Name under which each host joins.
     pub names: Vec<String>,
@@ -61,13 +58,11 @@ impl Seating {
         Ok(Seating { group, leaders, host_of, place_of, processes, names })
     }
 
-    /// Whether no two ranks share a host.
     pub fn is_one_each(&self) -> bool {
         self.leaders.len() == self.host_of.len()
     }
 }
 
-/// Decodes the cards of all ranks after the allgather; an error if one has another version.
 pub fn cards(bytes: &[u8]) -> Result<Vec<Option<Card>>, (Reason, String)> {
     let cards: Vec<_> = bytes.chunks(crate::card::BYTES).map(Card::decode).collect();
     match cards.iter().position(Option::is_none) {

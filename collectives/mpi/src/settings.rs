@@ -39,10 +39,8 @@ impl Operation {
 pub struct Settings {
     pub is_on: bool,
     pub is_verbose: bool,
-    /// Whether the first rank, or every one, prints statistics.
     pub stats: Stats,
     pub interface: Option<String>,
-    /// Folder of back ends, if not beside the front.
     pub back_ends: Option<PathBuf>,
     pub topology: Option<PathBuf>,
     pub calibration: Option<PathBuf>,
@@ -111,7 +109,6 @@ impl Settings {
 }
 
 impl Agreed {
-    /// Returns a text that is equal on all ranks with equal settings.
     pub fn fingerprint(&self) -> String {
         let Agreed { taken, least_bytes, most_bytes, least_hosts, most_groups, tries } = self;
         let taken: Vec<_> = taken.iter().map(|operation| operation.name()).collect();

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Reason why a call is the MPI's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     Off,
@@ -83,7 +82,6 @@ impl Statistics {
         *self.sums.lock().passed.entry((operation.name(), why)).or_default() += 1;
     }
 
-    /// Formats the sums in lines for people, each with this beginning.
     pub fn lines(&self, beginning: &str) -> String {
         let sums = self.sums.lock();
         let mut text = String::new();

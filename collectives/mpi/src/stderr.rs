@@ -23,7 +23,6 @@ pub fn print(text: &str) {
     }
 }
 
-/// Writes a line with the library's name.
 pub fn say(text: impl std::fmt::Display) {
     print(&format!("ethbcast-mpi: {text}\n"));
 }

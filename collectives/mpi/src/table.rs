@@ -2,7 +2,6 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// Supported version of the layout.
 pub const VERSION: u32 = 2;
 
 /// A handle of the MPI's, an address or a count, as the calling convention passes it.
@@ -76,7 +75,6 @@ pub fn done(code: c_int) -> Result<(), c_int> {
 }
 
 impl Table {
-    /// Returns the beginning of the MPI's description.
     pub fn library(&self) -> &str {
         // SAFETY: a back end of this version has a constant text here.
         unsafe { CStr::from_ptr(self.library) }.to_str().unwrap_or_default()

@@ -7,11 +7,8 @@
 use crate::prices::Way;
 use std::time::Duration;
 
-/// Calls to be timed.
 pub trait Calls {
-    /// Runs a barrier by this route.
     fn barrier(&mut self, way: Way);
-    /// Runs the call by this route.
     fn call(&mut self, way: Way);
     /// Returns the time since any fixed moment.
     fn now(&self) -> Duration;

@@ -25,19 +25,15 @@ const LONGEST_CALL: Duration = Duration::from_millis(100);
 const LONGEST_TRIALS: Duration = Duration::from_secs(1);
 /// Unit of times exchanged by ranks, so that a call's time fits an `int`.
 const TICK: Duration = Duration::from_nanos(100);
-/// Length of what ranks compare before a trial: operation and length, in bytes.
 const QUESTION_BYTES: usize = 2 * 8;
 
 /// Properties by which communicators share results: the rounds of a tree of their hosts, and
 /// whether ranks share hosts.
 type Kind = (u32, bool);
 
-/// Results of this process.
 static KNOWN: Mutex<BTreeMap<Kind, Prices>> = Mutex::new(BTreeMap::new());
-/// Time spent on trials.
 static SPENT: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
-/// A communicator and this rank's place in it.
 #[derive(Clone, Copy)]
 pub struct Ranks<'a> {
     pub table: &'static Table,
@@ -99,7 +95,6 @@ pub fn settle(ranks: Ranks, operation: Operation, length: Length) -> Result<(), 
 struct Trial<'a> {
     ranks: Ranks<'a>,
     prices: Prices,
-    /// First failure.
     trouble: Option<Trouble>,
 }
 
@@ -131,7 +126,6 @@ impl Trial<'_> {
         heard == question
     }
 
-    /// Tries lengths from short to long.
     fn run(&mut self, operation: Operation, length: Length) {
         let shorter = |length: &Length| length.quarter().filter(|quarter| quarter.bytes() >= FIRST_BYTES);
         let mut steps: Vec<Length> = std::iter::successors(Some(length), shorter).collect();
@@ -162,8 +156,6 @@ impl Trial<'_> {
         }
     }
 
-    /// Returns the number of pairs to be timed, from the first pair's time on rank 0; none if that
-    /// was far too long.
     fn agreed_pairs(&mut self, took: Duration) -> u64 {
         let fit = (TIMED.as_nanos() / took.as_nanos().max(1)) as u64;
         let mut pairs = [if took > LONGEST_CALL * 4 { 0 } else { fit.clamp(LEAST_PAIRS, MOST_PAIRS) as u8 }];
@@ -215,7 +207,6 @@ impl Trial<'_> {
         self.trouble = self.trouble.take().or(done(code).err().map(Trouble::Mpi));
     }
 
-    /// Whether no rank objects or has failed.
     fn all_agree(&mut self, own: bool) -> bool {
         let mut least = 0;
         let own = c_int::from(own && self.trouble.is_none());
@@ -234,7 +225,6 @@ impl Trial<'_> {
     }
 }
 
-/// A length that is tried.
 struct Tried<'t, 'a> {
     trial: &'t mut Trial<'a>,
     operation: Operation,

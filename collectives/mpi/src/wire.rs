@@ -35,13 +35,11 @@ const PROGRESS_EVERY: Duration = Duration::from_micros(200);
 /// Tag of the messages that announce a call inside the MPI, the only ones on this communicator.
 const IN_A_CALL: u32 = 1;
 
-/// Error of a call on the wire.
 pub enum Trouble {
     /// The wire failed; the others hear of it, too.
     Wire(Error),
     /// This host's leader failed and has announced it.
     Leader,
-    /// A rank of this host has died.
     Neighbour,
     /// This rank's own arguments name blocks of two lengths.
     Lengths,
@@ -85,7 +83,6 @@ impl std::fmt::Display for Trouble {
     }
 }
 
-/// See the module's description.
 pub struct Wire {
     table: &'static Table,
     seating: Seating,
@@ -164,7 +161,6 @@ impl Wire {
         self.ledger.lock().set_prices(prices);
     }
 
-    /// Returns the length to be tried before a call is made, if any.
     pub fn due(&self, operation: Operation, bytes: u64) -> Option<Length> {
         self.ledger.lock().due(operation, bytes)
     }
@@ -272,7 +268,6 @@ impl Wire {
         self.leaders.as_ref().map_or(Ok(()), call).map_err(Trouble::Wire)
     }
 
-    /// Copies bytes from one rank of this host to the others.
     fn on_host(&self, buffer: &mut [u8], place: usize) -> Result<(), Trouble> {
         let Some(node) = self.node else { return Ok(()) };
         let (at, bytes, watch) = (buffer.as_mut_ptr(), buffer.len() as c_int, Watch::on(&self.neighbours));
@@ -332,7 +327,6 @@ fn ended(code: c_int) -> Result<(), Trouble> {
     }
 }
 
-/// Returns each host's rank on the wire, which follows the names.
 fn seats(seating: &Seating, leaders: &Communicator) -> Result<Vec<u16>, String> {
     let seat = |name: &String| leaders.hosts().iter().position(|host| host == name).map(|seat| seat as u16);
     let seats: Option<Vec<u16>> = seating.names.iter().map(seat).collect();

@@ -10,7 +10,6 @@ fn short(name: &str) -> &str {
     if label.chars().any(char::is_alphabetic) { label } else { name }
 }
 
-/// Returns the short form of a name that may have an address behind it.
 fn short_node(name: &str) -> String {
     match name.split_once('@') {
         Some((name, address)) => format!("{}@{address}", short(name)),

@@ -32,7 +32,6 @@ pub fn format_rate(rate_bits_per_second: u64) -> String {
     format!("{}{unit}", rate_bits_per_second / scale)
 }
 
-/// Reads digits, an optional fraction and an optional unit, without floating point.
 fn parse_exactly(text: &str) -> Option<u64> {
     let (number, unit_text) = text.split_at(decimal::end(text));
     decimal::scaled(number, unit(unit_text.trim_start())?)

@@ -6,7 +6,6 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use toml::Spanned;
 
-/// The only supported schema.
 const SCHEMA: i64 = 1;
 
 /// Reason why a text is not TOML of the supported schema.

@@ -17,17 +17,14 @@ pub struct SourceError<P> {
 }
 
 impl<P> SourceError<P> {
-    /// Creates a problem at a line, if any, of a source that is named later.
     pub(crate) fn at(line: impl Into<Option<usize>>, problem: impl Into<P>) -> Self {
         Self { source_name: None, line: line.into(), problem: Box::new(problem.into()) }
     }
 
-    /// Creates a problem that concerns no line of a source.
     pub(crate) fn nowhere(problem: impl Into<P>) -> Self {
         Self::at(None, problem)
     }
 
-    /// Names the source.
     pub(crate) fn named(self, source_name: &str) -> Self {
         Self { source_name: Some(source_name.to_string()), ..self }
     }

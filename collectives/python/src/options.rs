@@ -31,7 +31,6 @@ fn in_python(option: &str) -> String {
     option.replace('-', "_")
 }
 
-/// Formats a value for the library.
 fn text(option: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(flag.is_true().to_string());

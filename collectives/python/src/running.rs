@@ -50,7 +50,6 @@ pub fn run<T: Send>(
     })
 }
 
-/// Reports progress until the session has ended.
 fn watch(told: &Receiver<Moved>, progress: Option<&Py<PyAny>>) -> PyResult<()> {
     loop {
         let moved = match told.recv_timeout(signals::EVERY) {

@@ -207,7 +207,6 @@ fn room() -> u64 {
     said.lines().find_map(available).map_or(u64::MAX, |kibibytes| kibibytes * 1024 / PARTS)
 }
 
-/// Divisor of the available memory.
 const PARTS: u64 = 3;
 
 /// Received bytes in memory, up to a limit: a sender may not know its length.

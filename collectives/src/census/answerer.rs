@@ -11,14 +11,12 @@ use std::time::Duration;
 
 /// Limit of askers served at once. Queries are unauthenticated, so further ones are dropped.
 const MOST_ASKERS: usize = 16;
-/// Interval of one receiver's replies, whoever asks.
 const BETWEEN: Duration = Duration::from_millis(10);
 
 /// Replies that are due.
 #[derive(Clone, Debug, Default)]
 pub struct Answerer {
     due: Vec<Due>,
-    /// Earliest time of the next reply.
     next: Option<Instant>,
 }
 

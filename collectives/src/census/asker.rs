@@ -10,7 +10,6 @@ use std::time::Duration;
 
 /// Limit of receivers kept: forged ones by the thousand must not take more memory.
 const MOST: usize = 65_536;
-/// Interval of queries in one round.
 const ASK_EVERY: Duration = Duration::from_millis(300);
 /// Shortest time over which replies are spread; it grows with each known receiver.
 const LEAST_SPREAD: Duration = Duration::from_millis(50);
@@ -25,7 +24,6 @@ pub struct Present {
     pub mac: MacAddr,
     /// Its latest reply.
     pub answer: Answer,
-    /// Round of its last reply.
     round: u32,
 }
 
@@ -34,16 +32,13 @@ pub struct Present {
 pub struct Asker {
     identity: Identity,
     group: String,
-    /// Length of a round.
     wait: Duration,
     nonce: u64,
     round: u32,
     round_began: Instant,
-    /// Time of the next query.
     ask_at: Instant,
     asks: bool,
     found: BTreeMap<(MacAddr, String), Present>,
-    /// Replies for which there was no room.
     lost: u64,
 }
 

@@ -9,7 +9,6 @@ const MOST_SPREAD: Duration = Duration::from_secs(2);
 /// group's and a host's name, a reply fits into a frame of the least MTU.
 const MOST_VERSION_BYTES: usize = 32;
 const MOST_SOURCE_BYTES: usize = 100;
-/// Encoding of an unknown number.
 const UNKNOWN: u64 = u64::MAX;
 
 /// A query for receivers.
@@ -145,7 +144,6 @@ impl Answer {
     }
 }
 
-/// Cuts a text at a character boundary.
 fn within(text: &str, bytes: usize) -> &str {
     let end = (0..=text.len().min(bytes)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     &text[..end]

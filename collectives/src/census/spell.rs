@@ -4,7 +4,6 @@ use super::kind::{HERE, WHO};
 use super::{Answer, Question};
 use ethbcast_transport::wire::{Fields, Frame, Spelled};
 
-/// Decodes a WHO or HERE; `None` for other kinds.
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
         WHO => ("WHO", Question::decode(frame.payload).map(question)),

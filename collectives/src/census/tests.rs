@@ -44,7 +44,6 @@ fn asker(group: &str) -> Asker {
     Asker::new(at(0), station(9999, "").identity(0, Rank::NONE), group, Duration::from_secs(1), 77)
 }
 
-/// Returns the query that an asker sends now, if any.
 fn asked(asker: &mut Asker, now: Instant) -> Option<Vec<u8>> {
     let mut buffer = vec![0; 1514];
     let length = asker.poll_transmit(now, &mut buffer)?;

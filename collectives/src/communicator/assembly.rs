@@ -27,15 +27,11 @@ const CREDIBLE_CALLS: u32 = 2;
 /// Limit of misfit processes counted; further ones are ignored.
 const MOST_MISFITS: usize = 64;
 
-/// Another calling process.
 #[derive(Clone, Debug)]
 struct Caller {
     nonce: u64,
-    /// Calls received with the current nonce.
     calls: u32,
-    /// Nonce before the current one.
     replaced: Option<u64>,
-    /// Times that the replaced nonce came back.
     returns: u32,
     host: String,
     mtu_bytes: u16,
@@ -47,20 +43,17 @@ struct Caller {
     heard_at: Instant,
 }
 
-/// State of a process before the group is complete.
 #[derive(Clone, Debug)]
 pub(super) struct Assembly {
     config: Config,
     callers: BTreeMap<MacAddr, Caller>,
     /// Consecutive misfit calls by address.
     misfits: BTreeMap<MacAddr, u32>,
-    /// List of ranks, once `size` processes have called.
     list: Option<Roster>,
     /// Network description and its distribution.
     spread: Spread,
     /// List of ranks with the network description's number, once both are known.
     roster: Option<Roster>,
-    /// Time of the next call.
     due: Instant,
 }
 
@@ -87,7 +80,6 @@ impl Assembly {
         self.config.join_by.map_or(self.due, |join_by| self.due.min(join_by))
     }
 
-    /// Returns whether a call is due, and sets the time of the next.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         let due = self.due <= now;
         if due {
@@ -118,7 +110,6 @@ impl Assembly {
         self.teller() == Some(self.config.station.mac) && self.callers.values().any(lacks)
     }
 
-    /// Returns the first process in the list that was configured with a network description.
     fn teller(&self) -> Option<MacAddr> {
         let was_told = |mac: &MacAddr| match self.callers.get(mac) {
             Some(caller) => caller.network.told,
@@ -191,7 +182,6 @@ impl Assembly {
         self.on_misfit(source, CommunicatorError::OtherBuild(OtherBuild { mac: source, host, version }))
     }
 
-    /// Counts a call that does not fit; returns the error once it is repeated.
     fn on_misfit(&mut self, mac: MacAddr, why: CommunicatorError) -> Result<(), CommunicatorError> {
         if self.misfits.len() >= MOST_MISFITS && !self.misfits.contains_key(&mac) {
             return Ok(());
@@ -201,7 +191,6 @@ impl Assembly {
         if *calls < CREDIBLE_CALLS { Ok(()) } else { Err(why) }
     }
 
-    /// Records a call; returns whether it changes the list.
     fn note(&mut self, now: Instant, mac: MacAddr, call: CallBody) -> bool {
         let CallBody { nonce, mtu_bytes, joined, digest, host, network, .. } = call;
         let mtu_bytes = mtu_bytes.max(LEAST_MTU_BYTES);
@@ -298,7 +287,6 @@ impl Assembly {
         hosts.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0.to_owned())
     }
 
-    /// Looks for two processes configured with different network descriptions.
     fn check_network(&self, now: Instant, fresh_for: Duration) -> Result<(), CommunicatorError> {
         let own = self.spread.known().filter(|_| self.config.describes_network());
         let own = own.map(|(_, network)| SpreadWord {
@@ -368,7 +356,6 @@ impl Assembly {
         self.callers.values().filter(|caller| which(caller)).map(|caller| caller.host.clone()).collect()
     }
 
-    /// Returns the names of all callers and of this host, sorted.
     fn hosts(&self) -> Vec<String> {
         let mut hosts = self.names(|_| true);
         hosts.push(self.config.station.host.clone());

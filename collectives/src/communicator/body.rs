@@ -14,7 +14,6 @@ pub(super) struct CallBody {
     pub size: u16,
     pub mtu_bytes: u16,
     pub preset: u8,
-    /// Whether the caller knows that all have the same list.
     pub joined: bool,
     /// Digest of the sender's list; zeros if the list is incomplete.
     pub digest: RosterDigest,
@@ -41,7 +40,6 @@ impl CallBody {
         out.into_bytes()
     }
 
-    /// Returns `None` if the body is malformed.
     pub(super) fn decode(wire: &[u8]) -> Option<CallBody> {
         let mut from = BodyReader::new(wire);
         Some(CallBody {
@@ -72,10 +70,8 @@ pub(super) const TOLD_CALLS: usize = 4;
 /// ALIVE and BYE: a member's recent calls, and why it cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
-    /// Recent collectives, newest first.
     pub calls: [Option<Signature>; TOLD_CALLS],
     pub failure: Option<Failure>,
-    /// Rank that the call in progress waits for.
     pub waits_for: Option<Rank>,
     /// Low bits of the member's progress counter.
     pub moved: u16,
@@ -92,7 +88,6 @@ impl Notice {
         out.into_bytes()
     }
 
-    /// Returns `None` if the body is malformed.
     pub(super) fn decode(wire: &[u8], size: u16) -> Option<Notice> {
         let mut from = BodyReader::new(wire);
         let (repeats, _) = (from.u8()?, from.u8()?);

@@ -21,7 +21,6 @@ pub const MAX_RANKS: u16 = 4096;
 const FEED_FRAMES: u64 = 1024;
 /// Keepalives and calls that a host receives per second from all others together.
 const SIGNS_PER_SECOND: u32 = 640;
-/// Shortest time between two keepalives of one member.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 /// Periods of silence after which a member counts as gone: 1.5 s among up to 64 ranks.
 const GONE_AFTER_PERIODS: u32 = 15;
@@ -113,7 +112,6 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the settings of messages, with room for those of collectives.
     pub(super) fn settings(&self) -> Settings {
         let mut settings = self.preset.settings();
         let ranks = usize::from(self.size);
@@ -132,7 +130,6 @@ impl Config {
     }
 }
 
-/// Returns the time between two keepalives, and between two calls for the others.
 pub(super) fn period(size: u16) -> Duration {
     LEAST_PERIOD.max(Duration::from_secs(1) * u32::from(size) / SIGNS_PER_SECOND)
 }
@@ -143,7 +140,6 @@ pub(super) fn asked_after(size: u16) -> Duration {
     gone_after(size) / 3
 }
 
-/// Silence after which a member counts as gone.
 pub(super) fn gone_after(size: u16) -> Duration {
     period(size) * GONE_AFTER_PERIODS
 }

@@ -35,7 +35,6 @@ pub enum Blame {
 }
 
 impl Blame {
-    /// Returns the code and the ranks concerned.
     fn to_wire(self) -> (u8, Rank, Rank) {
         match self {
             Blame::NotEntered { rank } => (1, rank, Rank(0)),
@@ -44,7 +43,6 @@ impl Blame {
         }
     }
 
-    /// Returns `None` if the code is unknown.
     fn from_wire(code: u8, one: Rank, other: Rank) -> Option<Option<Blame>> {
         Some(match code {
             0 => None,
@@ -96,7 +94,6 @@ impl Failure {
         signatures.into_iter().for_each(|signature| Signature::write_or_zeros(signature, out));
     }
 
-    /// Reads the output of `write` for a group of `size` ranks; `None` if it is malformed.
     pub(super) fn read(from: &mut BodyReader<'_>, size: u16) -> Option<Option<Failure>> {
         let (code, blame) = (from.u8()?, from.u8()?);
         let (rank, other, third) = (Rank(from.u16()?), Rank(from.u16()?), Rank(from.u16()?));
@@ -120,7 +117,6 @@ impl Failure {
         (rank.max(other).max(third).0 < size).then_some(Some(Failure { from: first, cause }))
     }
 
-    /// Returns the failure as an error of rank `own`.
     pub(super) fn error(&self, own: Rank, roster: &Roster) -> CommunicatorError {
         let named = |rank: Rank| Named { rank, host: roster.host(rank).to_owned() };
         match self.cause {

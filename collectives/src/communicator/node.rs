@@ -9,17 +9,13 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
-/// Hosts of a group, in the order of their first ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nodes {
-    /// Host number of each rank.
     of: Vec<u16>,
-    /// Ranks of each host.
     ranks: Vec<Vec<Rank>>,
 }
 
 impl Nodes {
-    /// Groups ranks by their addresses.
     pub(super) fn new(addresses: impl IntoIterator<Item = MacAddr>) -> Nodes {
         let mut nodes = Nodes { of: Vec::new(), ranks: Vec::new() };
         let mut numbers = std::collections::HashMap::new();
@@ -34,7 +30,6 @@ impl Nodes {
         nodes
     }
 
-    /// Puts each of `size` ranks on its own host.
     pub(super) fn apart(size: u16) -> Nodes {
         Nodes { of: (0..size).collect(), ranks: (0..size).map(|rank| vec![Rank(rank)]).collect() }
     }
@@ -43,7 +38,6 @@ impl Nodes {
         self.ranks.len() as u16
     }
 
-    /// Whether any host has several ranks.
     pub(super) fn are_shared(&self) -> bool {
         self.ranks.len() < self.of.len()
     }
@@ -99,7 +93,6 @@ impl Nodes {
 mod tests {
     use super::*;
 
-    /// Returns ranks that share hosts, with `sizes` ranks per host.
     fn nodes(sizes: &[u8]) -> Nodes {
         let address = |node| MacAddr::new(2, 0, 0, 0, 0, node);
         let seats = sizes.iter().zip(0..).flat_map(|(&size, node)| (0..size).map(move |seat| (node, seat)));

@@ -6,10 +6,8 @@ use ethbcast_planning::natural_order;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Rank;
 
-/// BLAKE3 hash of a roster.
 pub(super) type RosterDigest = [u8; 32];
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RosterEntry {
     pub mac: MacAddr,
@@ -36,7 +34,6 @@ impl Roster {
         Roster { entries, nodes, mtu_bytes, digest }
     }
 
-    /// Returns the list with the number of the network description that its processes share.
     pub(super) fn knowing(&self, network: u64) -> Roster {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.digest).update(&network.to_be_bytes());
@@ -87,7 +84,6 @@ impl Roster {
     }
 }
 
-/// Returns the hash of everything that members agree on.
 fn digest(group: &str, entries: &[RosterEntry], mtu_bytes: u16, preset: Preset) -> RosterDigest {
     let mut hasher = blake3::Hasher::new();
     let mut text = |text: &str| {

@@ -59,7 +59,6 @@ impl Signature {
         }
     }
 
-    /// Returns a message of a collective: its signature, then `bytes`.
     pub(super) fn head(self, bytes: &[u8]) -> Vec<u8> {
         let mut out = BodyWriter::default();
         self.write(&mut out);
@@ -67,14 +66,12 @@ impl Signature {
         out.into_bytes()
     }
 
-    /// Reads a signature; `None` if it is malformed.
     pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Signature> {
         let (number, operation, _) = (from.u64()?, Operation::from_wire(from.u8()?)?, from.u8()?);
         let (root, _, bytes) = (from.u16()?, from.u32()?, from.u64()?);
         Some(Signature { number, operation, root: Rank(root), bytes })
     }
 
-    /// Reads a signature and returns it with the rest; `None` if it is malformed.
     pub(super) fn split(wire: &[u8]) -> Option<(Signature, &[u8])> {
         let mut from = BodyReader::new(wire);
         Some((Signature::read(&mut from)?, from.rest()))

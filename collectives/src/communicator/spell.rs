@@ -6,7 +6,6 @@ use super::kind;
 use super::network::SpreadWord;
 use ethbcast_transport::wire::{Fields, Frame, Rank, Spelled};
 
-/// Decodes a CALL, ALIVE or BYE; `None` for other kinds.
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
         kind::CALL => ("CALL", CallBody::decode(frame.payload).map(|body| call(&body))),

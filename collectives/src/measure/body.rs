@@ -3,7 +3,6 @@
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::MacAddr;
 
-/// Task of a PROBE; an ECHO repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Task {
@@ -28,7 +27,6 @@ impl Task {
     }
 }
 
-/// Fixed part of a PROBE's body; padding or a name follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbeBody {
     pub task: Task,
@@ -43,7 +41,6 @@ impl ProbeBody {
     /// Bytes of the fixed part: task, a reserved byte, the longest payload, the number.
     pub(super) const BYTES: usize = 8;
 
-    /// Returns a body whose other fields are unused.
     pub(super) const fn plain(task: Task) -> Self {
         ProbeBody { task, payload_bytes: 0, number: 0 }
     }
@@ -58,14 +55,12 @@ impl ProbeBody {
         out
     }
 
-    /// Returns the body of an invitation with the group's name, or of its reply with the host's.
     pub(super) fn named(&self, name: &str) -> Vec<u8> {
         let mut out = self.encode();
         out.name(name);
         out.into_bytes()
     }
 
-    /// Returns a body followed by addresses of other hosts.
     pub(super) fn about(&self, hosts: &[MacAddr]) -> Vec<u8> {
         let mut out = self.encode();
         hosts.iter().for_each(|host| {
@@ -89,13 +84,10 @@ pub(super) struct ReportBody {
     pub arrived: u64,
     /// Frames that arrived from the second count's first frame on.
     pub arrived_late: u64,
-    /// Arrival of the first frame.
     pub first_nanos: u64,
     /// Arrival of the first frame of the second count.
     pub late_nanos: u64,
-    /// Arrival of the frame with the highest number.
     pub last_nanos: u64,
-    /// Processor time used by the responder; 0 if not reported.
     pub worked_nanos: u64,
     /// Identifier of the responder's computer, if reported.
     pub computer: Option<u64>,

@@ -7,7 +7,6 @@ use ethbcast_transport::wire::{self, Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
-/// Interval of invitations.
 const INVITE_EVERY: Duration = Duration::from_millis(100);
 /// Time without a new reply after which a search without a wanted number ends.
 const SETTLED_AFTER: Duration = Duration::from_millis(500);
@@ -101,7 +100,6 @@ impl Finder {
 }
 
 impl Part for Finder {
-    /// Takes a reply to one of its own invitations; all other frames are ignored.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if frame.header.kind != kind::ECHO || frame.header.session != self.identity.session {
             return;

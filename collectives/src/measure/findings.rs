@@ -12,7 +12,6 @@ const MUTE_TESTS: u32 = 3;
 /// Assumed sample size of a loss known beforehand.
 const KNOWN_FRAMES: u64 = 1_000_000;
 
-/// Samples by size, in nanoseconds.
 type Samples = BTreeMap<usize, Vec<u64>>;
 
 /// Fate of frames to the group address.
@@ -35,18 +34,14 @@ pub enum CastFinding {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BulkFinding {
     pub gap_nanos: u64,
-    /// Processor time to send and to receive, if reported.
     pub work_nanos: Option<(u64, u64)>,
 }
 
 /// Costs of a stream down a chain, per frame.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChainFinding {
-    /// Copies sent of each frame.
     pub copies: u64,
-    /// Processor time at each relay.
     pub relaying_nanos: Vec<u64>,
-    /// Interval of frames at the chain's end.
     pub gap_nanos: Option<u64>,
 }
 
@@ -57,7 +52,6 @@ pub(super) struct Target {
     pub mtu_bytes: Option<usize>,
     pub round_trips: Samples,
     pub gaps: Samples,
-    /// Processor time of a message at the sender.
     pub sending: Samples,
     pub receiving: Samples,
     pub bulk: Option<BulkFinding>,
@@ -73,7 +67,6 @@ pub(super) struct Findings {
     pub payload_bytes: usize,
     pub cast: CastFinding,
     pub chain: ChainFinding,
-    /// Processor time of a cast frame at this end, for each report.
     pub casting_nanos: Vec<u64>,
     /// This end's processors, if their time can be read.
     pub processors: Option<Processors>,

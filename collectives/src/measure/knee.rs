@@ -8,7 +8,6 @@ pub(super) const POLICED_BELOW: f64 = 0.85;
 /// Share for the shorter trains of a gentle ramp: 16 frames that count.
 pub(super) const GENTLY_POLICED_BELOW: f64 = 0.7;
 
-/// A paced train to the group address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RampPace {
     pub frames_per_second: f64,
@@ -23,10 +22,8 @@ impl RampPace {
     }
 }
 
-/// Unicast results of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Known {
-    /// Full frames received per second.
     pub frames_per_second: f64,
     pub loss: f64,
 }
@@ -57,7 +54,6 @@ mod tests {
 
     const KNOWN: Known = Known { frames_per_second: 8000.0, loss: 0.01 };
 
-    /// Returns a report of `arrived_late` frames of the second half, spread evenly over its time.
     fn report(pace: RampPace, arrived_late: u64) -> ReportBody {
         let half_nanos = (pace.mark() as f64 * 1e9 / pace.frames_per_second) as u64;
         ReportBody {

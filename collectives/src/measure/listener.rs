@@ -14,16 +14,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// there either.
 const APPLICATION_BYTES: usize = 16 << 20;
 
-/// A receiver's place in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Upstream peer, if it is not the prober.
     pub parent: Option<Peer>,
-    /// Peer to which the stream is forwarded.
     pub child: Option<Peer>,
-    /// Number of receivers of a cast, else 0.
     pub listeners: u16,
-    /// Position among these receivers.
     pub position: u16,
 }
 
@@ -58,8 +53,6 @@ pub(super) fn stream_of(test: u32) -> StreamId {
     StreamId(test as u16)
 }
 
-/// Returns the engine's tuning for one of `listeners` receivers, as in sessions, or for none
-/// without a cast.
 pub(super) fn tuned(listeners: usize, position: usize) -> Tuning {
     let own = Tuning::default();
     if listeners > 0 { own.for_cast(listeners, position) } else { own }
@@ -131,7 +124,6 @@ impl Listener {
         }
     }
 
-    /// Hands arrived data to the application, and writes an acknowledgement or a frame to forward.
     pub(super) fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         while let Some(run) = self.stream.peek_run(u64::MAX) {
             let fits = self.filled + run.bytes.len() <= self.application.len();
@@ -171,7 +163,6 @@ impl Listener {
         self.application
     }
 
-    /// Returns one past the last frame that the application has, and the report of it.
     pub(super) fn counted(&self) -> (u64, ReportBody) {
         let taken = self.stream.position();
         let (first_nanos, last_nanos) = (self.first_nanos, self.last_nanos);

@@ -9,7 +9,6 @@ const MIN_FRAME_BYTES: usize = 60;
 /// 802.3).
 const WIRE_OVERHEAD_BYTES: usize = 24;
 
-/// A message: full frames, and one with the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parcel {
     /// Length, including the bodies of its frames.

@@ -13,7 +13,6 @@ const NONCE: Range<usize> = ProbeBody::BYTES..ProbeBody::BYTES + 8;
 /// count below.
 pub(crate) const FIRST_PING: u32 = 1 << 31;
 
-/// Common part of a prober's PROBEs, and its test numbers.
 #[derive(Clone, Debug)]
 pub(super) struct ProbeWriter {
     identity: Identity,

@@ -130,8 +130,6 @@ impl Prober {
         }
     }
 
-    /// Begins the test of an item, unless its target is gone, or queues the items that it expands
-    /// to.
     fn begin(&mut self, item: Item) {
         let (findings, settings) = (&self.findings, &self.settings);
         self.step = match item {
@@ -171,8 +169,6 @@ impl Prober {
         };
     }
 
-    /// Returns a stream test to the first targets that are present, if requested and there are
-    /// several.
     fn bulk(&self, most: usize, way: Way) -> Option<Box<dyn Step>> {
         let (findings, settings) = (&self.findings, &self.settings);
         // A target that took no stream alone would delay the others.
@@ -204,7 +200,6 @@ impl Prober {
 }
 
 impl Part for Prober {
-    /// Takes a reply of its targets; all other frames are ignored.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let header = &frame.header;
         let from = self.findings.targets.iter().position(|target| target.peer.mac == frame.source);

@@ -25,7 +25,6 @@ impl Processors {
         u64::try_from((self.time)().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Returns the computer's identifier; `None` if unknown.
     pub(super) fn computer(self) -> Option<u64> {
         (self.computer != 0).then_some(self.computer)
     }

@@ -52,7 +52,6 @@ pub struct Responder {
     processors: Option<Processors>,
     listener: Option<Listener>,
     application: Vec<u8>,
-    /// Prober, session and test of the stream that ended last.
     ended: Option<(MacAddr, u32, u32)>,
 }
 
@@ -72,7 +71,6 @@ enum What {
     Flow { frames: u32, payload_bytes: usize, next: u32 },
 }
 
-/// Arrivals of one prober's present train.
 #[derive(Clone, Debug)]
 struct TrainTally {
     prober: MacAddr,
@@ -109,7 +107,6 @@ impl Responder {
         Responder { processors, ..self }
     }
 
-    /// Returns one past the highest frame of a prober's train, and its count.
     pub(super) fn counted(&self, prober: MacAddr, (session, test): (u32, u32)) -> (u64, ReportBody) {
         let is_it = |tally: &&TrainTally| (tally.prober, tally.session, tally.test) == (prober, session, test);
         self.tallies.iter().find(is_it).map_or((0, ReportBody::default()), |tally| (tally.seen, tally.counts))
@@ -235,7 +232,6 @@ impl Responder {
         self.tallies.last_mut().filter(|tally| tally.test == test)
     }
 
-    /// Reports the count of a prober's train: zeros if none of it has arrived.
     fn report(&mut self, frame: &Frame<'_>, prober: MacAddr, asked: bool) {
         let counted = self.counted(prober, (frame.header.session, frame.header.stamp));
         self.answer_report(frame, counted, asked);

@@ -168,8 +168,6 @@ fn work(findings: &Findings) -> Vec<WorkPoint> {
     sizes.into_iter().filter_map(point).collect()
 }
 
-/// Returns a target's result; the gaps of full frames and longer messages are scaled by
-/// `streaming`.
 fn target_result(target: &Target, findings: &Findings, streaming: f64) -> TargetResult {
     let measured = target.gaps.iter().filter_map(|(&bytes, gaps)| {
         let round_trip_nanos = median(target.round_trips.get(&bytes)?)?;
@@ -261,7 +259,6 @@ mod tests {
         points.iter().map(|point| point.gap_nanos).collect()
     }
 
-    /// Returns bytes on the wire that grow so fast that the time per byte never grows.
     fn tenfold(size: usize) -> u64 {
         10_u64.pow(size as u32)
     }

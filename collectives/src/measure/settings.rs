@@ -130,7 +130,6 @@ impl ProbeSettings {
         self
     }
 
-    /// Returns the shortest train of messages of `bytes` bytes, whatever the number of targets.
     pub(super) fn least_train(&self, bytes: usize) -> Duration {
         let is_longest = self.sizes_bytes.iter().all(|&other| other <= bytes);
         if is_longest { self.train_longest } else { Duration::ZERO }

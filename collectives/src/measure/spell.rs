@@ -4,7 +4,6 @@ use super::body::{ProbeBody, ReportBody, Task, address};
 use super::kind;
 use ethbcast_transport::wire::{Fields, Frame, Spelled};
 
-/// Decodes a PROBE, ECHO or REPORT; `None` for other kinds.
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
         kind::PROBE => ("PROBE", probe(frame.payload, "group")),

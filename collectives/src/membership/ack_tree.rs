@@ -35,7 +35,6 @@ impl AckTree {
         AckTree { receivers, fan_out }
     }
 
-    /// Returns the parent of the receiver at `position`; `None` for the origin.
     pub(crate) fn parent(self, position: usize) -> Option<usize> {
         (position / self.fan_out?).checked_sub(1)
     }
@@ -51,7 +50,6 @@ impl AckTree {
         }
     }
 
-    /// Returns the receivers with the parent of the one at `position`, itself included.
     fn siblings(self, position: usize) -> Range<usize> {
         self.children(self.parent(position))
     }

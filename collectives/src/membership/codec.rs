@@ -73,7 +73,6 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-/// Defines methods for big-endian numbers.
 macro_rules! numbers {
     ($($number:ident),*) => {
         impl BodyWriter {

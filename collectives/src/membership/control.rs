@@ -18,7 +18,6 @@ impl ControlQueue {
         ControlQueue { queue: VecDeque::new(), room }
     }
 
-    /// Queues a message for `to`, if there is room; see [`header`].
     pub(crate) fn put(&mut self, to: MacAddr, header: Header, body: Vec<u8>) {
         if self.queue.len() < self.room {
             self.queue.push_back((to, header, body));
@@ -40,7 +39,6 @@ impl ControlQueue {
         Some(station.identity(header.session, header.rank).write(buffer, to, &header, &body))
     }
 
-    /// Returns the number of waiting messages and their bytes.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         (self.queue.len(), self.queue.iter().map(|(_, _, body)| body.len()).sum())
     }

@@ -5,12 +5,10 @@ use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// Presence state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attendance {
     /// The member is present, though it may be suspected.
     Here,
-    /// The member is silent, and may come back.
     Away,
     /// The member said BYE after `calls` collectives, and answers until then.
     Leaving { calls: u64, until: Instant },
@@ -20,16 +18,12 @@ pub(crate) enum Attendance {
     Gone,
 }
 
-/// Change of a member's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The member has been silent for this time, and may be gone.
     Suspected(Rank, Duration),
-    /// The member is silent, and is waited for.
     Away(Rank),
     /// The time of the member's BYE is over.
     Left(Rank),
-    /// The member has been silent for too long.
     Gone(Rank),
 }
 
@@ -48,7 +42,6 @@ struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Presence {
     own: Rank,
-    /// Silence after which a member is suspected; `None` for never.
     suspect_after: Option<Duration>,
     gone_after: Duration,
     /// Additional wait for a silent member.
@@ -60,11 +53,9 @@ pub(crate) struct Presence {
     forgives_own_sleep: bool,
     entries: Vec<Entry>,
     looked_at: Instant,
-    /// Earliest end of a BYE's time.
     next_farewell: Option<Instant>,
     /// Fewest collectives after which a member has left.
     fewest: u64,
-    /// Whether no member was heard at the last check.
     alone: bool,
 }
 
@@ -88,7 +79,6 @@ impl Presence {
         }
     }
 
-    /// Also reports members silent for `suspect_after`.
     pub(crate) fn suspecting_after(self, suspect_after: Duration) -> Presence {
         Presence { suspect_after: Some(suspect_after), ..self }
     }
@@ -116,7 +106,6 @@ impl Presence {
         self.entries[rank.index()].standing
     }
 
-    /// Records that a member was heard; returns whether its frames still count.
     pub(crate) fn hear(&mut self, now: Instant, rank: Rank) -> bool {
         if std::mem::take(&mut self.alone) {
             // This host could not hear; the others' silences start again.
@@ -159,7 +148,6 @@ impl Presence {
         self.entries[rank.index()].standing = Attendance::Gone;
     }
 
-    /// Returns a member that has left before collective `number`.
     pub(crate) fn who_left_before(&self, number: u64) -> Option<Rank> {
         if number < self.fewest {
             return None;
@@ -171,7 +159,6 @@ impl Presence {
         self.entries.iter().position(left).map(|rank| Rank(rank as u16))
     }
 
-    /// Returns the earliest end of a BYE's time.
     pub(crate) fn next_farewell(&self) -> Option<Instant> {
         self.next_farewell
     }
@@ -184,7 +171,6 @@ impl Presence {
         self.entries.iter().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own).map(|(entry, _)| entry)
     }
 
-    /// Returns when the next member would be suspected, away or gone.
     pub(crate) fn next_silence(&self) -> Option<Instant> {
         let due = |entry: &Entry| match entry.standing {
             Attendance::Here if !entry.suspected && self.suspect_after.is_some() => {
@@ -197,7 +183,6 @@ impl Presence {
         self.others().filter_map(due).min()
     }
 
-    /// Checks for silent members and for BYEs whose time is over.
     pub(crate) fn look(&mut self, now: Instant) -> Vec<Change> {
         if self.forgives_own_sleep && now.since(self.looked_at) > self.gone_after / 2 {
             self.entries.iter_mut().for_each(|entry| entry.heard_at = now);

@@ -9,13 +9,10 @@ pub(crate) enum Wait {
     Announce,
     /// An unanswered join request, or the wait for candidates.
     Join,
-    /// A view not yet confirmed.
     View,
-    /// A keepalive.
     Status,
     /// A peer about to be declared dead.
     Silence,
-    /// A verdict not yet confirmed, or the last message of a session.
     Verdict,
     /// The time to leave, whatever is still open.
     Leave,
@@ -23,14 +20,12 @@ pub(crate) enum Wait {
     Side,
     /// A change that is collected with others before it is announced.
     Change,
-    /// Bytes requested again.
     Fetch,
     /// The root's liveness replies.
     Proof,
 }
 
 impl Wait {
-    /// Timer names, in the order of declaration.
     const LABELS: [Timer; 11] = [
         Timer("announce"),
         Timer("join"),
@@ -50,7 +45,6 @@ impl Wait {
     }
 }
 
-/// Due time of each timer of one machine, if set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimerTable {
     due: [Option<Instant>; Wait::LABELS.len()],

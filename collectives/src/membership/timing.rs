@@ -56,7 +56,6 @@ pub(crate) fn turn(rank: Rank, members: usize) -> Duration {
     if members <= AT_ONCE { Duration::ZERO } else { BETWEEN * u32::from(rank.0) }
 }
 
-/// Returns a part of `period` that differs by `seed`, for hosts without a rank.
 pub(crate) fn jitter(period: Duration, seed: u64) -> Duration {
     // Fibonacci hashing (Knuth 6.4): the upper bits of the product depend on all of the seed.
     period * (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54) as u32 / 1024

@@ -19,7 +19,6 @@ pub struct Hydra {
 }
 
 impl Hydra {
-    /// Returns the launcher, if this process is Hydra's.
     pub fn find() -> Option<Result<Hydra, String>> {
         // Other launchers set PMI_FD and PMI_RANK, too, but use another protocol there.
         env::var_os("MPI_LOCALNRANKS")?;
@@ -35,7 +34,6 @@ impl Hydra {
         talk.ask(&format!("cmd=put kvsname={store} key={KEY}-{} value=1", self.rank), "put_result").map(drop)
     }
 
-    /// Returns the first of `ranks` ranks without an announcement.
     pub fn lacking(&self, ranks: u32) -> Result<Option<u32>, String> {
         let mut talk = Talk::on(self.descriptor)?;
         let store = talk.store()?;
@@ -49,7 +47,6 @@ impl Hydra {
     }
 }
 
-/// Requests and replies.
 struct Talk(ManuallyDrop<BufReader<UnixStream>>);
 
 impl Talk {
@@ -68,7 +65,6 @@ impl Talk {
         self.0.get_ref().set_read_timeout(limit).map_err(|error| format!("PMI_FD: {error}"))
     }
 
-    /// Returns the name of the key-value space of this program.
     fn store(&mut self) -> Result<String, String> {
         let answer = self.ask("cmd=get_my_kvsname", "my_kvsname")?;
         value(&answer, "kvsname").map(str::to_owned).ok_or_else(|| format!("Hydra names no place: {answer}"))
@@ -91,7 +87,6 @@ impl Drop for Talk {
     }
 }
 
-/// Returns the value of `name=` in a reply.
 fn value<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     answer.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }

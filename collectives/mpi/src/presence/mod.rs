@@ -15,7 +15,6 @@ use hydra::Hydra;
 use parking_lot::Mutex;
 use pmix::Pmix;
 
-/// Key that a rank announces, with its rank.
 const KEY: &str = "ethbcast-mpi";
 
 enum Launcher {
@@ -24,16 +23,13 @@ enum Launcher {
 }
 
 enum State {
-    /// `MPI_Init` has not been seen.
     Unasked,
     Announced(Launcher),
-    /// Every rank has the drop-in, or why not.
     Settled(Result<(), String>),
 }
 
 static STATE: Mutex<State> = Mutex::new(State::Unasked);
 
-/// Announces this rank, before the MPI's own `MPI_Init`.
 pub fn announce() {
     let process = Process::get();
     let mut state = STATE.lock();
@@ -45,7 +41,6 @@ pub fn announce() {
     };
 }
 
-/// Looks for the announcements of all, after `MPI_Init`.
 pub fn settle() {
     let Ok(table) = Process::get().table else { return };
     let mut state = STATE.lock();
@@ -81,7 +76,6 @@ impl Launcher {
         }
     }
 
-    /// Checks that all ranks of the world have announced themselves.
     fn settle(&self, table: &Table) -> Result<(), String> {
         let size = u32::try_from((table.world_size)()).unwrap_or_default();
         let lacking = match self {

@@ -7,16 +7,13 @@ use crate::dynamic::{library, symbol};
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-/// Name of the library since version 2.
 const SONAME: &CStr = c"libpmix.so.2";
 const SUCCESS: c_int = 0;
 /// Scope in which every process of the program sees the key.
 const GLOBAL: u8 = 3;
-/// Types of values.
 const BOOL: u16 = 1;
 const BYTE: u16 = 2;
 
-/// A process: its program's name and its rank.
 #[repr(C)]
 struct Process {
     program: [c_char; 256],
@@ -30,7 +27,6 @@ struct Value {
     data: [u64; 3],
 }
 
-/// Parameter of a request.
 #[repr(C)]
 struct Info {
     key: [c_char; 512],
@@ -49,7 +45,6 @@ pub struct Pmix {
 }
 
 impl Pmix {
-    /// Returns the launcher, if it speaks PMIx.
     pub fn find() -> Option<Result<Pmix, String>> {
         env::var_os("PMIX_NAMESPACE")?;
         let found = library(SONAME).map(|library| Pmix { library: library as usize });
@@ -84,7 +79,6 @@ impl Pmix {
         told("PMIx_Commit", self.function::<Commit>(c"PMIx_Commit")?())
     }
 
-    /// Returns the first of `ranks` ranks without an announcement.
     pub fn lacking(&self, ranks: u32) -> Result<Option<u32>, String> {
         let mut of = self.begun()?;
         let (get, key) = (self.function::<Get>(c"PMIx_Get")?, CString::new(KEY).map_err(|error| error.to_string())?);
@@ -109,7 +103,6 @@ fn told(name: &str, code: c_int) -> Result<(), String> {
     if code == SUCCESS { Ok(()) } else { Err(format!("{name} fails: {code}")) }
 }
 
-/// Returns a text padded with zeros.
 fn text<const BYTES: usize>(text: &CStr) -> [c_char; BYTES] {
     let mut bytes = [0; BYTES];
     bytes.iter_mut().zip(text.to_bytes()).for_each(|(place, &byte)| *place = byte as c_char);

@@ -9,7 +9,6 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Time limit of a program, which is killed then.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
 pub fn own(path: &str) -> PathBuf {
@@ -22,7 +21,6 @@ pub fn directory() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Returns the drop-in, which Cargo has put beside this test.
 pub fn drop_in() -> PathBuf {
     let beside = std::env::current_exe().expect("a test knows where it is").with_file_name("libethbcast_mpi.so");
     assert!(beside.is_file(), "Cargo has built no {}", beside.display());
@@ -99,7 +97,6 @@ impl Bed {
         self.start(mpi, program, words, &[]).end(LIMIT)
     }
 
-    /// Runs a program with the drop-in, which prints statistics.
     pub fn preloaded(&self, mpi: Mpi, program: &Path, words: &[&str], more: &[(&str, &str)]) -> Ended {
         self.start_preloaded(mpi, program, words, more).end(LIMIT)
     }
@@ -122,7 +119,6 @@ impl Bed {
     }
 }
 
-/// Returns the number of calls of an operation that were taken.
 pub fn taken(ended: &Ended, operation: &str) -> u64 {
     let line = ended.stderr.lines().find(|line| line.contains(&format!(" {operation}: ")) && line.contains("taken"));
     let count = line.and_then(|line| line.split(&format!(" {operation}: ")).nth(1)?.split(' ').next()?.parse().ok());

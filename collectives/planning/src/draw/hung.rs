@@ -2,12 +2,9 @@
 
 use crate::topology::{Topology, Walk};
 
-/// A rooted tree of switches.
 #[derive(Debug)]
 pub(super) struct Hung {
-    /// The root switch.
     pub top: usize,
-    /// Switches below each switch, ascending.
     pub children: Vec<Vec<usize>>,
     /// Cables between each switch and the root.
     pub depth: Vec<usize>,

@@ -24,17 +24,13 @@ pub(super) enum Vertex {
     Switch(usize),
 }
 
-/// Traffic of one direction of a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traffic {
     pub flows: usize,
-    /// Whether senders compete for it.
     pub is_contended: bool,
 }
 
-/// An overlay indexed by hosts and switches.
 pub(super) struct Annotations {
-    /// Whether switches copy a frame that the root sends once.
     pub is_cast: bool,
     loads: HashMap<(Vertex, Vertex), Traffic>,
     sends: HashMap<usize, Vec<usize>>,
@@ -88,7 +84,6 @@ impl Annotations {
     }
 }
 
-/// Returns the traffic of a cast: one frame on every cable, away from `root`.
 fn flood(topology: &Topology, root: usize) -> HashMap<(Vertex, Vertex), Traffic> {
     let frame = Traffic { flows: 1, is_contended: false };
     let walk = Walk::from(topology, topology.switch_of(root));

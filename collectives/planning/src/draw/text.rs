@@ -6,7 +6,6 @@ use crate::topology::Topology;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Legend of a plan, printed above it.
 const LEGEND: &str =
     "↑ flows to the switch above, ↓ flows from it, ! several senders at once, → sends to, in this order";
 

@@ -10,7 +10,6 @@ pub(super) struct Cables {
 /// One direction of the cable between a switch and its uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Direction {
-    /// The lower end.
     switch: usize,
     /// Whether frames go towards switch 0.
     up: bool,
@@ -48,7 +47,6 @@ impl Cables {
     }
 }
 
-/// Returns the largest number of equal entries in `items`.
 pub(super) fn most_alike<T: Ord>(mut items: Vec<T>) -> usize {
     items.sort_unstable();
     items.chunk_by(|left, right| left == right).map(<[T]>::len).max().unwrap_or(0)

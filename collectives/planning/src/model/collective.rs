@@ -65,12 +65,10 @@ pub fn scatter(plan: &Plan, most: usize, situation: &Situation) -> f64 {
     block(1).repeated(last, order.len() as f64) / 1e9
 }
 
-/// Blocks that travel together.
 struct Block {
     gap_ns: f64,
     latency_ns: f64,
     frames: f64,
-    /// Probability that a frame arrives.
     received: f64,
     cast_max: Option<u64>,
     hop_ns: f64,
@@ -92,7 +90,6 @@ impl Block {
         }
     }
 
-    /// Returns the time of all casts; the busiest port or cable carries `busiest` blocks.
     fn casts(&self, busiest: f64, others: f64) -> f64 {
         let policed = self.cast_max.map_or(0.0, |rate| self.frames * others * 1e9 / rate as f64);
         let missed_by_some = 1.0 - self.received.powf(others);
@@ -100,7 +97,6 @@ impl Block {
         time + 2.0 * self.hop_ns * (1.0 - (1.0 - missed_by_some).powf(self.frames * others))
     }
 
-    /// Returns a time increased by losses, for `blocks` consecutive blocks.
     fn repeated(&self, nanoseconds: f64, blocks: f64) -> f64 {
         nanoseconds / self.received + 2.0 * self.hop_ns * blocks * (1.0 - self.received.powf(self.frames))
     }

@@ -105,7 +105,6 @@ impl Pricing<'_> {
         (self.calibration.burst_ns() as f64 - gap).max(0.0)
     }
 
-    /// Returns the average processor time of a segment at the busiest host.
     fn relaying(&self, bytes: u64) -> f64 {
         let (sending, receiving) = self.processing(bytes);
         let Shape { root_degree, relay_degree, .. } = *self.shape;
@@ -139,7 +138,6 @@ impl Pricing<'_> {
         bytes.div_ceil(self.frame.min(self.segment)).max(1) as f64
     }
 
-    /// Returns the time of the whole message on processors shared by all hosts.
     fn shared(&self) -> f64 {
         self.on_shared_cores(self.working(self.size), self.casting())
     }
@@ -224,7 +222,6 @@ impl Pricing<'_> {
         repaired(in_blocks, frames - in_blocks).max(with_less) / frames
     }
 
-    /// Returns a time increased by losses, for `frames` frames over each hop.
     fn repeated(&self, nanoseconds: f64, frames: f64) -> f64 {
         let last_repair = 2.0 * self.hop(self.segment.min(self.size)) * (1.0 - self.received().powf(frames));
         nanoseconds / self.received() + last_repair

@@ -48,7 +48,6 @@ fn parts_of_a_frame(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) ->
     lengths().map(|times| times * MIN_SEGMENT_BYTES / 2).skip(1).take_while(move |&bytes| passed_on && bytes < limit)
 }
 
-/// Returns candidates of whole frames, in bytes, ascending; at least one.
 fn whole_frames(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> Vec<u64> {
     let message_frames = size_bytes.div_ceil(frame_payload_bytes).max(1);
     let most = message_frames.min(MAX_ATOMIC_SEGMENT_FRAMES);

@@ -23,7 +23,6 @@ fn one_switch(ranks: usize) -> Topology {
     Topology::single_switch((0..ranks).map(|host| format!("n{host}"))).expect("hosts")
 }
 
-/// Returns the shape of a plan from host 0 to all hosts.
 fn shape(via: Via, topology: &Topology) -> Shape {
     let members = everybody(topology);
     let plan = plan::make(via, topology, 0, &members, &plan::Costs::default()).expect("a plan");
@@ -197,7 +196,6 @@ fn a_root_alone_takes_no_time() {
     }
 }
 
-/// Yields calibrations whose gaps and round trips do not fall.
 fn calibrations() -> impl Strategy<Value = Calibration> {
     let steps = prop::collection::vec((1u64..4000, 0u64..100_000, 0u64..20_000), 2..8);
     let cap = proptest::option::of(1_000u64..10_000_000);

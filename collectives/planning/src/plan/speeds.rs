@@ -25,7 +25,6 @@ pub struct UsualCable {
 pub struct Speeds {
     sending: Vec<u64>,
     receiving: Vec<u64>,
-    /// Slowness of the topology's cables.
     cables: Vec<u64>,
 }
 
@@ -67,7 +66,6 @@ impl Speeds {
         cable.map_or(USUAL, |cable| self.cables[cable])
     }
 
-    /// Returns the slowest cable on the path from the start of a walk to each switch.
     pub(super) fn along(&self, topology: &Topology, walk: &Walk) -> Vec<u64> {
         let mut slowest = vec![USUAL; topology.switches().len()];
         for &switch in walk.order() {

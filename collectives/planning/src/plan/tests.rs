@@ -4,7 +4,6 @@
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Returns the processor time of `work`, which excludes other processes.
 fn time(work: &impl Fn()) -> Duration {
     let now = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has it"));
     let started = now();

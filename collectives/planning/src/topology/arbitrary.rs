@@ -11,7 +11,6 @@ pub(crate) fn topology(max_switches: usize, max_hosts: usize) -> impl Strategy<V
         .prop_map(|text| Topology::parse(&text, "random").unwrap_or_else(|error| panic!("{error}\n{text}")))
 }
 
-/// Yields a valid topology file, with cables named from one end, the other, or both.
 pub(crate) fn topology_text(max_switches: usize, max_hosts: usize) -> impl Strategy<Value = String> {
     let switches = prop::collection::vec((any::<Index>(), any::<bool>(), any::<bool>()), 1..=max_switches);
     let shuffled = switches.prop_flat_map(|switches| {

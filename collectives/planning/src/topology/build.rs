@@ -75,7 +75,6 @@ fn check_name(name: &str, line: Option<usize>) -> Result<(), TopologyError> {
     }
 }
 
-/// Returns the cables in the order they are first named; one named from both its ends is one cable.
 fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Result<Vec<DraftCable>, TopologyError> {
     let mut cables: Vec<DraftCable> = Vec::new();
     let mut known: HashMap<(usize, usize), usize> = HashMap::new();
@@ -143,7 +142,6 @@ fn resolve_blocked(
     Ok(blocked.into_iter().collect())
 }
 
-/// Adds the cables one by one, and refuses the first that closes a loop.
 fn check_no_loop(switches: &[DraftSwitch], cables: &[DraftCable]) -> Result<(), TopologyError> {
     let mut neighbours = vec![Vec::new(); switches.len()];
     let mut islands = Islands::new(switches.len());
@@ -173,7 +171,6 @@ fn check_no_island(draft: &Draft, cables: &[DraftCable]) -> Result<(), TopologyE
     Err(TopologyError::at(switches[blamed].line, problem))
 }
 
-/// Returns the switches on the path between two connected ones.
 fn path(neighbours: &[Vec<usize>], from: usize, to: usize) -> Vec<usize> {
     let mut came_from = vec![None; neighbours.len()];
     let mut waiting = vec![to];

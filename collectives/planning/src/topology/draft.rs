@@ -10,7 +10,6 @@ pub(super) struct Draft {
     pub switches: Vec<DraftSwitch>,
     /// Hosts in the order of their future ids.
     pub hosts: Vec<DraftHost>,
-    /// Treatment of cables that close a loop.
     pub loops: Loops,
 }
 
@@ -29,7 +28,6 @@ pub(super) struct DraftSwitch {
     pub name: String,
     pub line: Option<usize>,
     pub links: Vec<DraftLink>,
-    /// Cables that exist and carry nothing.
     pub blocked: Vec<DraftLink>,
     /// Address as a number, which decides the root of a spanning tree; if none is known, the name
     /// does.
@@ -40,7 +38,6 @@ pub(super) struct DraftSwitch {
 pub(super) struct DraftLink {
     pub to: String,
     pub line: Option<usize>,
-    /// Rate in bits per second.
     pub rate: Option<u64>,
 }
 
@@ -49,9 +46,7 @@ pub(super) struct DraftHost {
     pub name: String,
     pub switch: usize,
     pub line: Option<usize>,
-    /// Rate in bits per second.
     pub rate: Option<u64>,
-    /// Time to send a frame, in nanoseconds.
     pub injection_ns: Option<u64>,
 }
 
@@ -98,11 +93,9 @@ impl Draft {
     }
 }
 
-/// A cable and the line that first named it.
 pub(super) struct DraftCable {
     /// Its switches, the lower id first.
     pub ends: (usize, usize),
     pub line: Option<usize>,
-    /// Rate in bits per second.
     pub rate: Option<u64>,
 }

@@ -90,7 +90,6 @@ impl Topology {
         (uplinks, members.iter().map(place).collect())
     }
 
-    /// Returns the lowest rank at and below each switch, as seen from the walk's start.
     fn lowest_ranks(&self, walk: &Walk, members: &[usize]) -> Vec<Option<usize>> {
         let mut lowest: Vec<Option<usize>> = vec![None; self.switches().len()];
         for (rank, &host) in members.iter().enumerate() {

@@ -16,7 +16,6 @@ use std::collections::BinaryHeap;
 
 /// Rate of a cable that costs 1 (IEEE 802.1D-2004, Table 17-3).
 const COST_ONE_BITS_PER_SECOND: u64 = 20_000_000_000_000;
-/// Largest cost of a cable.
 const MOST_COST: u64 = 200_000_000;
 /// Rate assumed for a cable of unknown rate, in bits per second: the most common.
 pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
@@ -51,8 +50,6 @@ pub(super) fn carrying(switches: &[DraftSwitch], cables: &[DraftCable]) -> Vec<b
     carries
 }
 
-/// Returns the switches in the order of their identifiers: those with an address by it, then the
-/// others by name.
 fn identifiers(switches: &[DraftSwitch]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..switches.len()).collect();
     let address = |switch: usize| (switches[switch].address.is_none(), switches[switch].address);
@@ -70,7 +67,6 @@ fn cost(rate: Option<u64>) -> u64 {
     (COST_ONE_BITS_PER_SECOND / rate).clamp(1, MOST_COST)
 }
 
-/// Returns a note about cables assumed to be blocked; `None` if there are none.
 pub(super) fn note(topology: &Topology) -> Option<String> {
     let name = |&(low, high): &(usize, usize)| format!("{}-{}", topology.switches()[low], topology.switches()[high]);
     let blocked: Vec<String> = topology.blocked().iter().map(name).collect();

@@ -14,30 +14,23 @@ pub struct Topology {
     host_rates: Vec<Option<u64>>,
     host_injections: Vec<Option<u64>>,
     blocked: Vec<(usize, usize)>,
-    /// Derived: the hosts of each switch, ascending.
     hosts_on: Vec<Vec<usize>>,
-    /// Derived: the switches cabled to each switch, ascending.
     neighbours: Vec<Vec<usize>>,
     host_names: HostNames,
 }
 
-/// A host of a checked network.
 #[derive(Debug)]
 pub(super) struct HostPart {
     pub name: String,
     pub switch: usize,
-    /// Rate of its cable, in bits per second, if known.
     pub rate: Option<u64>,
-    /// Time to send a frame, in nanoseconds, if known.
     pub injection_ns: Option<u64>,
 }
 
-/// A cable between switches of a checked network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CablePart {
     /// Its switches, the lower id first.
     pub ends: (usize, usize),
-    /// Rate in bits per second, if known.
     pub rate: Option<u64>,
 }
 

@@ -30,22 +30,18 @@ pub type Allgather = Call<Exchange>;
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pattern: Pattern,
-    /// Whether the own block has been copied into the result.
     placed: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Pattern {
-    /// Every rank casts its block.
     Casts(Casts),
-    /// Every rank forwards blocks from its left to its right, beginning with its own.
     Ring(AroundTheRing),
 }
 
 #[derive(Clone, Debug)]
 struct Casts {
     own: Writing,
-    /// Incomplete blocks of the other ranks, by origin.
     others: Vec<(Rank, Reading)>,
 }
 
@@ -55,7 +51,6 @@ struct AroundTheRing {
     /// place.
     line: Vec<Rank>,
     place: usize,
-    /// Blocks forwarded to the right, received from the left, and awaited or received.
     handed: u16,
     come: u16,
     asked: u16,

@@ -82,7 +82,6 @@ impl Work for GatheredBlocks {
     }
 }
 
-/// The root, which receives all blocks.
 struct Collector<'a> {
     blocks: &'a mut [u8],
 }
@@ -98,7 +97,6 @@ impl Own for Collector<'_> {
     }
 }
 
-/// Another rank, which gives its own block.
 struct Contributor<'a> {
     rank: Rank,
     block: &'a [u8],

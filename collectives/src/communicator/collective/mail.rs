@@ -10,11 +10,9 @@ use std::sync::Arc;
 /// Tag of all these messages. Between two ranks they arrive in the order of the calls.
 const TAG: u32 = FIRST_RESERVED_TAG;
 
-/// A block to be sent to a rank.
 #[derive(Clone, Debug)]
 pub(super) struct BlockToSend {
     to: Rank,
-    /// The message, once made and until handed over.
     message: Option<Arc<[u8]>>,
     handed: Option<Handover>,
 }
@@ -45,7 +43,6 @@ impl BlockToSend {
         }
     }
 
-    /// Returns the destination while the message waits for room.
     pub(super) fn waits_for(&self) -> Option<Rank> {
         self.message.is_some().then_some(self.to)
     }
@@ -64,7 +61,6 @@ fn message(signature: Signature, blocks: &[&[u8]]) -> Arc<[u8]> {
     message
 }
 
-/// Whether an unexpected block from `from` has begun to arrive.
 pub(super) fn has_begun(group: &mut Group, from: Rank) -> bool {
     group.messages().has_unexpected(from, TAG)
 }
@@ -79,7 +75,6 @@ pub(super) struct AwaitedBlocks {
 struct AwaitedBlock {
     from: Rank,
     bytes: usize,
-    /// The posted receive, once there was room for it.
     id: Option<RecvId>,
     /// Whether a longer message or one of a later call has arrived instead.
     misfit: bool,
@@ -151,7 +146,6 @@ impl AwaitedBlock {
         }
     }
 
-    /// Returns the message with its signature, if it has arrived.
     fn poll(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
         self.ask(group);
         match self.id.and_then(|id| group.messages().take_received(id)) {

@@ -15,9 +15,7 @@ const LEAVING_AT_ONCE: usize = 4;
 /// front of this host.
 const AWAITED_AT_ONCE: usize = 2;
 
-/// Access to the caller's blocks.
 pub(super) trait Own {
-    /// Returns the block of `rank`, if the caller gave it.
     fn given(&self, rank: Rank) -> Option<&[u8]>;
 
     /// Stores the block of `rank` for the caller; returns false if it belongs to another rank.
@@ -27,17 +25,12 @@ pub(super) trait Own {
 /// A passage in progress.
 #[derive(Clone, Debug)]
 pub struct Relay {
-    /// Bundles not yet awaited.
     arrivals: VecDeque<Bundle>,
     awaited: AwaitedBlocks,
-    /// Bundles awaited, in order.
     expected: VecDeque<Bundle>,
     departures: VecDeque<Bundle>,
-    /// The first departure, once made.
     outbound: Option<BlockToSend>,
-    /// Departures not yet sent.
     leaving: VecDeque<SendId>,
-    /// Blocks received that have to go on.
     held: BTreeMap<Rank, Vec<u8>>,
     is_long: bool,
 }
@@ -61,7 +54,6 @@ impl Relay {
         relay
     }
 
-    /// Goes on as far as frames and room allow; returns true once everything has arrived and left.
     pub(super) fn advance(&mut self, group: &mut Group, call: Signature, own: &mut impl Own) -> Result<bool, Failure> {
         let block_bytes = call.bytes as usize;
         loop {
@@ -98,7 +90,6 @@ impl Relay {
         self.outbound.is_some()
     }
 
-    /// Takes arrived blocks; returns whether there were any.
     fn take(&mut self, group: &mut Group, call: Signature, own: &mut impl Own) -> Result<bool, Failure> {
         let before = self.expected.len();
         while let Some((at, message)) = self.awaited.take_any(group, call)? {
@@ -115,7 +106,6 @@ impl Relay {
         Ok(self.expected.len() < before)
     }
 
-    /// Sends complete bundles that have room; returns whether there were any.
     fn send(&mut self, group: &mut Group, call: Signature, own: &impl Own) -> bool {
         let before = self.departures.len();
         while let Some(bundle) = self.departures.front() {
@@ -154,7 +144,6 @@ impl Relay {
     }
 }
 
-/// Returns a departure's blocks, if all are here.
 fn blocks_of<'a>(bundle: &Bundle, held: &'a BTreeMap<Rank, Vec<u8>>, own: &'a impl Own) -> Option<Vec<&'a [u8]>> {
     bundle.blocks.iter().map(|rank| own.given(*rank).or_else(|| held.get(rank).map(Vec::as_slice))).collect()
 }

@@ -81,7 +81,6 @@ impl Work for Shares {
     }
 }
 
-/// The root, which has all blocks.
 struct Giver<'a> {
     blocks: &'a [u8],
     block_bytes: usize,
@@ -97,7 +96,6 @@ impl Own for Giver<'_> {
     }
 }
 
-/// Another rank, which receives its own block.
 struct Recipient<'a> {
     rank: Rank,
     block: &'a mut [u8],

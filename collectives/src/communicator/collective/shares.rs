@@ -11,25 +11,20 @@ use std::ops::Range;
 /// Bytes being written to this rank's own streams.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Incomplete shares, with their byte ranges.
     shares: Vec<(Range<usize>, Writing)>,
 }
 
 impl Outgoing {
-    /// Creates the writer of `bytes` bytes on the route of `name` among `size` ranks, in frames of
-    /// at most `frame_bytes`.
     pub(super) fn new(name: StreamName, bytes: usize, size: u16, frame_bytes: usize) -> Outgoing {
         let shares = shares(name, bytes, size);
         Outgoing { shares: shares.map(|(range, name)| (range, Writing::new(name, frame_bytes))).collect() }
     }
 
-    /// Writes as much as there is room for; returns true once everything is written.
     pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
         self.shares.retain_mut(|(range, writing)| !writing.advance(group, now, signature, &data[range.clone()]));
         self.shares.is_empty()
     }
 
-    /// Returns the rank that blocks sending.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         self.shares.iter().find_map(|(_, writing)| writing.waits_for(group))
     }
@@ -40,7 +35,6 @@ impl Outgoing {
 pub struct Incoming {
     whole: Reading,
     size: u16,
-    /// Incomplete shares, once it is known that the message has shares.
     shares: Option<Vec<(Range<usize>, Reading)>>,
 }
 
@@ -49,7 +43,6 @@ impl Incoming {
         Incoming { whole: Reading::new(name), size, shares: None }
     }
 
-    /// Reads what has arrived; returns true once all has.
     pub(super) fn advance(
         &mut self,
         group: &mut Group,
@@ -76,7 +69,6 @@ impl Incoming {
         Ok(shares.is_empty())
     }
 
-    /// Returns the rank that blocks receiving.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         let share = self.shares.as_ref().and_then(|shares| shares.first());
         share.map_or(&self.whole, |(_, reading)| reading).waits_for(group)

@@ -12,7 +12,6 @@ use ethbcast_transport::wire::Rank;
 #[derive(Clone, Debug)]
 pub struct Writing {
     name: StreamName,
-    /// Limit of bytes in a frame.
     frame_bytes: usize,
     begun: bool,
     written: usize,
@@ -25,17 +24,14 @@ impl Writing {
         Writing { name, frame_bytes, begun: false, written: 0, frames: 0 }
     }
 
-    /// Creates a writer with full frames.
     pub(super) fn on(name: StreamName) -> Writing {
         Writing::new(name, usize::MAX)
     }
 
-    /// Creates a writer for a cast of rank `origin`.
     pub(super) fn cast(origin: Rank) -> Writing {
         Writing::on(StreamName::new(origin, Way::Cast))
     }
 
-    /// Writes as much of `data` as there is room for; returns true once all of it is written.
     pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
         self.advance_to(u64::MAX, group, now, signature, data)
     }
@@ -75,7 +71,6 @@ impl Writing {
         true
     }
 
-    /// Returns the rank that blocks sending.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         group.streams().held_up_by(self.name)
     }
@@ -84,11 +79,9 @@ impl Writing {
 /// A message being read from the streams of another rank.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// Stream on which the message is expected.
     expected: StreamName,
     /// Whether the message can come by no other stream.
     is_certain: bool,
-    /// Stream that the message comes by, once known.
     name: Option<StreamName>,
     begun: bool,
     read: usize,
@@ -102,17 +95,14 @@ impl Reading {
         Reading { expected, is_certain: false, name: None, begun: false, read: 0, frames: 0 }
     }
 
-    /// Creates a reader of stream `name` only.
     pub(super) fn on(name: StreamName) -> Reading {
         Reading { is_certain: true, ..Reading::new(name) }
     }
 
-    /// Creates a reader of a cast.
     pub(super) fn cast(origin: Rank) -> Reading {
         Reading::on(StreamName::new(origin, Way::Cast))
     }
 
-    /// Reads what has arrived into `data`; returns true once all of it has.
     pub(super) fn advance(
         &mut self,
         group: &mut Group,
@@ -144,12 +134,10 @@ impl Reading {
         if self.begun && self.read == data.len() { Ok(true) } else { self.dried_up(group, signature) }
     }
 
-    /// Returns how many frames have been read.
     pub(super) fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Returns an error once nothing more can arrive.
     fn dried_up(&self, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
         group.dried_up(self.expected.origin, signature.number).map_or(Ok(false), Err)
     }

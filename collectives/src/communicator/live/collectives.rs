@@ -69,7 +69,6 @@ impl Communicator {
         )
     }
 
-    /// Runs one collective to its end, or until it has made no progress for too long.
     fn collective<W: Work>(
         &self,
         begin: impl FnOnce(&mut Member, Instant) -> Result<Call<W>, CommunicatorError>,

@@ -192,7 +192,6 @@ impl Communicator {
         ended
     }
 
-    /// Returns why a message ended: its other rank is gone or has left.
     fn absence(&self, rank: Rank) -> Error {
         self.shared.with(|member, _| member.absence(rank)).map_or_else(Error::from, Error::from)
     }

@@ -40,7 +40,6 @@ impl Communicator {
         wait(&self.shared, self.meanwhile.as_ref(), deadline, turn)
     }
 
-    /// Waits for this thread's turn among those that call collectives.
     pub(super) fn collective_turn(&self) -> Result<MutexGuard<'_, ()>, Error> {
         let deadline = self.shared.now() + self.call_within;
         loop {

@@ -7,17 +7,13 @@ use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::wire::Rank;
 use std::collections::VecDeque;
 
-/// Own calls remembered for comparison with late reports.
 const REMEMBERED_CALLS: usize = 16;
 
-/// Calls of one rank, compared with those reported by others.
 #[derive(Clone, Debug)]
 pub(super) struct Agreement {
     own: Rank,
     next: u64,
-    /// Recent calls, oldest first.
     history: VecDeque<Signature>,
-    /// Newest reported call of each other rank.
     others: Vec<Option<Signature>>,
     /// One past the highest call number reported by any other rank.
     ahead: u64,
@@ -92,7 +88,6 @@ impl Agreement {
         calls.iter().rev().find_map(|&signature| self.compare(rank, signature))
     }
 
-    /// Returns the number of the newest call that a rank is known to have made; 0 if none.
     pub(super) fn newest_of(&self, rank: Rank) -> u64 {
         self.others[rank.index()].map_or(0, |signature| signature.number)
     }
@@ -101,7 +96,6 @@ impl Agreement {
         self.others[rank.index()].is_some_and(|signature| signature.number >= number)
     }
 
-    /// Returns the other ranks not known to have made call `number`.
     pub(super) fn missing(&self, number: u64) -> Vec<Rank> {
         let ranks = (0..self.others.len() as u16).map(Rank);
         ranks.filter(|&rank| rank != self.own && !self.has_called(rank, number)).collect()
@@ -117,7 +111,6 @@ impl Agreement {
         stands
     }
 
-    /// Returns the failure that prevents collective `number`.
     pub(super) fn failure_of(&self, number: u64) -> Option<Failure> {
         self.failure.filter(|failure| failure.from <= number)
     }

@@ -3,21 +3,16 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// State of an outcome.
 #[derive(Clone, Debug)]
 enum AskedState<T> {
     Awaited,
-    /// The caller does not want the outcome.
     Unwanted,
-    /// The outcome waits to be taken.
     Here(T),
 }
 
-/// Operations of one kind whose outcomes have not been taken.
 #[derive(Clone, Debug)]
 pub(super) struct Pending<I, T> {
     fates: BTreeMap<I, AskedState<T>>,
-    /// Operations whose outcomes are unwanted.
     unwanted: usize,
 }
 

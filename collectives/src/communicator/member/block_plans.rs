@@ -20,26 +20,21 @@ const HEAD_BYTES: u64 = 32 + Signature::BYTES as u64;
 pub(in crate::communicator) struct Bundle {
     /// Source or destination.
     pub peer: Rank,
-    /// Ranks whose blocks these are, in order.
     pub blocks: Vec<Rank>,
 }
 
-/// Messages that pass through one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::communicator) struct Passage {
     pub arrivals: Vec<Bundle>,
     pub departures: Vec<Bundle>,
-    /// Whether a message is longer than a frame.
     pub is_long: bool,
 }
 
-/// Tree of a scatter or gather.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct BlockTree {
     plan: Plan,
     /// Ranks but the root, in the order in which their blocks pass.
     order: Vec<usize>,
-    /// Limit of blocks in one message.
     most: usize,
     is_gather: bool,
 }
@@ -68,8 +63,6 @@ impl BlockTree {
         Some(BlockTree { plan, order, most, is_gather })
     }
 
-    /// Returns the messages that pass through a rank, for blocks of `block_bytes` and frames that
-    /// carry `payload_bytes`.
     pub(super) fn passage(&self, rank: Rank, block_bytes: usize, payload_bytes: usize) -> Passage {
         let parcels = |rank: usize| parcels(&self.plan, &self.order, rank, self.most).into_iter();
         let bundle = |peer: usize, Parcel { ranks, .. }: Parcel| Bundle {

@@ -19,7 +19,6 @@ use crate::membership::timing::HURRY;
 use ethbcast_transport::wire::{Kind, Rank};
 use ethbcast_transport::{Deadline, Instant};
 
-/// One member's view of the collectives: participants, calls, and why they cannot go on.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Calls {
     roster: Roster,
@@ -108,7 +107,6 @@ impl Calls {
         }
     }
 
-    /// Returns why a collective cannot be done.
     fn obstacle(&mut self, now: Instant, signature: Signature) -> Option<Failure> {
         if let Some(rank) = self.presence.who_left_before(signature.number) {
             self.fail(now, Failure { from: signature.number, cause: Cause::Left { rank } });
@@ -163,7 +161,6 @@ impl Calls {
         CommunicatorError::TimedOut { signature, missing_ranks, culprit }
     }
 
-    /// Records that collectives cannot go on, and announces it at once.
     pub(super) fn fail(&mut self, now: Instant, failure: Failure) {
         if self.agreement.fail(failure) {
             log::warn!("{}", failure.error(self.rank, &self.roster));
@@ -192,8 +189,6 @@ impl Calls {
         self.claims.of(rank).or(told.then_some(garbled))
     }
 
-    /// Returns the failure for a message from `rank` whose signature is not that of the collective
-    /// in progress.
     pub(in crate::communicator) fn odd(&self, rank: Rank, found: Option<Signature>, expected: Signature) -> Failure {
         match found {
             // If the number differs, a call that this rank remembers otherwise is a mismatch; any
@@ -206,7 +201,6 @@ impl Calls {
         }
     }
 
-    /// Compares the signature of an unread message from `rank` with this rank's calls.
     pub(super) fn compare_unread(&self, rank: Rank, frame: &[u8]) -> Option<Failure> {
         match Signature::split(frame) {
             Some((signature, _)) => self.agreement.compare(rank, signature),
@@ -223,7 +217,6 @@ impl Calls {
         self.presence.hear(now, rank)
     }
 
-    /// Sets the rank that this one waits for in the call in progress.
     pub(in crate::communicator) fn set_waits_for(&mut self, now: Instant, rank: Option<Rank>) {
         self.waits.set(now, rank);
     }
@@ -272,7 +265,6 @@ impl Calls {
         }
     }
 
-    /// Updates presence; returns the ranks that have gone or left.
     pub(super) fn look(&mut self, now: Instant) -> Vec<Rank> {
         let unheard = self.unheard(now);
         let mut absent = Vec::new();
@@ -308,7 +300,6 @@ impl Calls {
         unheard >= 2 && unheard * 2 > others
     }
 
-    /// Whether a BYE's time is over or a keepalive is due.
     pub(super) fn is_look_due(&self, now: Instant) -> bool {
         self.is_sign_due(now) || self.presence.next_farewell().is_some_and(|at| at <= now)
     }
@@ -355,7 +346,6 @@ impl Calls {
         (self.agreement.calls(), self.waits.others_moved())
     }
 
-    /// Returns when the next keepalive is due or a BYE's time is over.
     pub(super) fn deadline(&self) -> Option<Deadline> {
         let sign = self.keepalive.due().map(|at| Wait::Status.at(at));
         sign.into_iter().chain(self.presence.next_farewell().map(|at| Wait::Silence.at(at))).min()

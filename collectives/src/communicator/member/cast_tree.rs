@@ -9,7 +9,6 @@ use crate::membership::ack_tree::AckTree;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Policy, Tuning};
 
-/// Casts of a group, seen by one rank.
 #[derive(Clone, Debug)]
 pub(super) struct CastTree {
     nodes: Nodes,
@@ -17,13 +16,11 @@ pub(super) struct CastTree {
     policy: Policy,
 }
 
-/// Role of a rank in a cast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Origin,
     /// The rank speaks for its host, and has this position among the speakers.
     Speaker(usize),
-    /// The rank acknowledges to another of its host.
     Below(Rank),
 }
 
@@ -54,7 +51,6 @@ impl CastTree {
         self.nodes.speaker((self.nodes.of(origin) + 1 + position as u16) % self.nodes.count())
     }
 
-    /// Returns the rank to which `rank` acknowledges; `None` for the origin.
     fn parent_of(&self, origin: Rank, rank: Rank) -> Option<Rank> {
         match self.role(origin, rank) {
             Role::Origin => None,

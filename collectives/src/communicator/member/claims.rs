@@ -9,14 +9,12 @@ use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Failure claimed by one rank, and the time of the first claim.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     failure: Failure,
     since: Instant,
 }
 
-/// Claims not yet believed, at most one per rank.
 #[derive(Clone, Debug)]
 pub(super) struct Claims {
     /// Time within which a rank that has not failed contradicts a forged claim.
@@ -53,12 +51,10 @@ impl Claims {
         self.claims.get(&teller).map(|claim| claim.failure)
     }
 
-    /// Returns any claim that would prevent collective `number`.
     pub(super) fn any(&self, number: u64) -> Option<Failure> {
         self.claims.values().map(|claim| claim.failure).find(|failure| failure.from <= number)
     }
 
-    /// Takes the claim of a rank that has left.
     pub(super) fn take(&mut self, teller: Rank) -> Option<Failure> {
         self.claims.remove(&teller).map(|claim| claim.failure)
     }

@@ -30,7 +30,6 @@ pub struct Group {
     calls: Calls,
     messages: Messages,
     streams: Streams,
-    /// Measurement of the network costs, if requested.
     probing: Option<Probing>,
     leaving: Leaving,
     /// Whether streams precede messages at the next frame.
@@ -76,12 +75,10 @@ impl Group {
         self.roster().nodes()
     }
 
-    /// Whether calls can begin: no measurement is outstanding.
     pub(super) fn is_ready(&self) -> bool {
         self.probing.as_ref().is_none_or(Probing::is_done)
     }
 
-    /// Whether rank 0's measurement has not arrived in time.
     pub(super) fn is_untold(&self) -> bool {
         self.probing.as_ref().is_some_and(Probing::is_untold)
     }
@@ -94,12 +91,10 @@ impl Group {
         }
     }
 
-    /// See [`Member::has_gone`](super::Member::has_gone).
     pub(super) fn has_gone(&self, id: SendId) -> bool {
         self.messages.has_gone(id)
     }
 
-    /// Returns the error for exchanging anything with a rank that is gone or has left.
     pub(super) fn absence(&self, rank: Rank) -> CommunicatorError {
         self.calls.check_presence(rank).err().unwrap_or_else(|| CommunicatorError::Gone(self.calls.named(rank)))
     }
@@ -116,7 +111,6 @@ impl Group {
         &mut self.streams
     }
 
-    /// Takes a frame; one that does not belong here changes nothing but counters.
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, stats: &mut MemberStats) {
         if self.is_over() {
             return;
@@ -202,8 +196,6 @@ impl Group {
         (!flows).then_some(failure)
     }
 
-    /// Leaves as soon as the others have what they were sent, or at `by`. Later arrivals are
-    /// dropped.
     pub(super) fn leave(&mut self, now: Instant, by: Instant) {
         if !self.leaving.has_begun() {
             self.leaving.begin(by);
@@ -212,7 +204,6 @@ impl Group {
         }
     }
 
-    /// Takes the next step of leaving, if it is due.
     fn leave_on(&mut self, now: Instant) {
         let settling = self.leaving.is_settling();
         if settling {
@@ -275,12 +266,10 @@ impl Group {
         self.calls.moved().0 + sent + streams.data_received + mailbox.received
     }
 
-    /// See [`Member::progress`](super::Member::progress).
     pub(super) fn progress(&self) -> u64 {
         self.moved() + self.calls.moved().1
     }
 
-    /// Writes the next frame of a message or a stream: they take turns.
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if self.is_over() {
             return None;
@@ -296,7 +285,6 @@ impl Group {
         }
     }
 
-    /// Adds the counters of streams and messages to `counted`.
     pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {
         MemberStats { streams: self.streams.stats(), mailbox: self.messages.mailbox().stats(), ..counted }
     }

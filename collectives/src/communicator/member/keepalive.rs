@@ -13,16 +13,12 @@ use std::collections::{BTreeMap, VecDeque};
 /// Extra keepalives sent at once when a failure has to be announced.
 const REPEATS: u8 = 2;
 
-/// A keepalive to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sign {
-    /// Sole destination; `None` for the group.
     pub to: Option<Rank>,
-    /// Whether a reply is requested.
     pub asks: bool,
 }
 
-/// Keepalive state of one member.
 #[derive(Clone, Debug)]
 pub(super) struct Keepalive {
     rank: Rank,
@@ -32,11 +28,8 @@ pub(super) struct Keepalive {
     hurried: u8,
     is_pending: bool,
     is_first: bool,
-    /// Unicast keepalives, at most one per rank.
     alone: VecDeque<Sign>,
-    /// Rank probed last.
     asked_last: Option<Rank>,
-    /// Time of the last reply to each rank.
     answered: BTreeMap<Rank, Instant>,
 }
 
@@ -55,7 +48,6 @@ impl Keepalive {
         }
     }
 
-    /// Sends a keepalive at once, and `REPEATS` more soon.
     pub(super) fn hurry(&mut self, now: Instant) {
         (self.due, self.hurried) = (now, REPEATS);
     }
@@ -65,7 +57,6 @@ impl Keepalive {
         (self.size > 1).then_some(self.due)
     }
 
-    /// Schedules a keepalive for now and sets the time of the next.
     pub(super) fn give(&mut self, now: Instant) {
         let mut pause = period(self.size);
         if std::mem::take(&mut self.is_first) {
@@ -116,7 +107,6 @@ impl Keepalive {
         self.alone.clear();
     }
 
-    /// Takes the next keepalive; it counts as sent.
     pub(super) fn take(&mut self) -> Option<Sign> {
         if std::mem::take(&mut self.is_pending) {
             return Some(Sign { to: None, asks: false });

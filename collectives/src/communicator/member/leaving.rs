@@ -7,7 +7,6 @@ use ethbcast_transport::Instant;
 /// it three times.
 pub(super) const FAREWELLS: u8 = 5;
 
-/// Stage of leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeavingStage {
     Staying,
@@ -25,7 +24,6 @@ enum LeavingStage {
     Over,
 }
 
-/// Leaving state of one member.
 #[derive(Clone, Debug)]
 pub(super) struct Leaving {
     stage: LeavingStage,

@@ -79,7 +79,6 @@ impl Member {
         identity.write(buffer, station.group_mac, &identity.header(kind), body)
     }
 
-    /// Writes the keepalive that is due, if any; returns its length.
     fn write_sign(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let group = self.group.as_deref_mut()?;
         let (sign, notice) = group.take_sign()?;

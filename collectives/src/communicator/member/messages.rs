@@ -9,22 +9,17 @@ use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, Part};
 use std::sync::Arc;
 
-/// First tag reserved for collectives.
 pub(in crate::communicator) const FIRST_RESERVED_TAG: u32 = 1 << 31;
 /// Limit of untaken outcomes, and of sends or receives under way, for each kind.
 const MOST_ASKED: usize = 1024;
 
-/// Result of handing over a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::communicator) enum Handover {
-    /// The message is in the send queue.
     Sent(SendId),
-    /// The destination is gone or has left.
     Nobody,
     Full,
 }
 
-/// Messages of one member: the application's, and those of collectives.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Messages {
     mailbox: Mailbox,
@@ -37,7 +32,6 @@ impl Messages {
         Messages { mailbox, sends: Pending::default(), receives: Pending::default() }
     }
 
-    /// See [`Member::send`](super::Member::send).
     pub(super) fn send(
         &mut self,
         to: Rank,
@@ -56,7 +50,6 @@ impl Messages {
         Ok(id)
     }
 
-    /// See [`Member::recv`](super::Member::recv).
     pub(super) fn recv(
         &mut self,
         from: Rank,
@@ -90,7 +83,6 @@ impl Messages {
         }
     }
 
-    /// Whether all of a message has been sent at least once.
     pub(in crate::communicator) fn has_gone(&self, id: SendId) -> bool {
         self.mailbox.has_gone(id)
     }
@@ -100,7 +92,6 @@ impl Messages {
         self.mailbox.has_unexpected(from, tag)
     }
 
-    /// Posts a receive of a collective; returns `None` if there is no room.
     pub(in crate::communicator) fn receive_internal(
         &mut self,
         from: Rank,
@@ -113,7 +104,6 @@ impl Messages {
         Some(id)
     }
 
-    /// Drops a receive of a collective that has ended.
     pub(in crate::communicator) fn drop_receive(&mut self, id: RecvId) {
         if !self.cancel_recv(id) {
             self.receives.ignore(id);
@@ -149,7 +139,6 @@ impl Messages {
         cancelled
     }
 
-    /// Cancels all receives for which nothing has arrived yet.
     pub(super) fn cancel_receives(&mut self) {
         for id in self.receives.open() {
             self.cancel_recv(id);
@@ -165,7 +154,6 @@ impl Messages {
         &self.mailbox
     }
 
-    /// Moves outcomes from the mailbox to where callers take them.
     fn collect(&mut self) {
         while let Some(completion) = self.mailbox.poll_completion() {
             match completion {

@@ -45,13 +45,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Member {
     assembly: Assembly,
-    /// Reason why there will be no group.
     refusal: Option<CommunicatorError>,
     group: Option<Box<Group>>,
     /// Calls to be sent; in a complete group, the reply to a late caller.
     calls_pending: u16,
     answered_at: Option<Instant>,
-    /// Whether the process left before the group was complete.
     given_up: bool,
     stats: MemberStats,
 }
@@ -99,7 +97,6 @@ impl Member {
         }
     }
 
-    /// Starts the group: all have the identical list.
     fn join(&mut self, now: Instant) {
         let (config, roster, network) = (self.assembly.config(), self.assembly.roster(), self.assembly.network());
         let own = config.station.mac;

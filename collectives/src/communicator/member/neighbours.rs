@@ -18,7 +18,6 @@ use std::time::Duration;
 /// Acknowledgement delay of a child in a tree: below its parent's shortest timeout.
 const TREE_ACK_DELAY: Duration = Duration::from_millis(3);
 
-/// A member's places in all streams.
 #[derive(Clone, Debug)]
 pub(super) struct Neighbours {
     /// Identity; its stream number is a placeholder.
@@ -28,11 +27,9 @@ pub(super) struct Neighbours {
     payload_bytes: usize,
     /// Tuning of all streams, before values that depend on the place.
     tuning: Tuning,
-    /// Ranks no longer served.
     removed: Vec<bool>,
     plans: Plans,
     casts: CastTree,
-    /// Places of this member in the trees used so far.
     places: BTreeMap<StreamName, TreePlace>,
 }
 
@@ -91,7 +88,6 @@ impl Neighbours {
         self.removed[rank.index()] = true;
     }
 
-    /// Returns this member's end of a stream, empty.
     pub(super) fn open(&mut self, name: StreamName) -> Stream {
         let identity = Identity { stream: name.number(self.size()), ..self.identity };
         let (outlet, tuning, bytes) = (self.outlet(name), self.tuning_of(name), self.payload_bytes);
@@ -116,7 +112,6 @@ impl Neighbours {
         parent.rank == rank || (name.way == Way::Cast && name.origin == rank)
     }
 
-    /// Returns the peer to which this member acknowledges a stream; `None` for its own.
     pub(super) fn parent(&mut self, name: StreamName) -> Option<Peer> {
         let to = match name.way {
             Way::Cast => self.casts.parent(name.origin)?,
@@ -130,7 +125,6 @@ impl Neighbours {
         self.places.entry(name).or_insert_with(|| plans.place(name, rank))
     }
 
-    /// Returns the peers that a stream is forwarded to, or that acknowledge to this member.
     fn outlet(&mut self, name: StreamName) -> Outlet {
         if name.way != Way::Cast {
             let children = self.place(name).children.clone();

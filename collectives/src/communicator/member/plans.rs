@@ -16,15 +16,12 @@ use std::sync::Arc;
 /// Limit of remembered decisions and plans: programs broadcast a few lengths again and again.
 const REMEMBERED: usize = 64;
 
-/// A rank's place in the tree of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TreePlace {
     pub parent: Option<Rank>,
-    /// Children in sending order.
     pub children: Vec<Rank>,
 }
 
-/// Plans derived from a group's network description.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Plans {
     network: Arc<Network>,
@@ -33,7 +30,6 @@ pub(in crate::communicator) struct Plans {
     calibration: Calibration,
     /// Whether costs or topology are known, so that a choice is possible.
     is_known: bool,
-    /// Whether any host has several ranks.
     are_hosts_shared: bool,
     members: Vec<usize>,
     payload_bytes: u64,
@@ -43,11 +39,9 @@ pub(in crate::communicator) struct Plans {
     decided: BTreeMap<(Rank, usize), Decision>,
     /// Trees of scatters and gathers, by operation, root and bytes of a block.
     block_trees: BTreeMap<(u8, Rank, usize), Option<BlockTree>>,
-    /// Whether allgathers use casts, by bytes of a block.
     exchanges: BTreeMap<usize, bool>,
 }
 
-/// Route and frame size of a broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::communicator) struct Decision {
     pub way: Way,
@@ -162,7 +156,6 @@ impl Plans {
         }
     }
 
-    /// Returns the place of `rank` in the tree of a stream that is no cast.
     pub(super) fn place(&self, name: StreamName, rank: Rank) -> TreePlace {
         if let Way::Blocks(via) = name.way {
             return self.place_in_blocks(via, name, rank);
@@ -187,7 +180,6 @@ impl Plans {
         }
     }
 
-    /// Returns how many frames of a stream a relay collects before it forwards them.
     pub(super) fn segment_frames(&self, name: StreamName) -> u64 {
         self.segment_bytes(name.origin, name.way).div_ceil(self.payload_bytes)
     }
@@ -201,7 +193,6 @@ impl Plans {
         }
     }
 
-    /// Returns the saved plan if its root is `origin`.
     fn saved(&self, origin: Rank) -> Option<&SavedTree> {
         match self.network.chosen() {
             Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(saved),
@@ -239,7 +230,6 @@ impl Plans {
         price(self.via(way), &self.situation(origin, frames * self.payload_bytes)).ok().map(|priced| priced.plan)
     }
 
-    /// Returns the cost of broadcasting `bytes` bytes by `way`.
     pub(super) fn price(&mut self, origin: Rank, way: Way, bytes: usize) -> Option<Choice> {
         let name = StreamName::new(origin, way);
         let plan = match self.made.get(&name) {
@@ -263,7 +253,6 @@ impl Plans {
         Some(given(plan, Some(segment_bytes), &situation))
     }
 
-    /// Chooses the route and frame size for `bytes` bytes from `origin`.
     pub(in crate::communicator) fn decide(&mut self, origin: Rank, bytes: usize) -> Decision {
         let frames = (bytes as u64).div_ceil(self.payload_bytes).max(1);
         let chosen = match self.network.chosen() {
@@ -295,12 +284,10 @@ impl Plans {
         if self.is_policed() { Way::Tree(Via::Flat) } else { Way::Cast }
     }
 
-    /// Whether switches limit the rate of broadcast frames.
     fn is_policed(&self) -> bool {
         self.calibration.cast_max_frames_per_second().is_some()
     }
 
-    /// Returns the routes that are priced for a message of `frames` frames.
     fn candidates(&self, frames: u64) -> Vec<Way> {
         let casts = self.network.casts();
         // Block-wise routes ignore shared hosts, and would cross their cables repeatedly.
@@ -309,7 +296,6 @@ impl Plans {
         vias.map(|via| Way::of(via, frames)).collect()
     }
 
-    /// Returns the route of least predicted time; of equal ones the first.
     fn best(&mut self, origin: Rank, bytes: usize, ways: Vec<Way>) -> Decision {
         let frame_bytes = self.payload_bytes as usize;
         let mut best = (f64::INFINITY, Decision { way: ways[0], frame_bytes });
@@ -329,7 +315,6 @@ impl Plans {
     }
 }
 
-/// Evicts one entry if the cache is full.
 fn forget_one<K: Ord, V>(remembered: &mut BTreeMap<K, V>) {
     if remembered.len() == REMEMBERED {
         remembered.pop_first();

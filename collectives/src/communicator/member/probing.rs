@@ -11,12 +11,9 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Timer};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tag of the result: the one behind that of collectives.
 const TAG: u32 = FIRST_RESERVED_TAG + 1;
-/// Longest result, in bytes.
 const MAX_BYTES: usize = 8 << 10;
 
-/// One member's part in the measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Probing {
     identity: Identity,
@@ -26,7 +23,6 @@ pub(super) struct Probing {
     mtu_bytes: usize,
     responder: Responder,
     stage: Stage,
-    /// Deadline for the result at the other ranks.
     told_by: Option<Instant>,
 }
 
@@ -38,9 +34,7 @@ enum Stage {
     Trying(Box<Prober>, Box<Calibration>),
     /// Rank 0 sends the result to the others; the list is worked off from its end.
     Telling(Arc<[u8]>, Vec<Rank>),
-    /// Another rank waits for the result.
     Awaiting(Option<RecvId>),
-    /// Another rank has waited for too long.
     Untold,
     Done,
 }
@@ -73,7 +67,6 @@ impl Probing {
         Probing { identity, others, group, mtu_bytes, responder, stage, told_by }
     }
 
-    /// Whether rank 0 is there, and its result has not arrived in time.
     pub(super) fn is_untold(&self) -> bool {
         matches!(self.stage, Stage::Untold)
     }
@@ -82,7 +75,6 @@ impl Probing {
         matches!(self.stage, Stage::Done)
     }
 
-    /// Goes on as far as possible; returns the costs once they are known here.
     pub(super) fn advance(&mut self, messages: &mut Messages, peers: u16) -> Option<Calibration> {
         let stage = &mut self.stage;
         match stage {
@@ -126,7 +118,6 @@ impl Probing {
 }
 
 impl Probing {
-    /// Begins to send the result to the others, if there is one; returns it.
     fn tell(&mut self, found: Option<Calibration>, messages: &mut Messages, peers: u16) -> Option<Calibration> {
         let told = found.as_ref().map_or_else(Vec::new, write_costs);
         self.stage = Stage::Telling(told.into(), (1..peers).rev().map(Rank).collect());

@@ -10,22 +10,17 @@ use ethbcast_transport::wire::{Frame, Kind, Rank, StreamId};
 use ethbcast_transport::{Agenda, AuditError, Deadline, Instant, Part};
 use std::collections::BTreeMap;
 
-/// A stream and the group's state of it.
 #[derive(Clone, Debug)]
 struct Slot {
     stream: Stream,
-    /// Upstream peer; `None` for an own stream.
     source: Option<Rank>,
-    /// Whether the next frame is in the middle of a message.
     midway: bool,
 }
 
-/// All streams of one member.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Streams {
     neighbours: Neighbours,
     slots: BTreeMap<StreamName, Box<Slot>>,
-    /// Turns and deadlines, by stream number.
     agenda: Agenda,
     /// Acknowledgements for streams that do not exist.
     forged_acks: u64,
@@ -61,7 +56,6 @@ impl Streams {
         self.neighbours.name_of(number).is_some_and(|name| name.way == Way::Cast)
     }
 
-    /// Appends a frame to one of this rank's own streams; returns false while there is no room.
     pub(in crate::communicator) fn push(
         &mut self,
         now: Instant,
@@ -76,7 +70,6 @@ impl Streams {
         taken
     }
 
-    /// Returns the next frame of a stream, if it is there.
     pub(in crate::communicator) fn peek(&self, name: StreamName) -> Option<&[u8]> {
         self.slots.get(&name)?.stream.peek().map(|(payload, _)| payload)
     }
@@ -116,13 +109,11 @@ impl Streams {
         self.neighbours.parent(name).map(|parent| parent.rank)
     }
 
-    /// Returns the streams of `origin` that have begun here.
     pub(in crate::communicator) fn of_origin(&self, origin: Rank) -> impl Iterator<Item = StreamName> + '_ {
         let from = StreamName::first_of(origin);
         self.slots.range(from..).map(|(&name, _)| name).take_while(move |name| name.origin == origin)
     }
 
-    /// Returns the rank that blocks a stream.
     pub(in crate::communicator) fn held_up_by(&self, name: StreamName) -> Option<Rank> {
         self.slots.get(&name)?.stream.held_up_by()
     }
@@ -144,7 +135,6 @@ impl Streams {
         })
     }
 
-    /// Stops serving a rank, and frees everything kept for it.
     pub(super) fn remove_reader(&mut self, now: Instant, rank: Rank) {
         self.neighbours.remove(rank);
         let names: Vec<StreamName> = self.existing().map(|(name, _)| name).collect();
@@ -168,7 +158,6 @@ impl Streams {
         }
     }
 
-    /// Whether everything sent or forwarded has been acknowledged by all.
     pub(super) fn is_settled(&self) -> bool {
         self.existing().all(|(_, slot)| {
             let head = slot.stream.feed().head();
@@ -176,12 +165,10 @@ impl Streams {
         })
     }
 
-    /// Whether nothing is on its way and nothing owed.
     pub(super) fn is_quiet(&self) -> bool {
         self.agenda.is_idle()
     }
 
-    /// Schedules a stream that has changed.
     fn touch(&mut self, now: Instant, name: StreamName) {
         if let Some(slot) = self.slots.get(&name) {
             self.agenda.touch(name.number(self.neighbours.size()).0, slot.stream.poll_timeout(now));
@@ -244,7 +231,6 @@ impl Part for Streams {
         }
     }
 
-    /// Writes the next frame into `buffer`: streams take turns.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let Streams { neighbours, slots, .. } = self;
         self.agenda.poll(|at| match neighbours.name_of(StreamId(at)).and_then(|name| slots.get_mut(&name)) {

@@ -8,14 +8,12 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// Another rank's latest report.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     waits_for: Option<Rank>,
     moved: u16,
 }
 
-/// Wait-for graph, as far as reported.
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
     own: Rank,
@@ -25,7 +23,6 @@ pub(super) struct Waits {
     look_at: Instant,
     looks_every: Duration,
     told: Vec<Told>,
-    /// Count of progress seen at other ranks.
     others_moved: u64,
 }
 
@@ -35,12 +32,10 @@ impl Waits {
         Waits { own, waits_for: None, look_at: now, looks_every: period(size) / 2, told, others_moved: 0 }
     }
 
-    /// Begins a call; the rank waited for is not yet determined.
     pub(super) fn begin(&mut self, now: Instant) {
         (self.waits_for, self.look_at) = (None, now + self.looks_every);
     }
 
-    /// Whether the rank waited for has to be determined again.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.look_at <= now
     }
@@ -58,7 +53,6 @@ impl Waits {
         self.others_moved
     }
 
-    /// Records a report of `rank`: the rank it waits for, and its progress counter.
     pub(super) fn hear(&mut self, rank: Rank, waits_for: Option<Rank>, moved: u16) {
         let told = &mut self.told[rank.index()];
         self.others_moved += u64::from(told.moved != moved);

@@ -4,16 +4,13 @@ use crate::communicator::config::MAX_RANKS;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::{Rank, StreamId};
 
-/// Route of a rank's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::communicator) enum Way {
-    /// One frame to all.
     Cast,
     /// Tree of this kind; `kary` stands for the agreed number of children.
     Tree(Via),
     /// Tree of least latency for the message lengths of a class.
     Latency(u8),
-    /// Tree of the configured saved plan.
     Saved,
     /// One share per rank, each down its own tree.
     Blocks(Via),
@@ -40,7 +37,6 @@ const WAYS: [Way; 14] = [
 /// Routes with a stream for each share of each origin, in the order of their numbers.
 const BLOCK_WAYS: [Via; 2] = [Via::ScatterAllgather, Via::RecursiveDoubling];
 
-/// Placeholder for k-ary trees of any k.
 pub(super) const KARY: Via = Via::Kary(3);
 
 /// Limit of a message's frames in each class of [`Way::Latency`]; beyond, the tree hardly changes.
@@ -72,7 +68,6 @@ fn latency_class(frames: u64) -> u8 {
     class.unwrap_or(LATENCY_FRAMES.len() - 1) as u8
 }
 
-/// One stream of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::communicator) struct StreamName {
     pub origin: Rank,
@@ -82,12 +77,10 @@ pub(in crate::communicator) struct StreamName {
 }
 
 impl StreamName {
-    /// Returns the only stream of an origin and a route.
     pub(in crate::communicator) fn new(origin: Rank, way: Way) -> StreamName {
         StreamName { origin, way, share: 0 }
     }
 
-    /// Returns the first possible stream of an origin, in the order of names.
     pub(super) fn first_of(origin: Rank) -> StreamName {
         StreamName::new(origin, Way::Cast)
     }

@@ -44,7 +44,6 @@ impl Network {
         out.into_bytes()
     }
 
-    /// Reads a description for `size` ranks; `None` if it is malformed or inconsistent.
     pub(super) fn decode(bytes: &[u8], size: u16) -> Option<Network> {
         if bytes.len() > MAX_NETWORK_BYTES {
             return None;
@@ -132,7 +131,6 @@ fn read_topology(from: &mut BodyReader<'_>, size: u16) -> Option<Topology> {
     Topology::of_places(&uplinks, &places)
 }
 
-/// Encoded rate limit of broadcast that is not policed.
 const FULL_RATE: u64 = u64::MAX;
 
 /// Writes loss, the rate above which broadcast is policed, the points, each rank's cost of a frame,
@@ -218,12 +216,10 @@ pub(in crate::communicator) fn write_costs(calibration: &Calibration) -> Vec<u8>
     out.into_bytes()
 }
 
-/// Reads the output of [`write_costs`]; `None` if it is malformed.
 pub(in crate::communicator) fn read_costs(bytes: &[u8]) -> Option<Calibration> {
     read_calibration(&mut BodyReader::new(bytes), 0)
 }
 
-/// Returns the calibration with these numbers, if they are valid.
 pub(super) fn calibration_of(
     points: Vec<Point>,
     loss: f64,

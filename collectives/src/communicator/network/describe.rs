@@ -37,7 +37,6 @@ fn refuse<T>(why: impl Display) -> Result<T, CommunicatorError> {
     Err(CommunicatorError::Network { why: why.to_string() })
 }
 
-/// Returns the ranks' places in a topology.
 fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorError> {
     let (nodes, hosts) = (nodes(hosts), distinct(hosts));
     let mut members: Vec<usize> = Vec::with_capacity(hosts.len());
@@ -65,7 +64,6 @@ fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorE
     }
 }
 
-/// Returns the distinct host names, in the order of their first ranks.
 fn distinct<'a>(hosts: &[&'a str]) -> Vec<&'a str> {
     let mut seen = HashSet::new();
     hosts.iter().copied().filter(|host| seen.insert(*host)).collect()
@@ -79,7 +77,6 @@ fn nodes(hosts: &[&str]) -> Nodes {
     }))
 }
 
-/// Restricts measured costs to the ranks.
 fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<Calibration, CommunicatorError> {
     let here = |name: &str| match &config.topology {
         Some(topology) => topology.host_named(name).is_some(),
@@ -104,12 +101,10 @@ fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<C
     }
 }
 
-/// Strips the domain of a name.
 fn short(name: &str) -> &str {
     name.split_once('.').map_or(name, |(host, _)| host)
 }
 
-/// Returns a requested route, if it is possible.
 fn possible(via: Via, casts: bool, ranks: usize) -> Result<Via, CommunicatorError> {
     if via == Via::Cast && !casts {
         return refuse("casts are not allowed, and cast is the way that was asked for: choose one of the two");

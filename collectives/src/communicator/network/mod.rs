@@ -24,25 +24,20 @@ const MOST_RANKS_IN_BLOCKS: u16 = 64;
 /// Limit of ranks for plans whose computation takes quadratic time or longer.
 const MOST_RANKS_OF_SLOW_PLANS: u16 = 1024;
 
-/// Configured route of broadcasts.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Chosen {
-    /// The one of least predicted time.
     Auto,
-    /// A fixed one.
     Via(Via),
     /// This tree for its root; for other roots the route of least predicted time.
     Saved(SavedTree),
 }
 
-/// A saved plan, over ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SavedTree {
     pub plan: Plan,
     pub segment_bytes: u64,
 }
 
-/// Network description of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Network {
     /// Topology whose host ids are ranks.
@@ -50,9 +45,7 @@ pub(super) struct Network {
     /// Costs, with hosts named by rank.
     calibration: Option<Calibration>,
     chosen: Chosen,
-    /// Whether broadcasts and allgathers may use broadcast frames.
     casts: bool,
-    /// Whether rank 0 measures once all are there.
     probe: bool,
 }
 
@@ -82,7 +75,6 @@ impl Network {
         self.probe && self.calibration.is_none()
     }
 
-    /// Whether broadcast may be chosen by predicted time.
     pub(super) fn bets_on_casts(&self) -> bool {
         self.casts && matches!(self.chosen, Chosen::Auto)
     }
@@ -97,7 +89,6 @@ fn rank_name(rank: usize) -> String {
     format!("rank{rank}")
 }
 
-/// Returns the limit of ranks for which a route can be requested.
 pub(super) fn most_ranks(via: Via) -> u16 {
     match via {
         Via::ScatterAllgather | Via::RecursiveDoubling => MOST_RANKS_IN_BLOCKS,

@@ -11,7 +11,6 @@ use std::sync::Arc;
 /// Limit of pieces sent in a row, once per period.
 const MOST_IN_A_ROW: u16 = 32;
 
-/// A piece of a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::communicator) struct Piece {
     pub at: u16,
@@ -19,10 +18,8 @@ pub(in crate::communicator) struct Piece {
     pub bytes: Vec<u8>,
 }
 
-/// Network part of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::communicator) struct SpreadWord {
-    /// Whether the caller was configured with a description.
     pub told: bool,
     /// Whether that description does not fit the group.
     pub unfit: bool,
@@ -30,7 +27,6 @@ pub(in crate::communicator) struct SpreadWord {
     pub list: u64,
     /// Digest of its description for that list, zero if it has none yet.
     pub network: u64,
-    /// A piece of the description, for processes without one.
     pub piece: Option<Piece>,
 }
 
@@ -55,7 +51,6 @@ impl SpreadWord {
         said(self) == said(other)
     }
 
-    /// Reads a network part and the rest of a call; `None` if it is malformed.
     pub(in crate::communicator) fn read(from: &mut BodyReader<'_>) -> Option<SpreadWord> {
         let (flags, list, network) = (from.u8()?, from.u64()?, from.u64()?);
         let (at, count) = (from.u16()?, from.u16()?);
@@ -64,14 +59,12 @@ impl SpreadWord {
     }
 }
 
-/// One of the calling processes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::communicator) struct Teller<'a> {
     pub host: &'a str,
     pub word: &'a SpreadWord,
 }
 
-/// A description for a list of all.
 #[derive(Clone, Debug)]
 struct Known {
     network: Arc<Network>,
@@ -88,7 +81,6 @@ pub(in crate::communicator) struct Spread {
     fault: Option<CommunicatorError>,
     /// Received pieces: digest of their description, count, and bytes by index.
     pieces: (u64, u16, BTreeMap<u16, Vec<u8>>),
-    /// Piece that is sent next.
     next: u16,
 }
 
@@ -117,7 +109,6 @@ impl Spread {
         self.known.as_ref().map(|known| (&known.network, known.digest))
     }
 
-    /// Settles on the empty description: no process was configured with one.
     pub(in crate::communicator) fn settle_unknown(&mut self) {
         self.known = Some(Known::new(Network::unknown()));
     }
@@ -180,7 +171,6 @@ impl Known {
     }
 }
 
-/// Returns two processes that were configured with different descriptions.
 pub(in crate::communicator) fn contradiction<'a>(
     list: u64,
     mut tellers: impl Iterator<Item = Teller<'a>>,

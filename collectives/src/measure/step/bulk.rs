@@ -22,19 +22,16 @@ const LEAD_IN_PART: u32 = 3;
 const REPORTS: usize = 3;
 /// Factor of a chain's duration: every relay's feed fills first.
 const CHAIN_TIMES: u32 = 6;
-/// Requests to a receiver that does not report.
 const TRIES: u32 = 3;
 /// Plausible time per frame, in nanoseconds; others are not believed.
 const POSSIBLE: RangeInclusive<u64> = 1..=1_000_000_000;
 /// Fewest frames from which a gap is measured exactly enough.
 const LEAST_FRAMES: u64 = 200;
 
-/// Route of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::measure) enum Way {
     /// A chain: the first receiver forwards to the next, and so on. A single one forwards to none.
     Chain,
-    /// A cast to all, by this group address.
     Cast(MacAddr),
 }
 
@@ -46,18 +43,12 @@ pub(in crate::measure) struct Bulk {
     length: Duration,
     patience: Duration,
     processors: Option<Processors>,
-    /// Stream state, from the first call on.
     running: Option<Running>,
     tries: u32,
-    /// Time to ask all receivers that have not reported.
     due: Option<Instant>,
-    /// Time to request the next report.
     next_at: Option<Instant>,
-    /// Number of reports requested so far.
     asked: usize,
-    /// Whether the receivers are being told that the stream is over.
     closing: bool,
-    /// Whether a receiver does not reply.
     given_up: bool,
 }
 
@@ -87,7 +78,6 @@ struct Mark {
 }
 
 impl Bulk {
-    /// Creates a stream test to `targets`, of which there is at least one.
     pub(in crate::measure) fn new(targets: &[usize], way: Way, findings: &Findings, settings: &ProbeSettings) -> Bulk {
         let hearer = |target: usize| Hearer {
             target,
@@ -129,7 +119,6 @@ impl Bulk {
         if self.closing { !hearer.closed } else { hearer.marks.len() < self.asked }
     }
 
-    /// Goes on to the next report once all receivers have sent the requested one.
     fn go_on(&mut self, now: Instant) {
         if self.hearers.iter().any(|hearer| self.owes(hearer)) {
             return;

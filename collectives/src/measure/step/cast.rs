@@ -16,7 +16,6 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// Levels, as parts of the link's rate.
 const LEVELS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
 /// Duration and frame limits of a level: enough to judge, fewer than a receive ring holds.
 const LEVEL: Duration = Duration::from_millis(100);
@@ -34,7 +33,6 @@ const WORTHWHILE_FRAMES: f64 = 64.0;
 const BURST_FRAMES: u64 = 32;
 /// Suspects whose unicast also fails before a gentle ramp goes on: each costs two trains.
 const MOST_LOSSY: u32 = 3;
-/// Requests to a target that does not report.
 const TRIES: u32 = 4;
 
 #[derive(Clone, Debug)]
@@ -48,7 +46,6 @@ pub(in crate::measure) struct CastStep {
     gentle: bool,
     /// Rate and target of the first policed run, if the present run is a repetition.
     suspicion: Option<(f64, usize)>,
-    /// Suspects at this level whose unicast also failed.
     lossy: u32,
     run: Run,
     finding: CastFinding,
@@ -134,7 +131,6 @@ impl CastStep {
         self.hearers.iter().enumerate().filter(move |&(at, _)| only.is_none_or(|only| only == at))
     }
 
-    /// Evaluates the present run, and begins the next.
     fn judge(&mut self) {
         let least_part = if self.gentle { GENTLY_POLICED_BELOW } else { POLICED_BELOW };
         let reported = self.awaited().filter_map(|(at, it)| it.report.as_ref().map(|report| (at, it.known, report)));

@@ -25,9 +25,7 @@ pub(in crate::measure) struct Largest {
     target: usize,
     to: MacAddr,
     patience: Duration,
-    /// Largest MTU that passed, 0 if none has.
     passes: usize,
-    /// Smallest MTU that did not pass.
     fails: usize,
     tried: usize,
     tries: u32,

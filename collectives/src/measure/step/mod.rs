@@ -21,21 +21,16 @@ use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, Kept, SplitFrame};
 use std::fmt::Debug;
 
-/// An echo that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EchoFrame {
-    /// Index of the target.
     pub target: usize,
     pub test: u32,
-    /// Whether it is the last frame of its message.
     pub last: bool,
     pub payload_bytes: usize,
 }
 
-/// A report that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
-    /// Index of the target.
     pub target: usize,
     pub test: u32,
     /// One past the highest frame that arrived.
@@ -49,10 +44,8 @@ pub(super) struct Report {
 pub(super) trait Step: Debug + Send {
     fn boxed(&self) -> Box<dyn Step>;
 
-    /// Takes an echo of this or another test.
     fn on_echo(&mut self, _now: Instant, _echo: EchoFrame) {}
 
-    /// Takes a report of this or another test.
     fn on_report(&mut self, _now: Instant, _report: Report) {}
 
     fn on_frame(&mut self, _now: Instant, _frame: &Frame<'_>) {}
@@ -72,7 +65,6 @@ pub(super) trait Step: Debug + Send {
 
     fn deadline(&self, now: Instant) -> Option<Deadline>;
 
-    /// Whether the next frame has to be noticed at once.
     fn is_urgent(&self) -> bool {
         true
     }

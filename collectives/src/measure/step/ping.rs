@@ -10,20 +10,17 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// Transmissions of a message before the test is given up.
 const TRIES: u32 = 4;
 /// First wait as a multiple of the expected round trip, long enough for a busy host.
 const PATIENCE_FACTOR: u32 = 3;
 const PATIENCE_MIN: Duration = Duration::from_millis(10);
 
-/// Sends a message and waits for its return, repeatedly.
 #[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct Ping {
     target: usize,
     to: MacAddr,
     parcel: Parcel,
     wanted: u32,
-    /// Time after which one sample suffices.
     length: Duration,
     began: Option<Instant>,
     patience: Duration,

@@ -9,7 +9,6 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// Sends a short message to every target, and again to those that have not replied.
 #[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct RollCall {
     targets: Vec<Called>,

@@ -33,7 +33,6 @@ const GAP_MAX_NANOS: f64 = 1e11;
 /// through at once.
 const LEAD_IN_PART: u64 = 4;
 
-/// Sends messages as fast as reports allow, until time is up; then waits for the last report.
 #[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct Train {
     target: usize,
@@ -46,15 +45,12 @@ pub(in crate::measure) struct Train {
     began: Instant,
     next: u64,
     window_frames: u64,
-    /// Frame after which a report was last requested.
     asked: u64,
     ended: bool,
     /// Reports as frames seen and time of the last arrival; and the first arrival.
     reports: Vec<(u64, u64)>,
     first_nanos: u64,
-    /// Whether it ever stalled.
     stalled: bool,
-    /// Processor time of both ends at each report, if reported.
     work: Vec<Work>,
     processors: Option<Processors>,
     latest: Option<(u64, ReportBody)>,
@@ -79,7 +75,6 @@ impl Train {
         }
     }
 
-    /// Returns the frames known to have arrived or been lost.
     fn seen(&self) -> u64 {
         self.latest.map_or(0, |(seen, _)| seen)
     }
@@ -105,7 +100,6 @@ impl Train {
         messages >= self.least_messages && now.since(self.began) >= self.length
     }
 
-    /// Returns the flags of the frame just numbered.
     fn flags(&mut self, now: Instant) -> Flags {
         self.ended = self.next.is_multiple_of(self.parcel.frames()) && self.is_enough(now);
         let spacing = self.window_frames() / REPORTS_PER_WINDOW;

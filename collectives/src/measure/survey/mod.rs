@@ -59,17 +59,13 @@ pub struct Surveyor {
     payload_bytes: usize,
     local: Responder,
     discovery: Discovery,
-    /// Nanoseconds per frame of a flow alone, by sender and receiver.
     alone: BTreeMap<(usize, usize), f64>,
-    /// Result of the last flow alone.
     guess: Option<f64>,
     trial: Option<Trial>,
     scores: Vec<f64>,
-    /// Repetitions of flows alone for the present question.
     again: u32,
     /// Questions undecidable because the hosts' rates differ too much.
     undecided: u32,
-    /// Discovery before the restart.
     finished: Option<Discovery>,
     failures: u32,
     begun: u32,
@@ -231,7 +227,6 @@ fn slowed_at_most(alone: &[f64]) -> f64 {
     alone.iter().map(|gap| fastest / gap).sum::<f64>() - 1.0
 }
 
-/// Whether all scores are clear and agree.
 fn are_clear(scores: &[f64]) -> bool {
     scores.iter().all(|score| *score <= UNCLEAR.start) || scores.iter().all(|score| *score >= UNCLEAR.end)
 }
@@ -243,7 +238,6 @@ fn median(scores: &[f64]) -> f64 {
 }
 
 impl Part for Surveyor {
-    /// Takes flows to this host, and the reports of others.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let header = &frame.header;
         let Some(from) = self.hosts.iter().position(|&mac| mac == frame.source) else { return };

@@ -10,11 +10,9 @@ use std::time::Duration;
 
 /// Time after which a flow is over, however slow the link.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Shortest interval between requests to a receiver.
 const ASK_EVERY: Duration = Duration::from_millis(2);
 /// Unchanged counts after which a flow is over: its last frames are lost.
 const STILL: u32 = 2;
-/// Fewest frames from which a rate is computed.
 const MIN_FRAMES: u64 = 8;
 
 /// A flow from one host to another, by number. Host 0 is the surveying one.
@@ -25,7 +23,6 @@ pub(super) struct Flow {
     pub frames: u32,
 }
 
-/// Flows that begin together, and their receivers' counts.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     test: u32,
@@ -82,7 +79,6 @@ impl Trial {
         flows.map(move |(_, counted)| gap(counted))
     }
 
-    /// Returns the host at fault for a flow of which nothing arrived.
     pub(super) fn silent(&self) -> Option<usize> {
         let is_missing = |&at: &usize| self.flows[at].frames > 1 && self.counts[at].1.arrived == 0;
         let nothing = (0..self.flows.len()).find(is_missing)?;
@@ -90,7 +86,6 @@ impl Trial {
         Some(if to == 0 || self.answered[nothing] { from } else { to })
     }
 
-    /// Returns a flow of which too little arrived to compute its rate.
     pub(super) fn too_little(&self) -> Option<(usize, usize)> {
         let flows = self.flows.iter().filter(|flow| flow.frames > 1);
         flows.zip(self.gaps()).find(|(_, gap)| gap.is_none()).map(|(flow, _)| (flow.from, flow.to))

@@ -26,7 +26,6 @@ fn probe(body: ProbeBody, flags: Flags, index: u64, test: u32) -> Vec<u8> {
     frame
 }
 
-/// Returns the frames and bytes that a responder sends until it has no more.
 fn drain(responder: &mut Alone<Responder>) -> (usize, usize) {
     let mut buffer = vec![0; 1514];
     let lengths: Vec<usize> =

@@ -21,7 +21,6 @@ enum Host {
     Surveyor(Box<Surveyor>),
     Responder(Responder),
     Finder(Finder),
-    /// Takes everything and sends nothing.
     Deaf,
 }
 
@@ -92,7 +91,6 @@ fn measure(network: &Network, settings: ProbeSettings, deaf: &[usize], faults: i
     measure_lending(network, settings, deaf, faults, |_| None)
 }
 
-/// Measures with processor times at each host.
 fn measure_lending(
     network: &Network,
     settings: ProbeSettings,

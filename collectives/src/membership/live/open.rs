@@ -170,7 +170,6 @@ fn check_shown(what: &'static str, name: &str) -> Result<(), StationError> {
     is_shown.then_some(()).ok_or_else(|| StationError::ControlCharacters { what, name: name.to_owned() })
 }
 
-/// Checks a host's name: names are never cut.
 fn check_host(host: &str) -> Result<(), StationError> {
     check_shown("host", host)?;
     let bytes = host.len();

@@ -6,13 +6,10 @@ use crate::draw::hung::Hung;
 use crate::topology::Topology;
 
 const MARGIN: f64 = 24.0;
-/// Room for the title above the switches.
 const TITLE_HEIGHT: f64 = 28.0;
-/// Distance between levels of switches.
 const LEVEL_HEIGHT: f64 = 84.0;
 const SWITCH_HEIGHT: f64 = 32.0;
 const HOST_HEIGHT: f64 = 24.0;
-/// Distance between hosts in a column.
 const HOST_PITCH: f64 = 30.0;
 /// Hosts per column; further ones go into a second column.
 const ROWS: usize = 16;
@@ -23,7 +20,6 @@ const GAP_WITH_PLAN: f64 = 88.0;
 /// Width of a label such as `↑1 ↓8!`.
 const LOADS_WIDTH: f64 = 68.0;
 
-/// Boxes of all switches and hosts, by id, and the size of the picture.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub switches: Vec<Rect>,
@@ -75,7 +71,6 @@ impl Layout {
     }
 }
 
-/// Returns all switches, each amid those that hang below it.
 fn left_to_right(hung: &Hung) -> Vec<usize> {
     enum Pending {
         Below(usize),

@@ -4,7 +4,6 @@ use super::shapes::{self, CHARACTER_WIDTH, Position, Sign};
 use crate::draw::overlay::Annotations;
 use crate::topology::Topology;
 
-/// Height of a line of the legend, below the hosts.
 pub(super) const LEGEND_PITCH: f64 = 20.0;
 
 pub(super) struct Legend {

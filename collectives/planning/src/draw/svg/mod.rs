@@ -46,8 +46,6 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// Draws the cables between switches, from the bottom of the upper to the top of the lower,
-    /// with their loads halfway.
     fn cables(&self) -> String {
         let pairs = self
             .hung
@@ -98,7 +96,6 @@ impl Picture<'_> {
         self.topology.blocked().iter().map(line).collect()
     }
 
-    /// Draws the cables from each switch to its hosts: one trunk, and a short stub for each host.
     fn ports(&self) -> String {
         (0..self.topology.switches().len())
             .map(|switch| {

@@ -14,7 +14,6 @@ text.title{font-size:16px;font-weight:bold}\
 .switch{fill:#dbe7f3;stroke:#2c4a66}.host{fill:#fff;stroke:#5b6b7a}\
 .root{fill:#d9f2dc;stroke:#2e7d32;stroke-width:2}.contended{fill:#fde8e4;stroke:#c0392b}.head{fill:#1f6fb2}";
 
-/// A point of the picture, in user units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Position {
     pub x: f64,
@@ -27,7 +26,6 @@ impl Position {
     }
 }
 
-/// A box of the picture, in user units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rect {
     pub x: f64,
@@ -50,7 +48,6 @@ impl Rect {
     }
 }
 
-/// Kind of a box.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Paint {
     Switch,
@@ -59,15 +56,12 @@ pub(super) enum Paint {
     Contended,
 }
 
-/// Style of a line between two boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Plain,
-    /// A cable that several hosts send over at once.
     Contended,
     /// A cable that carries a copy of a cast's frame, towards the second end.
     Copied,
-    /// A blocked cable, which carries nothing.
     Blocked,
 }
 
@@ -81,7 +75,6 @@ pub(super) enum Sign {
     Blocked,
 }
 
-/// Width of a sign in the legend, in user units.
 pub(super) const SIGN_WIDTH: f64 = 64.0;
 
 pub(super) fn legend_line(at: Position, sign: Sign, text: &str) -> String {
@@ -102,12 +95,9 @@ pub(super) fn legend_line(at: Position, sign: Sign, text: &str) -> String {
     format!("{sign}<text class=\"load\" x=\"{:.1}\" y=\"{y:.1}\">{}</text>\n", x + SIGN_WIDTH, escape(text))
 }
 
-/// Context of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whole {
-    /// A document with its own style.
     File,
-    /// An element of a page that has a style for it.
     Element,
 }
 

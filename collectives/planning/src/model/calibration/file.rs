@@ -136,7 +136,6 @@ impl CalibrationFile {
         }
     }
 
-    /// Returns the position of a field's value in the text; `None` if it concerns the whole file.
     fn offset_of(&self, field: Field) -> Option<usize> {
         let span = match field {
             Field::File => return None,

@@ -13,7 +13,6 @@ pub struct HostCost {
     pub injection_ns: u64,
 }
 
-/// Hosts of a calibration, and their lines in its file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
     pub measured_from: Option<String>,

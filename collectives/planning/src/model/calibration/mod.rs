@@ -143,7 +143,6 @@ pub enum CalibrationProblem {
     ZeroCastRate,
 }
 
-/// Field of a point, or of the file, that a problem concerns.
 #[derive(Clone, Copy, Debug)]
 enum Field {
     File,
@@ -167,7 +166,6 @@ const ASSUMED_LATENCY_NS: i64 = 30_000;
 /// Longest message in the table of [`Calibration::assumed`], in frames; beyond, it is extrapolated.
 const ASSUMED_FRAMES: u64 = 1024;
 
-/// Largest burst of a link: a second's worth.
 const MOST_BURST_NS: u64 = 1_000_000_000;
 
 impl Calibration {
@@ -287,7 +285,6 @@ impl Calibration {
         self.burst_ns
     }
 
-    /// Returns the bits on a cable of a full frame, headers included.
     pub(in crate::model) fn frame_bits(&self, frame_payload_bytes: u64) -> f64 {
         ((frame_payload_bytes + HEADER_BYTES).max(SHORTEST_FRAME_BYTES) * 8) as f64
     }

@@ -28,7 +28,6 @@ fn file() -> Calibration {
     Calibration::parse(FILE, "c.toml").expect("a calibration")
 }
 
-/// Returns the error for the file with the first `from` in it replaced by `to`.
 fn refusal(from: &str, to: &str) -> String {
     assert!(FILE.contains(from), "{from}");
     Calibration::parse(&FILE.replacen(from, to, 1), "c.toml").expect_err("refused").to_string()

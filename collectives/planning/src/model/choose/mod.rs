@@ -110,8 +110,6 @@ pub struct Choice {
 }
 
 impl Situation<'_> {
-    /// Returns the relative speeds of cables and hosts, if any is slower than the calibration's
-    /// usual one.
     pub(super) fn speeds(&self) -> Option<Speeds> {
         let frame_ns = self.calibration.gap_ns(self.frame_payload_bytes);
         let usual = UsualCable { frame_ns, frame_bits: self.calibration.frame_bits(self.frame_payload_bytes) };
@@ -138,7 +136,6 @@ impl Choice {
     }
 }
 
-/// Everything that a price depends on but the length.
 #[derive(Clone, Debug, PartialEq)]
 struct Pricing {
     shape: Shape,
@@ -262,7 +259,6 @@ fn suits(via: Via, ranks: usize) -> bool {
     }
 }
 
-/// Returns the reason for the first estimate, in one line for people.
 fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     let best = &estimates[0];
     let mut text = format!("{}: {}{} predicted", best.via, duration(best.predicted_seconds), for_each(situation));

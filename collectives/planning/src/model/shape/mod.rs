@@ -110,12 +110,10 @@ impl Shape {
     }
 }
 
-/// Sends of a plan, by step.
 struct Sends<'a> {
     plan: &'a Plan,
     cables: Cables,
     switch_of_rank: Vec<usize>,
-    /// Ranks, parents before their children.
     downward: Vec<usize>,
     /// Step in which each rank gets the first segment without contention: its B.
     step: Vec<usize>,

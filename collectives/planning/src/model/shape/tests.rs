@@ -9,7 +9,6 @@ fn bed(name: &str) -> Topology {
     Topology::builtin(name).expect(name)
 }
 
-/// Returns the shape of a tree given by each rank's children, rank `r` on host `r`.
 fn shape(via: Via, bed_name: &str, children: &[Vec<usize>]) -> Shape {
     let plan = Plan::from_children(via, 0, children).expect("a plan");
     Shape::of(&plan, &bed(bed_name), &Vec::from_iter(0..children.len()))

@@ -23,7 +23,6 @@ pub(super) struct Levels<'a> {
 
 struct Attempt {
     children: Vec<Vec<usize>>,
-    /// Unserved ranks on each switch.
     left_on: Vec<Vec<usize>>,
     left: usize,
     /// Sender that owns each cable upwards, and downwards, by the switch at its lower end.
@@ -120,7 +119,6 @@ impl<'a> Levels<'a> {
         if self.above[from] == Some(to) { (0, from) } else { (1, to) }
     }
 
-    /// Gives the sender a child on this switch, and ownership of the cables there.
     fn send(&self, tree: &mut Attempt, sender: usize, switch: usize) -> usize {
         let child = tree.left_on[switch].pop().expect("somebody is left on a switch that was chosen");
         tree.left -= 1;

@@ -23,7 +23,6 @@ use levels::Levels;
 
 /// Limit of places laid out in trials of orders: some 0.1 s.
 const MOST_PLACES: usize = 50_000;
-/// Limit of orders tried.
 const MOST_ORDERS: usize = 400;
 
 /// Plans the lowest contention-free binary tree that the search finds over `members` (host ids; a

@@ -69,7 +69,6 @@ pub fn kary(topology: &Topology, root_host: usize, members: &[usize], most_child
     kary_sparing(topology, root_host, members, most_children, None)
 }
 
-/// Plans a k-ary tree where some cables and hosts are slow, as [`binary_sparing`].
 pub(super) fn kary_sparing(
     topology: &Topology,
     root_host: usize,
@@ -153,7 +152,6 @@ impl<'a> Heights<'a> {
     }
 }
 
-/// Returns the least of the pairwise maxima.
 fn lowest(lefts: &[Height], rights: &[Height]) -> Height {
     lefts.iter().zip(rights).fold(TALL, |lowest, (&left, &right)| lowest.min(left.max(right)))
 }

@@ -13,7 +13,6 @@ type Edges = Vec<(usize, usize)>;
 struct Printed<'a> {
     topology: &'a Topology,
     route: Vec<usize>,
-    /// Directed cables of the path between each two of them.
     paths: Vec<Vec<BTreeSet<(String, String)>>>,
 }
 
@@ -50,7 +49,6 @@ impl<'a> Printed<'a> {
         tree.iter().any(|&(a, b)| !self.paths[from][to].is_disjoint(&self.paths[a][b]))
     }
 
-    /// Returns all `tree[i][j]` with their heights.
     fn trees(&self) -> (Vec<Vec<Edges>>, Vec<Vec<usize>>) {
         let p = self.route.len();
         let mut best = vec![vec![0; p]; p];

@@ -43,7 +43,6 @@ pub fn by_rank(via: Via, root: usize, ranks: usize) -> Result<Plan, PlanError> {
     })
 }
 
-/// Returns the ranks, counted from the root, that `rank` sends to.
 fn binomial_children(rank: usize, ranks: usize) -> Vec<usize> {
     let lowest_bit = if rank == 0 { ranks.next_power_of_two() } else { rank & rank.wrapping_neg() };
     let masks = std::iter::successors(Some(lowest_bit / 2), |mask| Some(mask / 2)).take_while(|&mask| mask > 0);
@@ -63,7 +62,6 @@ fn turned(via: Via, root: usize, ranks: usize, children: impl Fn(usize) -> Vec<u
     Plan::from_children(via, root, &lists)
 }
 
-/// Returns the rank, counted from the root, that `rank` receives from.
 fn binomial_parent(rank: usize) -> Option<usize> {
     (rank > 0).then(|| rank & (rank - 1))
 }
@@ -152,7 +150,6 @@ pub fn block_children(via: Via, ranks: usize, number: usize, rank: usize) -> Vec
     children
 }
 
-/// Whether blocks go by recursive doubling, and not round a ring.
 fn doubles(via: Via, ranks: usize) -> bool {
     via == Via::RecursiveDoubling && ranks.is_power_of_two()
 }

@@ -63,7 +63,6 @@ pub fn lossy_cables(topology: &Topology, passages: &[Passage], least: f64) -> Ve
     found
 }
 
-/// A passage and its directed cables.
 struct Way {
     passage: Passage,
     cables: Vec<usize>,
@@ -81,7 +80,6 @@ impl Way {
     }
 }
 
-/// Returns an upper bound of each directed cable's loss.
 fn bounds(ways: &[Way], topology: &Topology) -> Vec<f64> {
     let mut bounds = vec![1.0_f64; 2 * (topology.hosts().len() + topology.switches().len())];
     for way in ways {
@@ -110,7 +108,6 @@ mod tests {
     use crate::topology::arbitrary::topology;
     use proptest::prelude::*;
 
-    /// Returns two switches; n0, n1 on one, and n2 to n4 on the other.
     fn two() -> Topology {
         let text = "schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-1]\"\nlinks = [\"s1\"]\n[[switch]]\nname = \
                     \"s1\"\nhosts = \"n[2-4]\"\n";

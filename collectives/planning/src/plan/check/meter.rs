@@ -119,13 +119,10 @@ impl Meter {
     }
 }
 
-/// Result of [`Meter::measure`].
 pub(super) struct Measured {
-    /// Used cables, in the order of [`Meter::walk`].
     pub cables: Vec<CableLoad>,
     /// The first of those with the most senders and then the most flows.
     pub worst: Option<CableLoad>,
-    /// Edges that use it, by sender.
     pub worst_edges: Vec<(usize, usize)>,
 }
 

@@ -60,7 +60,6 @@ impl CheckReport {
     }
 }
 
-/// Limit of cables named by [`CheckReport::contention`].
 const NAMED_CABLES: usize = 4;
 
 /// One direction of one cable, with the plan's load.

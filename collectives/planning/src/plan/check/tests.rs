@@ -15,7 +15,6 @@ fn all_of(topology: &Topology) -> Vec<usize> {
     (0..topology.hosts().len()).collect()
 }
 
-/// Returns the chain 0 → 1 → 2 → …, which ignores switches.
 fn rank_order(ranks: usize) -> Plan {
     let parents: Vec<Option<usize>> = (0..ranks).map(|rank| rank.checked_sub(1)).collect();
     Plan::from_parents(Via::Chain, 0, &parents).expect("a chain")

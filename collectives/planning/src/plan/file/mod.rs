@@ -34,7 +34,6 @@ pub struct SavedPlan {
     segment_bytes: u64,
     size_bytes: Option<u64>,
     members: Vec<String>,
-    /// Edges as indices in `members`, each sender's in sending order.
     edges: Vec<(usize, usize)>,
     origin: Origin,
 }

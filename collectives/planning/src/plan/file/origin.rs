@@ -8,9 +8,7 @@ use crate::plan::error::PlanError;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     file_name: Option<String>,
-    /// Lines of epoch, root, segment and members.
     heads: [Option<usize>; 4],
-    /// Lines of the plan's edges, in their order there.
     edges: Vec<usize>,
 }
 

@@ -125,7 +125,6 @@ fn expand(members: &Value) -> Result<Vec<String>, SavedPlanProblem> {
     }
 }
 
-/// Returns the edges as indices of members, by sender, each sender's in sending order.
 fn sort_edges<'a>(
     tables: &'a [EdgeTable],
     place_of: &HashMap<&str, usize>,

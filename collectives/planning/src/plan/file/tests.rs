@@ -31,7 +31,6 @@ to = \"n3\"
 order = 0
 ";
 
-/// Returns the error for the file with `from` in it replaced by `to`.
 fn refusal(from: &str, to: &str) -> String {
     assert!(FILE.contains(from), "{from}");
     SavedPlan::parse(&FILE.replacen(from, to, 1), "p.toml").expect_err("refused").to_string()
@@ -140,7 +139,6 @@ fn edges_that_are_no_tree_are_refused_with_the_line_of_the_one_too_many() {
     assert!(orphan.starts_with("p.toml:7: ") && orphan.contains("rank 4 has no parent"), "{orphan}");
 }
 
-/// Returns two switches with two hosts each, the even ones on one.
 fn two_switches() -> Topology {
     let text = "schema = 1\n[[switch]]\nname = 'a'\nhosts = 'n[0,2]'\nlinks = ['b']\n[[switch]]\nname = 'b'\nhosts = \
                 'n[1,3]'\n";

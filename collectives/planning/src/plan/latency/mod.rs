@@ -62,7 +62,6 @@ fn label(rank: usize, children: &[usize], labels: &[u64], weight: EdgeTime, inje
     latest
 }
 
-/// Returns every rank after its children.
 fn leaves_first(plan: &Plan) -> Vec<usize> {
     let mut order = vec![plan.root()];
     let mut next = 0;

@@ -14,7 +14,6 @@ use crate::plan::line::Fork;
 struct Group {
     first: usize,
     last: usize,
-    /// Index of the group's first value.
     offset: usize,
 }
 
@@ -24,7 +23,6 @@ pub(super) struct Tables<'a> {
     most_children: usize,
     /// Groups by last place, descending: a group refers to those before it.
     groups: Vec<Group>,
-    /// Group of the fork of each place but the last.
     group_behind: Vec<usize>,
     /// Places whose preceding fork begins at each place.
     begins: Vec<Vec<usize>>,
@@ -91,8 +89,6 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Computes the values of one number of children from those of one child less, from the last
-    /// place to the first.
     fn fill_row(&mut self, group: usize, children: usize, reaches: &[u32]) {
         let Group { first, last, .. } = self.groups[group];
         // The next child is a place of the group or, if it exists, the place after it.

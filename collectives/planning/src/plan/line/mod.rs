@@ -12,11 +12,9 @@ use crate::topology::Topology;
 
 mod order;
 
-/// Members by place, and the places of each switch's members.
 pub(super) struct Line {
     pub ranks: Vec<usize>,
     visits: Vec<Visit>,
-    /// Visit that listed each place.
     visit_of_place: Vec<usize>,
 }
 

@@ -10,7 +10,6 @@
 use crate::plan::speeds::{Speeds, USUAL};
 use crate::topology::{Topology, Walk};
 
-/// Summary of a switch and everything below it, ordered as visits are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Below {
     /// Approximate height of a binary tree over the members.

@@ -104,7 +104,6 @@ impl<'a> Hops<'a> {
         self.ask(from, |ways| ways.walk.depth()[self.topology.switch_of(to)] as u64 + 1)
     }
 
-    /// Returns a frame's time from one host to another, in thousandths of that on a usual cable.
     fn slowness(&self, from: usize, to: usize) -> u64 {
         let Some(speeds) = self.speeds else { return USUAL };
         let on_the_way = self.ask(from, |ways| ways.slowest[self.topology.switch_of(to)]);

@@ -9,7 +9,6 @@ pub struct Plan {
     via: Via,
     root: usize,
     parents: Vec<Option<usize>>,
-    /// Children of all ranks, one rank after the other.
     children: Vec<usize>,
     /// Index of each rank's first child in `children`; one more entry marks the end.
     starts: Vec<usize>,
@@ -53,7 +52,6 @@ impl Plan {
         Self::checked(via, root, parents, children)
     }
 
-    /// Joins the lists of children, and checks that they are one tree of the shape of `via`.
     fn checked(via: Via, root: usize, parents: Vec<Option<usize>>, children: &[Vec<usize>]) -> Result<Self, PlanError> {
         let mut starts = vec![0];
         starts.extend(children.iter().scan(0, |end, list| {

@@ -56,7 +56,6 @@ impl Support {
 pub struct Discovery {
     hosts: usize,
     known: BTreeMap<Question, bool>,
-    /// Repeated answers, given when the tree was complete.
     again: BTreeMap<Question, bool>,
 }
 

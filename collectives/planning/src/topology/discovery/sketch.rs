@@ -17,7 +17,6 @@ struct Switch {
     links: BTreeSet<usize>,
 }
 
-/// A neighbour of a switch: a host or another switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Branch {
     Host(usize),
@@ -28,9 +27,7 @@ enum Branch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Check {
     pub question: Question,
-    /// Whether the flows share a cable, if the tree is right.
     pub share: bool,
-    /// The cable concerned, or a switch twice.
     about: (usize, usize),
 }
 
@@ -100,7 +97,6 @@ impl Sketch {
         ask(Question { from: [host, one(branch)], to: [c, d] })
     }
 
-    /// Inserts a switch between a switch and a branch.
     fn split(&mut self, at: usize, branch: Branch) -> usize {
         let new = self.switches.len();
         self.switches.push(Switch { links: BTreeSet::from([at]), ..Switch::default() });
@@ -197,7 +193,6 @@ impl Sketch {
         checks
     }
 
-    /// Returns the hosts on each branch of a switch, but for the one to `but`.
     fn ways(&self, at: usize, but: Option<usize>) -> Vec<Vec<usize>> {
         let ways = self.branches(at).into_iter().filter(|branch| but.map(Branch::Switch) != Some(*branch));
         ways.map(|branch| self.behind(at, branch)).collect()

@@ -29,7 +29,6 @@ fn splits(topology: &Topology) -> BTreeSet<BTreeSet<usize>> {
     splits
 }
 
-/// Returns a split as its side without host 0.
 fn told(side: BTreeSet<usize>, hosts: usize) -> BTreeSet<usize> {
     if side.contains(&0) { (0..hosts).filter(|host| !side.contains(host)).collect() } else { side }
 }
@@ -47,7 +46,6 @@ fn share(splits: &BTreeSet<BTreeSet<usize>>, Question { from, to }: Question) ->
     splits.iter().any(parts)
 }
 
-/// Runs a discovery until no question is left; `answer` gets each question's number.
 fn discover(hosts: usize, mut answer: impl FnMut(usize, Question) -> bool) -> Discovery {
     let mut discovery = Discovery::new(hosts);
     while let Some(question) = discovery.next() {

@@ -5,7 +5,6 @@ use crate::topology::draft::DraftLink;
 use crate::topology::error::TopologyProblem;
 use toml::Value;
 
-/// Limit of cables between two switches; more are a typing error.
 const MOST_CABLES: i64 = 64;
 
 pub(super) fn read(value: &Value, line: usize) -> Result<DraftLink, TopologyProblem> {

@@ -98,7 +98,6 @@ fn the_schema_is_judged_before_the_keys_it_defines() {
     );
 }
 
-/// Returns switch tables in one line each: name, hosts, links; the first is line 2 of the file.
 fn switches(tables: &[(&str, &str, &str)]) -> String {
     let table = |(name, hosts, links): &(&str, &str, &str)| {
         let links: Vec<String> = links.split_whitespace().map(|link| format!("'{link}'")).collect();

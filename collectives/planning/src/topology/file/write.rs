@@ -35,7 +35,6 @@ impl Topology {
         }
     }
 
-    /// Writes one table for all hosts with equal properties.
     fn host_tables(&self) -> String {
         let mut alike: BTreeMap<(Option<u64>, Option<u64>), Vec<&String>> = BTreeMap::new();
         for (host, name) in self.hosts().iter().enumerate() {

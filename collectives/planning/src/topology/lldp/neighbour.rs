@@ -4,28 +4,19 @@ use crate::parse_rate;
 use crate::topology::nodeset::{MAX_NAME_BYTES, is_name_character};
 use serde::Deserialize;
 
-/// Device that announces itself on one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Neighbour {
-    /// Local interface.
     pub interface: String,
-    /// Announced name.
     pub name: String,
     /// Whether it may be a switch: it forwards frames or packets, or does not announce its
     /// capabilities.
     pub may_switch: bool,
     /// Address of its chassis as a number, if it is identified by that.
     pub address: Option<u64>,
-    /// Rate of its port, in bits per second, if announced.
     pub rate: Option<u64>,
-    /// Aggregation that its port belongs to, if any.
     pub aggregation: Option<String>,
 }
 
-/// Reads one output.
-///
-/// # Errors
-/// The parser's message, and its line.
 pub(super) fn read(text: &str) -> Result<Vec<Neighbour>, (usize, String)> {
     let output: JsonOutput = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Name of the switch that is assumed to join the others.
 const CORE: &str = "core";
 
-/// A host or a switch that has an output.
 struct Device {
     source_name: String,
     neighbours: Vec<Neighbour>,
@@ -23,11 +22,9 @@ type Ends<'a> = (&'a str, &'a str);
 
 struct Place<'a> {
     switch: &'a str,
-    /// Rate of its cable, in bits per second, if known.
     rate: Option<u64>,
 }
 
-/// Devices with outputs by name, and the names of all switches.
 pub(super) struct Neighbourhood<'a> {
     folder: &'a str,
     devices: BTreeMap<String, Device>,

@@ -3,7 +3,6 @@
 use super::*;
 use crate::topology::Topology;
 
-/// One neighbour: the interface, the chassis' name, and its capabilities.
 type Neighbour<'a> = (&'a str, &'a str, &'a [&'a str]);
 
 const BRIDGE: &[&str] = &["Bridge"];

@@ -21,7 +21,6 @@ pub fn fold<S: AsRef<str>>(names: &[S]) -> String {
     items.iter().map(render).collect::<Vec<_>>().join(",")
 }
 
-/// A name, or several that have been merged.
 type MergedName = Vec<NamePart>;
 
 #[derive(Debug, PartialEq)]
@@ -90,7 +89,6 @@ fn differ_only_at(left: &MergedName, right: &MergedName, position: usize) -> boo
         && left[position + 1..] == right[position + 1..]
 }
 
-/// Appends single numbers: nothing has been merged yet at this position.
 fn append_runs(runs: &mut Vec<DigitRange>, more: Vec<DigitRange>) {
     for run in more {
         match runs.last_mut() {

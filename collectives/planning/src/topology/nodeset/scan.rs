@@ -10,16 +10,12 @@
 
 use super::{MAX_NESTING, NodeSetError, NodeSetProblem, is_name_character};
 
-/// One name with its variable places: parts to be written one after the other.
 pub(super) type NamePattern = Vec<PatternPart>;
 
 #[derive(Debug)]
 pub(super) enum PatternPart {
-    /// Literal text.
     Text(String),
-    /// Each number in turn.
     Range(Range),
-    /// Each pattern in turn.
     Choice(Vec<NamePattern>),
 }
 
@@ -32,7 +28,6 @@ pub(super) struct Range {
     pub width_digits: usize,
 }
 
-/// Reads one string from left to right and knows its position.
 pub(super) struct Scanner<'a> {
     rest: &'a str,
     position: usize,
@@ -166,7 +161,6 @@ impl<'a> Scanner<'a> {
         self.rest.chars().next()
     }
 
-    /// Skips `wanted` if it is next; returns whether it was.
     fn step_over(&mut self, wanted: char) -> bool {
         let Some(rest) = self.rest.strip_prefix(wanted) else { return false };
         self.rest = rest;

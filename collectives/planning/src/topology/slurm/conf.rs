@@ -35,7 +35,6 @@ pub fn parse(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
     reader.build(source_name)
 }
 
-/// Slowest Ethernet, in Mbit/s.
 const LEAST_MEGABITS_PER_SECOND: u64 = 10;
 
 #[derive(Default)]
@@ -66,7 +65,6 @@ impl ConfReader {
         self.add_switch(name, switches, nodes, rate)
     }
 
-    /// Returns the rate of a line's cables, in bits per second, if meaningful.
     fn read_speed(&mut self, pair: &Pair) -> Result<Option<u64>, TopologyError> {
         let refuse = || TopologyError::at(pair.line, SlurmProblem::LinkSpeed(pair.value.to_string()));
         let (rate, line) = match pair.value.parse::<u64>() {
@@ -131,7 +129,6 @@ impl ConfReader {
     }
 }
 
-/// Keys of a `SwitchName` line.
 const KEYS: [&str; 4] = [SWITCH_NAME, "Switches", "Nodes", "LinkSpeed"];
 const SWITCH_NAME: &str = "SwitchName";
 

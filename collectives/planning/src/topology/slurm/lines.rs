@@ -10,7 +10,6 @@ pub(super) struct LogicalLine {
     pieces: Vec<(usize, usize)>,
 }
 
-/// One `KEY=VALUE`.
 #[derive(Debug)]
 pub(super) struct Pair<'a> {
     pub key: &'a str,
@@ -18,7 +17,6 @@ pub(super) struct Pair<'a> {
     pub line: usize,
 }
 
-/// Cuts a file into non-empty lines.
 pub(super) fn logical_lines(text: &str) -> Vec<LogicalLine> {
     let mut lines = Vec::new();
     let mut open: Option<LogicalLine> = None;
@@ -81,7 +79,6 @@ impl LogicalLine {
         Ok(pairs)
     }
 
-    /// Reads one word from the rest of the line.
     fn pair<'a>(&'a self, rest: &'a str) -> Result<(Pair<'a>, &'a str), TopologyError> {
         let line = self.line_at(self.text.len() - rest.len());
         let refuse = |problem| TopologyError::at(line, problem);
