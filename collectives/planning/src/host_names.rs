@@ -28,7 +28,6 @@ fn lower(name: &str) -> Cow<'_, str> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostNames {
     exact: HashMap<String, usize>,
-    /// Hosts by name in lower case; `None` if several have it.
     lower: HashMap<String, Option<usize>>,
     /// Hosts by short name in lower case; `None` if several have it.
     short: HashMap<String, Option<usize>>,

@@ -17,7 +17,6 @@ pub fn natural_order(left: &str, right: &str) -> Ordering {
     left_rest.len().cmp(&right_rest.len()).then_with(|| left.cmp(right))
 }
 
-/// Cuts the leading run of digits, or of anything else, off a non-empty name.
 pub(crate) fn take_piece<'a>(rest: &mut &'a str) -> &'a str {
     let digits = rest.starts_with(|character: char| character.is_ascii_digit());
     let end = rest.find(|character: char| character.is_ascii_digit() != digits).unwrap_or(rest.len());

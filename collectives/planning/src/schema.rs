@@ -23,13 +23,11 @@ pub enum SchemaProblem {
     WrongSchema(String),
 }
 
-/// Key that is read before the others: another schema may have different ones.
 #[derive(Deserialize)]
 struct Head {
     schema: Option<Spanned<toml::Value>>,
 }
 
-/// Reads a text of schema 1; an error names the line.
 pub(crate) fn read<T: DeserializeOwned, P: From<SchemaProblem>>(text: &str) -> Result<T, SourceError<P>> {
     let refuse = |error| refuse_toml(text, &error);
     let head: Head = toml::from_str(text).map_err(refuse)?;
@@ -48,7 +46,6 @@ fn refuse_toml<P: From<SchemaProblem>>(text: &str, error: &toml::de::Error) -> S
     SourceError::at(line, SchemaProblem::Toml(error.message().replace('\n', ", ")))
 }
 
-/// Offsets of line beginnings, which convert byte offsets to lines.
 pub(crate) struct LineStarts {
     starts: Vec<usize>,
 }

@@ -47,10 +47,8 @@ struct Caller {
 pub(super) struct Assembly {
     config: Config,
     callers: BTreeMap<MacAddr, Caller>,
-    /// Consecutive misfit calls by address.
     misfits: BTreeMap<MacAddr, u32>,
     list: Option<Roster>,
-    /// Network description and its distribution.
     spread: Spread,
     /// List of ranks with the network description's number, once both are known.
     roster: Option<Roster>,
@@ -104,7 +102,6 @@ impl Assembly {
         usize::from(station.mtu_bytes.min(LEAST_MTU_BYTES)).saturating_sub(call_bytes).max(1)
     }
 
-    /// Whether this process distributes the network description and a caller lacks it.
     fn tells(&self) -> bool {
         let lacks = |caller: &Caller| caller.network.list == self.spread.list() && caller.network.network == 0;
         self.teller() == Some(self.config.station.mac) && self.callers.values().any(lacks)
@@ -135,10 +132,6 @@ impl Assembly {
         }
     }
 
-    /// Takes the call of another process of this group.
-    ///
-    /// # Errors
-    /// If the processes cannot become a group.
     pub(super) fn on_call(&mut self, now: Instant, mac: MacAddr, call: CallBody) -> Result<(), CommunicatorError> {
         let Config { size, preset, .. } = self.config;
         if call.size != size || call.preset != preset as u8 {
@@ -162,15 +155,10 @@ impl Assembly {
         self.check(now)
     }
 
-    /// Returns why there will be no group, for a reason only this process knows.
     pub(super) fn fault(&self) -> Option<CommunicatorError> {
         self.spread.fault().cloned()
     }
 
-    /// Takes a frame of another protocol version.
-    ///
-    /// # Errors
-    /// If a process of that version wants to join this group.
     pub(super) fn on_other_version(&mut self, other: OtherVersion, frame: &[u8]) -> Result<(), CommunicatorError> {
         let OtherVersion { version, kind, source } = other;
         let names = wire::older_payload(frame).and_then(CallBody::names);
@@ -215,7 +203,6 @@ impl Assembly {
         !same
     }
 
-    /// Makes the list if enough processes have called. A new list is announced at once.
     fn recount(&mut self, now: Instant) {
         let complete = self.callers.len() + 1 == usize::from(self.config.size);
         let list = complete.then(|| {
@@ -237,7 +224,6 @@ impl Assembly {
         self.complete();
     }
 
-    /// Completes the list once the network description is known or nobody was configured with one.
     fn complete(&mut self) {
         if self.list.is_some() && self.teller().is_none() {
             self.spread.settle_unknown();
@@ -246,7 +232,6 @@ impl Assembly {
         self.roster = known.map(|(list, (_, network))| list.knowing(network));
     }
 
-    /// Looks for contradictions among processes heard lately; older ones may have ended.
     fn check(&self, now: Instant) -> Result<(), CommunicatorError> {
         let fresh_for = period(self.config.size) * 5 / 2;
         let is_fresh = |caller: &&Caller| caller.calls >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;
@@ -274,7 +259,6 @@ impl Assembly {
         Ok(())
     }
 
-    /// Returns a name used by two hosts. Ranks behind one interface are on one host.
     fn namesake(&self, is_fresh: impl Fn(&&Caller) -> bool) -> Option<String> {
         let Station { host, mac, .. } = &self.config.station;
         let fresh = self.callers.iter().filter(|(_, caller)| is_fresh(caller));

@@ -7,7 +7,6 @@ use super::signature::Signature;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::wire::Rank;
 
-/// CALL: a process looks for the others of its group, or replies to one that does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CallBody {
     pub nonce: u64,
@@ -23,7 +22,6 @@ pub(super) struct CallBody {
 }
 
 impl CallBody {
-    /// Length of a call with these names and no piece of a network description, in bytes.
     pub(super) fn bytes(group: &str, host: &str) -> usize {
         8 + 2 + 2 + 1 + 1 + 32 + 1 + group.len() + 1 + host.len() + SpreadWord::BYTES
     }
@@ -67,7 +65,6 @@ impl CallBody {
 /// that differs.
 pub(super) const TOLD_CALLS: usize = 4;
 
-/// ALIVE and BYE: a member's recent calls, and why it cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
     pub calls: [Option<Signature>; TOLD_CALLS],

@@ -86,8 +86,6 @@ impl Config {
         }
     }
 
-    /// Whether the configuration describes the network or sets the route, which then applies to all
-    /// ranks.
     pub(super) fn describes_network(&self) -> bool {
         let Config { topology, calibration, route, casts, probe, .. } = self;
         topology.is_some() || calibration.is_some() || *route != Route::Auto || !casts || *probe
@@ -122,7 +120,6 @@ impl Config {
         settings
     }
 
-    /// Returns the tuning of streams, before values that depend on the number of receivers.
     pub(super) fn tuning(&self) -> Tuning {
         let mut tuning = self.preset.tuning().with_feed_frames(FEED_FRAMES);
         tuning.feed.bytes = self.feed_bytes / u64::from(self.size);

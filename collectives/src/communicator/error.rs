@@ -305,7 +305,6 @@ fn missing(ranks: &[Named]) -> String {
     if names.is_empty() { String::new() } else { format!(", {} had not called it", names.join(", ")) }
 }
 
-/// Formats the culprit, unless it is among the missing ranks.
 fn because(culprit: &Option<Box<Culprit>>, missing: &[Named]) -> String {
     match culprit.as_deref() {
         Some(Culprit::NotEntered(rank)) if missing.contains(rank) => String::new(),

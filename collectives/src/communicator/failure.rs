@@ -63,7 +63,6 @@ impl Blame {
 }
 
 impl Failure {
-    /// Returns the failure of two ranks that called different collectives under one number.
     pub(super) fn mismatch(one: (Rank, Signature), other: (Rank, Signature)) -> Failure {
         Failure { from: one.1.number.min(other.1.number), cause: Cause::Mismatch { one, other } }
     }

@@ -73,8 +73,6 @@ impl Nodes {
         others.chain(below(node).map(|node| self.speaker(node))).collect()
     }
 
-    /// Returns the topology of ranks from that of hosts. Ranks that share a host hang on a switch,
-    /// whose uplink is the host's cable. `hosts` are the places of the hosts by number.
     pub(super) fn topology(&self, mut uplinks: Vec<Uplink>, hosts: &[Place]) -> Option<Topology> {
         let mut places = vec![Place { switch: 0, rate: None, injection_ns: None }; self.of.len()];
         for (ranks, &place) in self.ranks.iter().zip(hosts) {

@@ -15,7 +15,6 @@ pub(super) struct RosterEntry {
     pub host: String,
 }
 
-/// All processes of a group by rank, and the values they agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Roster {
     entries: Vec<RosterEntry>,

@@ -6,7 +6,6 @@ use ethbcast_transport::MacAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Task {
-    /// Reply with the host's name. The rest of the body is the group's name.
     Invite = 0,
     /// Send an equal number of bytes back, once the last frame has arrived.
     Ping = 1,
@@ -89,7 +88,6 @@ pub(super) struct ReportBody {
     pub late_nanos: u64,
     pub last_nanos: u64,
     pub worked_nanos: u64,
-    /// Identifier of the responder's computer, if reported.
     pub computer: Option<u64>,
 }
 
@@ -114,7 +112,6 @@ impl ReportBody {
     }
 }
 
-/// Reads the next address behind a body; `None` if only padding is left.
 pub(super) fn address(from: &mut BodyReader<'_>) -> Option<MacAddr> {
     from.array::<6>().map(MacAddr::from).filter(|&host| host != MacAddr::default())
 }

@@ -30,14 +30,12 @@ pub enum CastFinding {
     NotMeasured,
 }
 
-/// Costs of a stream to a target, per frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BulkFinding {
     pub gap_nanos: u64,
     pub work_nanos: Option<(u64, u64)>,
 }
 
-/// Costs of a stream down a chain, per frame.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChainFinding {
     pub copies: u64,
@@ -68,7 +66,6 @@ pub(super) struct Findings {
     pub cast: CastFinding,
     pub chain: ChainFinding,
     pub casting_nanos: Vec<u64>,
-    /// This end's processors, if their time can be read.
     pub processors: Option<Processors>,
 }
 
@@ -107,7 +104,6 @@ impl Target {
         if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
     }
 
-    /// Returns the expected round trip of `bytes` bytes, scaled from smaller ones.
     pub(super) fn expected_round_trip(&self, bytes: usize) -> Option<u64> {
         let (&known_bytes, samples) = self.round_trips.range(..=bytes).next_back()?;
         Some(median(samples)?.saturating_mul(bytes.div_ceil(known_bytes.max(1)) as u64))

@@ -8,7 +8,6 @@ use ethbcast_transport::wire::{Frame, Identity, Peer, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning};
 use std::time::Duration;
 
-/// Silence after which the prober counts as gone.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Size of the application's ring of memory: more than caches hold, because a file would not stay
 /// there either.

@@ -11,7 +11,6 @@ const WIRE_OVERHEAD_BYTES: usize = 24;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parcel {
-    /// Length, including the bodies of its frames.
     pub bytes: usize,
     pub payload_bytes: usize,
 }
@@ -21,7 +20,6 @@ impl Parcel {
         self.bytes.div_ceil(self.payload_bytes).max(1) as u64
     }
 
-    /// Returns the payload length of frame `index`; it is never too short for the body.
     pub(super) fn payload_of(self, index: u64) -> usize {
         let rest = self.bytes.saturating_sub(index as usize * self.payload_bytes);
         rest.clamp(ProbeBody::BYTES, self.payload_bytes)

@@ -30,7 +30,6 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Returns a request for the count of a train of `index` frames.
     pub(super) fn ask(to: MacAddr, test: u32, index: u64) -> Probe {
         let body = ProbeBody::plain(Task::Ask);
         Probe { to, test, index, flags: Flags::default(), body, payload_bytes: ProbeBody::BYTES }

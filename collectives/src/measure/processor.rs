@@ -45,7 +45,6 @@ pub(super) struct Work {
     /// One past the highest frame that had arrived, and one past the last that had been sent.
     pub seen: u64,
     pub sent: u64,
-    /// Responder's time as reported, and the prober's time when it received the report.
     pub receiving_nanos: u64,
     pub sending_nanos: u64,
 }

@@ -252,7 +252,6 @@ impl Responder {
 }
 
 impl Part for Responder {
-    /// Takes a PROBE, and frames of a stream that one has announced; all others are ignored.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if let Some(listener) = &mut self.listener
             && listener.hears(frame.header.session)

@@ -146,7 +146,6 @@ pub(super) fn full_payload(mtu_bytes: usize) -> usize {
     mtu_bytes.saturating_sub(HEADER_BYTES).max(SMALL_BYTES)
 }
 
-/// Returns the sizes with that of a full frame added: segments are made of full frames.
 fn with_full_frame(sizes: &[usize], mtu_bytes: usize) -> Vec<usize> {
     let mut sizes = sizes.to_vec();
     sizes.push(full_payload(mtu_bytes));

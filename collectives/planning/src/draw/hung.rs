@@ -6,7 +6,6 @@ use crate::topology::{Topology, Walk};
 pub(super) struct Hung {
     pub top: usize,
     pub children: Vec<Vec<usize>>,
-    /// Cables between each switch and the root.
     pub depth: Vec<usize>,
 }
 

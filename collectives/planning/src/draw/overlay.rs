@@ -71,7 +71,6 @@ impl Annotations {
         self.root.is_none()
     }
 
-    /// Returns a host's receivers, in sending order.
     pub fn sends(&self, host: usize) -> &[usize] {
         self.sends.get(&host).map_or(&[], Vec::as_slice)
     }

@@ -2,16 +2,13 @@
 
 use crate::topology::{Topology, Walk};
 
-/// Tree of switches hung from switch 0.
 pub(super) struct Cables {
     tree: Walk,
 }
 
-/// One direction of the cable between a switch and its uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Direction {
     switch: usize,
-    /// Whether frames go towards switch 0.
     up: bool,
 }
 
@@ -20,14 +17,11 @@ impl Cables {
         Self { tree: Walk::from(topology, 0) }
     }
 
-    /// Returns the switches that frames in this direction come from and go to.
     pub fn ends(&self, Direction { switch, up }: Direction) -> (usize, usize) {
         let above = self.tree.above()[switch].unwrap_or(switch);
         if up { (switch, above) } else { (above, switch) }
     }
 
-    /// Returns the directions on the path from one switch to another, up and down, in no particular
-    /// order.
     pub fn between(&self, from: usize, to: usize) -> Vec<Direction> {
         let (above, depth) = (self.tree.above(), self.tree.depth());
         let (mut from, mut to) = (Some(from), Some(to));

@@ -165,7 +165,6 @@ mod tests {
         Situation { topology, root_host: 0, members, size_bytes: Some(bytes), frame_payload_bytes: 1000, calibration }
     }
 
-    /// Returns costs of a nanosecond per byte and 5000 per message.
     fn even() -> Calibration {
         let point = |bytes| Point { bytes, gap_ns: bytes, latency_ns: 5_000 };
         Calibration::from_points(vec![point(100), point(10_000)]).expect("a calibration")

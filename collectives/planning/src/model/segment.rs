@@ -39,7 +39,6 @@ pub fn best_segment(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64, ca
     parts.filter(|part| part.1 < whole.1 * WORTH).unwrap_or(whole)
 }
 
-/// Returns candidates shorter than a frame and the message, in bytes, ascending.
 fn parts_of_a_frame(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> impl Iterator<Item = u64> {
     let limit = if size_bytes == 0 { frame_payload_bytes } else { size_bytes.min(frame_payload_bytes) };
     // A cast's frames are not forwarded, so shorter ones do not help.

@@ -5,7 +5,6 @@ use crate::plan::{self, Plan, Via};
 use crate::topology::{Topology, arbitrary};
 use proptest::prelude::*;
 
-/// Returns g = 10 ns per byte and at least 1 µs, L = 5 µs.
 fn plain() -> Calibration {
     let point = |bytes, gap_ns| Point { bytes, gap_ns, latency_ns: 5000 };
     Calibration::from_points(vec![point(100, 1000), point(1000, 10_000)]).expect("two points")

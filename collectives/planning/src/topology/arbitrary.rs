@@ -4,8 +4,6 @@ use super::Topology;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// Yields a random tree of 1 to `max_switches` switches with 1 to `max_hosts` hosts, some switches
-/// possibly empty.
 pub(crate) fn topology(max_switches: usize, max_hosts: usize) -> impl Strategy<Value = Topology> {
     topology_text(max_switches, max_hosts)
         .prop_map(|text| Topology::parse(&text, "random").unwrap_or_else(|error| panic!("{error}\n{text}")))

@@ -200,7 +200,6 @@ impl Islands {
         switch
     }
 
-    /// Joins two components; returns `false` if they were one already.
     pub fn unite(&mut self, left: usize, right: usize) -> bool {
         let (left, right) = (self.find(left), self.find(right));
         self.0[left] = right;

@@ -4,7 +4,6 @@ use super::error::{TopologyError, TopologyProblem};
 use super::nodeset::{self, MAX_HOSTS};
 use crate::natural_order;
 
-/// Statements of a source, unchecked, each with its line.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub switches: Vec<DraftSwitch>,
@@ -13,7 +12,6 @@ pub(super) struct Draft {
     pub loops: Loops,
 }
 
-/// Treatment of cables that close a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Loops {
     /// They are refused: the author of the source can mark blocked ones.
@@ -68,8 +66,6 @@ impl Draft {
         self.switches.last_mut().expect("a switch was just pushed")
     }
 
-    /// Adds the hosts of one node set, found in `line`, to the switch with the id `switch`, called
-    /// `name`.
     pub fn add_hosts(
         &mut self,
         switch: usize,
@@ -94,7 +90,6 @@ impl Draft {
 }
 
 pub(super) struct DraftCable {
-    /// Its switches, the lower id first.
     pub ends: (usize, usize),
     pub line: Option<usize>,
     pub rate: Option<u64>,

@@ -29,7 +29,6 @@ pub(super) struct HostPart {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CablePart {
-    /// Its switches, the lower id first.
     pub ends: (usize, usize),
     pub rate: Option<u64>,
 }
@@ -45,8 +44,6 @@ pub struct Imported {
 }
 
 impl Topology {
-    /// Derives the tables of a checked network: `cables` are those of a tree, `blocked` the others,
-    /// which carry nothing.
     pub(super) fn new(
         switches: Vec<String>,
         hosts: Vec<HostPart>,

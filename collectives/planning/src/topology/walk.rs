@@ -29,12 +29,10 @@ impl Walk {
         walk
     }
 
-    /// Returns the parent of each switch; `None` for the start.
     pub fn above(&self) -> &[Option<usize>] {
         &self.above
     }
 
-    /// Returns the children of each switch, ascending.
     pub fn children(&self) -> Vec<Vec<usize>> {
         let mut children = vec![Vec::new(); self.above.len()];
         for (switch, above) in self.above.iter().enumerate() {
@@ -48,7 +46,6 @@ impl Walk {
         &self.depth
     }
 
-    /// Returns all switches, each after its parent.
     pub fn order(&self) -> &[usize] {
         &self.order
     }

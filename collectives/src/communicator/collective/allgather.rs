@@ -144,8 +144,6 @@ impl Work for Exchange {
 }
 
 impl Casts {
-    /// Reads the others' blocks in any order, and casts as much of the own block as its turns
-    /// allow.
     fn advance(
         &mut self,
         group: &mut Group,

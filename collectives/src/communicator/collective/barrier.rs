@@ -22,7 +22,6 @@ pub type Barrier = Call<Meeting>;
 #[derive(Clone, Debug)]
 pub struct Meeting {
     arrivals: AwaitedBlocks,
-    /// This rank's own arrival; rank 0 sends none.
     own: Option<BlockToSend>,
     release: Release,
 }
@@ -103,7 +102,6 @@ fn children(nodes: &Nodes, rank: Rank) -> Vec<Rank> {
     })
 }
 
-/// Returns the rank to which `rank` reports its subtree's arrival; `None` for rank 0.
 fn parent(nodes: &Nodes, rank: Rank) -> Option<Rank> {
     nodes.above(rank, |node| node.checked_sub(1).map(|node| node / FAN_OUT))
 }

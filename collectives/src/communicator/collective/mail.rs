@@ -65,7 +65,6 @@ pub(super) fn has_begun(group: &mut Group, from: Rank) -> bool {
     group.messages().has_unexpected(from, TAG)
 }
 
-/// Blocks awaited from several ranks, or several from one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AwaitedBlocks {
     awaited: Vec<AwaitedBlock>,
@@ -76,7 +75,6 @@ struct AwaitedBlock {
     from: Rank,
     bytes: usize,
     id: Option<RecvId>,
-    /// Whether a longer message or one of a later call has arrived instead.
     misfit: bool,
 }
 
@@ -115,8 +113,6 @@ impl AwaitedBlocks {
         Ok(self.awaited.is_empty())
     }
 
-    /// Takes the block awaited longest, with its signature, if it has arrived. Blocks from one rank
-    /// may arrive out of order.
     pub(super) fn take_first(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
         let Some(inbound) = self.awaited.first_mut() else { return Ok(None) };
         let message = inbound.poll(group, signature)?;

@@ -18,7 +18,6 @@ const AWAITED_AT_ONCE: usize = 2;
 pub(super) trait Own {
     fn given(&self, rank: Rank) -> Option<&[u8]>;
 
-    /// Stores the block of `rank` for the caller; returns false if it belongs to another rank.
     fn keep(&mut self, rank: Rank, block: &[u8]) -> bool;
 }
 
@@ -131,7 +130,6 @@ impl Relay {
         self.departures.len() < before
     }
 
-    /// Returns the rank that takes nothing, or from which the next bundle is awaited.
     pub(super) fn waits_for(&self) -> Option<Rank> {
         let blocked = || self.departures.front().filter(|_| !self.leaving.is_empty());
         let to = self.outbound.as_ref().and_then(BlockToSend::waits_for);

@@ -19,7 +19,6 @@ pub struct Writing {
 }
 
 impl Writing {
-    /// Creates a writer with frames of at most `frame_bytes`, where the stream allows.
     pub(super) fn new(name: StreamName, frame_bytes: usize) -> Writing {
         Writing { name, frame_bytes, begun: false, written: 0, frames: 0 }
     }
@@ -80,7 +79,6 @@ impl Writing {
 #[derive(Clone, Debug)]
 pub struct Reading {
     expected: StreamName,
-    /// Whether the message can come by no other stream.
     is_certain: bool,
     name: Option<StreamName>,
     begun: bool,
@@ -150,7 +148,6 @@ impl Reading {
         streams.held_up_by(name).or_else(|| streams.parent(name)).or(Some(name.origin))
     }
 
-    /// Finds the message's stream: the one of its origin with this message at its head.
     pub(super) fn find(&mut self, group: &mut Group, signature: Signature) -> Result<Option<StreamName>, Failure> {
         if self.name.is_none() {
             self.name = if is_at_head(self.expected, group, signature)? {
@@ -170,7 +167,6 @@ impl Reading {
     }
 }
 
-/// Whether the next frames of the stream are this call's message.
 fn is_at_head(name: StreamName, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
     let Some(frame) = group.streams().peek(name) else { return Ok(false) };
     let found = Signature::split(frame).map(|(found, _)| found);

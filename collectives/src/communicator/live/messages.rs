@@ -83,7 +83,6 @@ impl Communicator {
         self.is_sent(to, tag, bytes, outcome)
     }
 
-    /// Whether a message was sent; false if its time was up before.
     fn is_sent(&self, to: u16, tag: u32, bytes: &[u8], outcome: SendOutcome) -> Result<bool, Error> {
         match outcome {
             SendOutcome::Sent => Ok(true),
@@ -183,8 +182,6 @@ impl Communicator {
         Ok(ended.expect("a wait without a deadline ends with its turn"))
     }
 
-    /// Returns the result of a wait. If the wait was interrupted, withdraws the operation that it
-    /// waited for.
     fn or_withdrawn<T>(&self, ended: Result<T, Error>, withdraw: impl FnOnce(&mut Member)) -> Result<T, Error> {
         if let Err(Error::Interrupted) = ended {
             self.shared.with(|member, _| withdraw(member))?;
@@ -240,7 +237,6 @@ fn asked<I: Copy, T>(
     }
 }
 
-/// Returns the outcome of a receive, once it is there; an error once this rank leaves.
 fn received(member: &mut Member, id: RecvId) -> ControlFlow<Result<RecvOutcome, CommunicatorError>> {
     match member.take_received(id) {
         Some(outcome) => ControlFlow::Break(Ok(outcome)),

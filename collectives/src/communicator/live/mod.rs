@@ -42,7 +42,6 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// would miss what was still under way.
 pub struct Communicator {
     shared: Shared<Member, NodePort>,
-    /// Lock held for a whole collective.
     collective: Mutex<()>,
     rank: u16,
     hosts: Vec<String>,

@@ -15,7 +15,6 @@ pub(super) struct Agreement {
     next: u64,
     history: VecDeque<Signature>,
     others: Vec<Option<Signature>>,
-    /// One past the highest call number reported by any other rank.
     ahead: u64,
     current: Option<Signature>,
     failure: Option<Failure>,
@@ -73,8 +72,6 @@ impl Agreement {
         self.current = None;
     }
 
-    /// Returns a mismatch if `rank` has called `signature` and this rank remembers a different call
-    /// of that number.
     pub(super) fn compare(&self, rank: Rank, signature: Signature) -> Option<Failure> {
         let own = self.history.iter().find(|own| differ(**own, signature))?;
         Some(Failure::mismatch((rank, signature), (self.own, *own)))

@@ -43,7 +43,6 @@ impl<I: Ord + Copy, T> Pending<I, T> {
         }
     }
 
-    /// Removes a cancelled operation: it has no outcome.
     pub(super) fn forget(&mut self, id: I) {
         self.unwanted -= usize::from(matches!(self.fates.remove(&id), Some(AskedState::Unwanted)));
     }

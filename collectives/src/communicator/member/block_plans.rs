@@ -18,7 +18,6 @@ const HEAD_BYTES: u64 = 32 + Signature::BYTES as u64;
 /// Blocks that travel in one message between this rank and another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::communicator) struct Bundle {
-    /// Source or destination.
     pub peer: Rank,
     pub blocks: Vec<Rank>,
 }

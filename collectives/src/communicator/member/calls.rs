@@ -67,10 +67,6 @@ impl Calls {
         if rank.0 < size { Ok(()) } else { Err(CommunicatorError::NoSuchRank { rank, size }) }
     }
 
-    /// Checks that messages can be sent to a rank.
-    ///
-    /// # Errors
-    /// If it is gone or has left.
     pub(super) fn check_presence(&self, rank: Rank) -> Result<(), CommunicatorError> {
         self.check_rank(rank)?;
         match self.presence.standing(rank) {
@@ -168,8 +164,6 @@ impl Calls {
         }
     }
 
-    /// Returns the failure if a rank is gone or has left, so that it sends nothing more for
-    /// collective `number`.
     pub(in crate::communicator) fn absence(&self, rank: Rank, number: u64) -> Option<Failure> {
         let cause = match self.presence.standing(rank) {
             Attendance::Left { .. } => Cause::Left { rank },
@@ -221,7 +215,6 @@ impl Calls {
         self.waits.set(now, rank);
     }
 
-    /// Whether the rank that this one waits for has to be determined again.
     pub(in crate::communicator) fn is_wait_due(&self, now: Instant) -> bool {
         self.waits.is_due(now)
     }
@@ -308,7 +301,6 @@ impl Calls {
         self.keepalive.due().is_some_and(|due| due <= now)
     }
 
-    /// Schedules a keepalive, and probes silent ranks in turn.
     pub(super) fn give_sign(&mut self, now: Instant) {
         self.keepalive.give(now);
         let quiet_for = asked_after(self.size());

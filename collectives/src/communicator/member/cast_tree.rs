@@ -19,7 +19,6 @@ pub(super) struct CastTree {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Origin,
-    /// The rank speaks for its host, and has this position among the speakers.
     Speaker(usize),
     Below(Rank),
 }
@@ -80,7 +79,6 @@ impl CastTree {
         self.children_of(origin, self.own)
     }
 
-    /// Returns the tuning of this rank's part, which depends on how many ranks share its parent.
     pub(super) fn tuned(&self, own: &Tuning, origin: Rank) -> Tuning {
         let role = self.role(origin, self.own);
         if !self.nodes.are_shared() {

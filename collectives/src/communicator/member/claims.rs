@@ -42,7 +42,6 @@ impl Claims {
         now.since(claim.since) >= self.held_for
     }
 
-    /// Drops the claim of `teller`: its latest status message has none.
     pub(super) fn withdraw(&mut self, teller: Rank) {
         self.claims.remove(&teller);
     }
@@ -60,7 +59,6 @@ impl Claims {
     }
 }
 
-/// Whether two causes are equal, whichever of the two ranks of a mismatch is named first.
 fn is_same(one: Cause, other: Cause) -> bool {
     match (one, other) {
         (Cause::Mismatch { one, other }, Cause::Mismatch { one: a, other: b }) => {

@@ -169,7 +169,6 @@ impl Group {
         self.leave_on(now);
     }
 
-    /// Updates presence, and frees what is kept for ranks that are gone or have left.
     fn look(&mut self, now: Instant) {
         for rank in self.calls.look(now) {
             self.streams.remove_reader(now, rank);
@@ -177,7 +176,6 @@ impl Group {
         }
     }
 
-    /// Compares unread messages: they may belong to a call that this rank makes differently.
     fn compare_unread(&mut self, now: Instant) {
         let found = self.streams.unread().find_map(|(name, frame)| self.calls.compare_unread(name.origin, frame));
         if let Some(failure) = found {
@@ -253,7 +251,6 @@ impl Group {
         Some((self.calls.take_sign()?, self.calls.notice(self.moved(), 0)))
     }
 
-    /// Takes the next BYE, which follows everything else.
     pub(super) fn take_bye(&mut self) -> Option<Notice> {
         self.leaving.take_bye().map(|repeats| self.calls.notice(self.moved(), repeats))
     }

@@ -24,7 +24,6 @@ pub(super) struct Keepalive {
     rank: Rank,
     size: u16,
     due: Instant,
-    /// Remaining keepalives that follow soon, to announce a failure.
     hurried: u8,
     is_pending: bool,
     is_first: bool,

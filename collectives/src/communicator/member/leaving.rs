@@ -27,7 +27,6 @@ enum LeavingStage {
 #[derive(Clone, Debug)]
 pub(super) struct Leaving {
     stage: LeavingStage,
-    /// Pending BYE, as the number of repetitions after it.
     bye: Option<u8>,
 }
 
@@ -64,7 +63,6 @@ impl Leaving {
         matches!(self.stage, LeavingStage::Parting { .. })
     }
 
-    /// Whether BYE has been sent: a keepalive would now be taken for staying.
     pub(super) fn has_parted(&self) -> bool {
         self.is_parting() || self.is_over()
     }

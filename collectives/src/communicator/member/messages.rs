@@ -87,7 +87,6 @@ impl Messages {
         self.mailbox.has_gone(id)
     }
 
-    /// Whether a message of `tag` from `from` has begun to arrive for which no receive is posted.
     pub(in crate::communicator) fn has_unexpected(&self, from: Rank, tag: u32) -> bool {
         self.mailbox.has_unexpected(from, tag)
     }

@@ -47,7 +47,6 @@ pub struct Member {
     assembly: Assembly,
     refusal: Option<CommunicatorError>,
     group: Option<Box<Group>>,
-    /// Calls to be sent; in a complete group, the reply to a late caller.
     calls_pending: u16,
     answered_at: Option<Instant>,
     given_up: bool,
@@ -317,7 +316,6 @@ impl Member {
         }
     }
 
-    /// Takes a frame that did not parse: a process of another version cannot be in the group.
     fn on_reject(&mut self, frame: &[u8], why: Reject) {
         self.stats.malformed += 1;
         let is_joining = self.group.is_none() && self.refusal.is_none() && !self.given_up;

@@ -25,7 +25,6 @@ pub(super) struct Neighbours {
     group_mac: MacAddr,
     peers: Vec<Peer>,
     payload_bytes: usize,
-    /// Tuning of all streams, before values that depend on the place.
     tuning: Tuning,
     removed: Vec<bool>,
     plans: Plans,
@@ -105,8 +104,6 @@ impl Neighbours {
         self.peers.len() as u16
     }
 
-    /// Whether the first frame of a stream may come from `rank`: the one that this member
-    /// acknowledges to, or a cast's origin.
     pub(super) fn can_begin(&mut self, name: StreamName, rank: Rank) -> bool {
         let Some(parent) = self.parent(name) else { return false };
         parent.rank == rank || (name.way == Way::Cast && name.origin == rank)
@@ -142,8 +139,6 @@ impl Neighbours {
         ranks.filter(|rank| !self.removed[rank.index()]).map(|rank| self.peers[rank.index()]).collect()
     }
 
-    /// Returns a stream's tuning: a cast's depends on this member's place in the acknowledgement
-    /// tree.
     fn tuning_of(&self, name: StreamName) -> Tuning {
         // Ack intervals are fractions of the actual feed size, not of its maximum.
         let feed_frames = self.tuning.feed_frames_for(self.payload_bytes);

@@ -28,16 +28,13 @@ pub(in crate::communicator) struct Plans {
     /// Topology whose host ids are ranks: the described one, or one switch.
     topology: Topology,
     calibration: Calibration,
-    /// Whether costs or topology are known, so that a choice is possible.
     is_known: bool,
     are_hosts_shared: bool,
     members: Vec<usize>,
     payload_bytes: u64,
-    /// Longest segment that a stream's feed can keep, in bytes.
     segment_bytes: u64,
     made: BTreeMap<StreamName, Plan>,
     decided: BTreeMap<(Rank, usize), Decision>,
-    /// Trees of scatters and gathers, by operation, root and bytes of a block.
     block_trees: BTreeMap<(u8, Rank, usize), Option<BlockTree>>,
     exchanges: BTreeMap<usize, bool>,
 }
@@ -50,8 +47,6 @@ pub(in crate::communicator) struct Decision {
 }
 
 impl Plans {
-    /// Creates the plans of `size` ranks on `nodes`, with frames that carry `payload_bytes` and
-    /// feeds that keep segments of `segment_frames`.
     pub(super) fn new(
         network: Arc<Network>,
         nodes: &Nodes,
@@ -85,8 +80,6 @@ impl Plans {
         self.members.len() as u16
     }
 
-    /// Whether an allgather's blocks of `block_bytes` are cast by each rank: casts are allowed, and
-    /// predicted to take no longer than a ring.
     pub(in crate::communicator) fn blocks_are_cast(&mut self, block_bytes: usize) -> bool {
         if !self.network.casts() {
             return false;
@@ -168,7 +161,6 @@ impl Plans {
         }
     }
 
-    /// Computes a place in a block-wise route, where ranks are counted from the origin.
     fn place_in_blocks(&self, via: Via, name: StreamName, rank: Rank) -> TreePlace {
         let (size, share) = (self.size(), usize::from(name.share));
         let steps = usize::from((rank.0 + size - name.origin.0) % size);

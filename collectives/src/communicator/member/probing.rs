@@ -17,7 +17,6 @@ const MAX_BYTES: usize = 8 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct Probing {
     identity: Identity,
-    /// Ranks behind other interfaces, and the group address if broadcast may be chosen.
     others: Vec<Peer>,
     group: Option<MacAddr>,
     mtu_bytes: usize,
@@ -28,9 +27,7 @@ pub(super) struct Probing {
 
 #[derive(Clone, Debug)]
 enum Stage {
-    /// Rank 0 measures the path to the first rank of another host.
     Measuring(Box<Prober>),
-    /// Rank 0 tries broadcast, with all ranks.
     Trying(Box<Prober>, Box<Calibration>),
     /// Rank 0 sends the result to the others; the list is worked off from its end.
     Telling(Arc<[u8]>, Vec<Rank>),
@@ -40,8 +37,6 @@ enum Stage {
 }
 
 impl Probing {
-    /// Creates the part of `identity` in a group of `peers`, where rank 0 has to send its result by
-    /// `told_by`. It tries broadcast to `group` if that may be chosen.
     pub(super) fn new(
         now: Instant,
         identity: Identity,

@@ -22,9 +22,7 @@ pub(in crate::communicator) struct Streams {
     neighbours: Neighbours,
     slots: BTreeMap<StreamName, Box<Slot>>,
     agenda: Agenda,
-    /// Acknowledgements for streams that do not exist.
     forged_acks: u64,
-    /// Frames of impossible streams.
     strangers: u64,
 }
 
@@ -74,12 +72,10 @@ impl Streams {
         self.slots.get(&name)?.stream.peek().map(|(payload, _)| payload)
     }
 
-    /// Returns the available next frames of a message, at most `most`.
     pub(in crate::communicator) fn peek_run(&self, name: StreamName, most: u64) -> Option<Run<'_>> {
         self.slots.get(&name)?.stream.peek_run(most)
     }
 
-    /// Marks `frames` frames as read; `midway` says whether more of their message follows.
     pub(in crate::communicator) fn consume(&mut self, now: Instant, name: StreamName, frames: u64, midway: bool) {
         if let Some(slot) = self.slots.get_mut(&name) {
             slot.stream.consume_run(now, frames);
@@ -87,7 +83,6 @@ impl Streams {
         }
     }
 
-    /// Declares that the message being read has `frames` more frames.
     pub(in crate::communicator) fn expect_frames(&mut self, name: StreamName, frames: u64) {
         if let Some(slot) = self.slots.get_mut(&name) {
             let position = slot.stream.position();
@@ -104,7 +99,6 @@ impl Streams {
         self.slots.get(&name)?.source
     }
 
-    /// Returns the actual or prospective upstream peer of a stream.
     pub(in crate::communicator) fn parent(&mut self, name: StreamName) -> Option<Rank> {
         self.neighbours.parent(name).map(|parent| parent.rank)
     }
@@ -118,7 +112,6 @@ impl Streams {
         self.slots.get(&name)?.stream.held_up_by()
     }
 
-    /// Returns streams at whose head an unread message waits, with its first frame.
     pub(super) fn unread(&self) -> impl Iterator<Item = (StreamName, &[u8])> + '_ {
         self.existing().filter(|(_, slot)| !slot.midway).filter_map(|(name, slot)| Some((name, slot.stream.peek()?.0)))
     }
@@ -146,7 +139,6 @@ impl Streams {
         }
     }
 
-    /// Reads and drops everything that has arrived, while leaving.
     pub(super) fn discard(&mut self, now: Instant) {
         let waiting = self.existing().filter(|(_, slot)| slot.stream.backlog_frames() > 0);
         let names: Vec<StreamName> = waiting.map(|(name, _)| name).collect();
@@ -185,7 +177,6 @@ impl Streams {
         self.existing().map(|(_, slot)| slot.stream.memory()).fold(Memory::default(), |sum, one| sum + one)
     }
 
-    /// Recomputes the counts of every feed; the error names the first disagreement.
     pub(super) fn audit(&self) -> Result<(), AuditError> {
         let within =
             |name: StreamName, error: AuditError| error.within(format_args!("{:?} of rank {}", name.way, name.origin));

@@ -59,7 +59,6 @@ impl Waits {
         *told = Told { waits_for: waits_for.filter(|&other| other != rank), moved };
     }
 
-    /// Returns why collective `number` stalls: follows the wait-for graph from this rank.
     pub(super) fn blame(&self, agreement: &Agreement, number: u64) -> Option<Blame> {
         let call_of = |rank: Rank| if rank == self.own { number } else { agreement.newest_of(rank) };
         let Some(mut next) = self.waits_for else {
@@ -91,7 +90,6 @@ mod tests {
     use super::*;
     use crate::communicator::signature::{Operation, Signature};
 
-    /// Returns the blame that rank 0 derives from the other ranks' calls and waits.
     fn blame(number: u64, waits_for: u16, others: &[(u64, Option<u16>)]) -> Option<Blame> {
         let size = others.len() as u16 + 1;
         let (mut waits, mut agreement) = (Waits::new(Instant::START, Rank(0), size), Agreement::new(Rank(0), size));

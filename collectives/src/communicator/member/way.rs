@@ -12,7 +12,6 @@ pub(in crate::communicator) enum Way {
     /// Tree of least latency for the message lengths of a class.
     Latency(u8),
     Saved,
-    /// One share per rank, each down its own tree.
     Blocks(Via),
 }
 
@@ -45,7 +44,6 @@ const LATENCY_FRAMES: [u64; 4] = [1, 4, 16, 64];
 const _: () = assert!(WAYS.len() * MAX_RANKS as usize <= u16::MAX as usize, "every stream has a number");
 
 impl Way {
-    /// Returns the route of `via` for a message of `frames` frames.
     pub(in crate::communicator) fn of(via: Via, frames: u64) -> Way {
         match via {
             Via::Cast => Way::Cast,
@@ -57,7 +55,6 @@ impl Way {
         }
     }
 
-    /// Returns the largest number of frames in a latency class, for which its tree is planned.
     pub(super) fn latency_frames(class: u8) -> u64 {
         LATENCY_FRAMES[usize::from(class).min(LATENCY_FRAMES.len() - 1)]
     }
@@ -72,7 +69,6 @@ fn latency_class(frames: u64) -> u8 {
 pub(in crate::communicator) struct StreamName {
     pub origin: Rank,
     pub way: Way,
-    /// Share of the message, in block-wise routes.
     pub share: u16,
 }
 
@@ -100,7 +96,6 @@ impl StreamName {
         StreamId(1 + at as u16)
     }
 
-    /// Returns the stream of a number, if there is one; block-wise streams exist only if `blocks`.
     pub(super) fn of(number: StreamId, size: u16, blocks: bool) -> Option<StreamName> {
         let (at, size) = (usize::from(number.0.checked_sub(1)?), usize::from(size));
         if let Some(&way) = WAYS.get(at / size) {

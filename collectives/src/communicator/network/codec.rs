@@ -104,7 +104,6 @@ impl SavedTree {
     }
 }
 
-/// Writes switches and their uplinks, then each rank's place; zero stands for unknown.
 fn write_topology(topology: &Topology, out: &mut BodyWriter) {
     let ranks: Vec<usize> = (0..topology.hosts().len()).collect();
     let (uplinks, places) = topology.places_of(&ranks);
@@ -209,7 +208,6 @@ fn read_processing(known: u8, from: &mut BodyReader<'_>) -> Option<Processing> {
     })
 }
 
-/// Encodes measured costs, without those of single hosts.
 pub(in crate::communicator) fn write_costs(calibration: &Calibration) -> Vec<u8> {
     let mut out = BodyWriter::default();
     write_calibration(calibration, &mut out);

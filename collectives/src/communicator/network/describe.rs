@@ -116,7 +116,6 @@ fn possible(via: Via, casts: bool, ranks: usize) -> Result<Via, CommunicatorErro
     refuse(format!("{via} is for up to {most} ranks, and there are {ranks}: choose another way"))
 }
 
-/// Returns the tree of a saved plan over the ranks, checked against the topology, if any.
 fn tree(
     saved: &SavedPlan,
     topology: Option<&Topology>,

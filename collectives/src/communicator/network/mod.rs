@@ -28,7 +28,6 @@ const MOST_RANKS_OF_SLOW_PLANS: u16 = 1024;
 pub(super) enum Chosen {
     Auto,
     Via(Via),
-    /// This tree for its root; for other roots the route of least predicted time.
     Saved(SavedTree),
 }
 
@@ -42,7 +41,6 @@ pub(super) struct SavedTree {
 pub(super) struct Network {
     /// Topology whose host ids are ranks.
     topology: Option<Topology>,
-    /// Costs, with hosts named by rank.
     calibration: Option<Calibration>,
     chosen: Chosen,
     casts: bool,
@@ -50,7 +48,6 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Returns the description of a group in which no process was configured with one.
     pub(super) fn unknown() -> Network {
         Network { topology: None, calibration: None, chosen: Chosen::Auto, casts: true, probe: false }
     }
@@ -79,7 +76,6 @@ impl Network {
         self.casts && matches!(self.chosen, Chosen::Auto)
     }
 
-    /// Whether costs or topology are known, so that a choice is possible.
     pub(super) fn is_known(&self) -> bool {
         self.topology.is_some() || self.calibration.is_some()
     }

@@ -21,7 +21,6 @@ pub(in crate::communicator) struct Piece {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::communicator) struct SpreadWord {
     pub told: bool,
-    /// Whether that description does not fit the group.
     pub unfit: bool,
     /// Number of the sender's list, zero if incomplete.
     pub list: u64,
@@ -31,7 +30,6 @@ pub(in crate::communicator) struct SpreadWord {
 }
 
 impl SpreadWord {
-    /// Length without a piece, in bytes.
     pub(in crate::communicator) const BYTES: usize = 1 + 8 + 8 + 2 + 2;
 
     pub(in crate::communicator) fn write(&self, out: &mut BodyWriter) {
@@ -45,7 +43,6 @@ impl SpreadWord {
             .bytes(bytes);
     }
 
-    /// Whether two calls have equal network parts, pieces apart.
     pub(in crate::communicator) fn says_the_same(&self, other: &SpreadWord) -> bool {
         let said = |word: &SpreadWord| (word.told, word.unfit, word.list, word.network);
         said(self) == said(other)
@@ -72,12 +69,10 @@ struct Known {
     digest: u64,
 }
 
-/// Network description of this process, for its current list.
 #[derive(Clone, Debug, Default)]
 pub(in crate::communicator) struct Spread {
     list: u64,
     known: Option<Known>,
-    /// Reason why the configured description cannot be used.
     fault: Option<CommunicatorError>,
     /// Received pieces: digest of their description, count, and bytes by index.
     pieces: (u64, u16, BTreeMap<u16, Vec<u8>>),
@@ -85,7 +80,6 @@ pub(in crate::communicator) struct Spread {
 }
 
 impl Spread {
-    /// Starts again for a new list, zero for none. Makes the configured description for `hosts`.
     pub(in crate::communicator) fn restart(&mut self, list: u64, config: &Config, hosts: &[&str]) {
         *self = Spread { list, ..Spread::default() };
         if list == 0 || !config.describes_network() {
@@ -142,8 +136,6 @@ impl Spread {
         self.known.is_some()
     }
 
-    /// Returns the network part of a call. If `tells`, it includes the next piece, of at most
-    /// `room_bytes`.
     pub(in crate::communicator) fn word(&mut self, told: bool, tells: bool, room_bytes: usize) -> SpreadWord {
         let network = self.known.as_ref().map_or(0, |known| known.digest);
         let piece = self.known.as_ref().filter(|_| tells).map(|known| {
@@ -187,8 +179,6 @@ mod tests {
     use crate::membership::Station;
     use ethbcast_transport::MacAddr;
 
-    /// Returns a process configured without casts and one without configuration, with a list of
-    /// both.
     fn pair() -> (Spread, Spread) {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let told = Config { casts: false, ..Config::new(station, 2, 1) };

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 /// Divisor of the leading part of the time, which does not count.
 const LEAD_IN_PART: u32 = 3;
-/// Reports of each receiver: ready, lead-in over, all over.
 const REPORTS: usize = 3;
 /// Factor of a chain's duration: every relay's feed fills first.
 const CHAIN_TIMES: u32 = 6;
@@ -30,7 +29,6 @@ const LEAST_FRAMES: u64 = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::measure) enum Way {
-    /// A chain: the first receiver forwards to the next, and so on. A single one forwards to none.
     Chain,
     Cast(MacAddr),
 }
@@ -69,7 +67,6 @@ struct Hearer {
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// Frames that the receiver's application had, and the arrival of the last, by its clock.
     taken: u64,
     last_nanos: u64,
     receiving_nanos: u64,

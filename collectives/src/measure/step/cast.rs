@@ -44,7 +44,6 @@ pub(in crate::measure) struct CastStep {
     patience: Duration,
     level: usize,
     gentle: bool,
-    /// Rate and target of the first policed run, if the present run is a repetition.
     suspicion: Option<(f64, usize)>,
     lossy: u32,
     run: Run,
@@ -70,7 +69,6 @@ struct Run {
     origin: Instant,
     tries: u32,
     due: Option<Instant>,
-    /// Sole target by unicast; `None` for the group.
     only: Option<usize>,
 }
 
@@ -160,7 +158,6 @@ impl CastStep {
         }
     }
 
-    /// Evaluates a suspect's train by unicast: if it was lossy, too, the suspect is left out.
     fn judge_suspect(&mut self, at: usize, is_lossy: bool, suspicion: Option<(f64, usize)>) {
         if is_lossy {
             // A target that gets so few frames says nothing about broadcast; the others do.
@@ -183,7 +180,6 @@ impl CastStep {
         self.begin(level(self.level, self.gentle, self.link_frames_per_second), None);
     }
 
-    /// Returns the present pace, lengthened until enough frames arrive at `rate`.
     fn longer(&self, rate: f64) -> RampPace {
         let RampPace { frames_per_second, frames } = self.run.pace;
         if self.gentle {

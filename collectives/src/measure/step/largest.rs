@@ -19,7 +19,6 @@ const PATIENCE_FACTOR: u32 = 8;
 /// Common MTUs, tried before the bisection.
 const COMMON_MTU_BYTES: [usize; 3] = [9000, 1500, LEAST_MTU_BYTES as usize];
 
-/// Tries the largest frame first, then common sizes, then bisects.
 #[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct Largest {
     target: usize,
@@ -29,7 +28,6 @@ pub(in crate::measure) struct Largest {
     fails: usize,
     tried: usize,
     tries: u32,
-    /// Tests of all sizes: an echo may be late.
     tests: Vec<u32>,
     /// Largest MTU. It is tried again if the next smaller one is the result: no path has such a
     /// limit, but a host may have paused.

@@ -33,7 +33,6 @@ pub(super) struct EchoFrame {
 pub(super) struct Report {
     pub target: usize,
     pub test: u32,
-    /// One past the highest frame that arrived.
     pub seen: u64,
     /// Whether it replies to a request behind all frames, and not to a frame of the train.
     pub asked: bool,
@@ -71,7 +70,6 @@ pub(super) trait Step: Debug + Send {
 
     fn is_done(&self) -> bool;
 
-    /// Adds the results, whether the test is complete or cut short.
     fn conclude(&self, findings: &mut Findings);
 }
 

@@ -16,7 +16,6 @@ use std::time::Duration;
 /// millisecond at 10 Gbit/s.
 const WINDOW_START_FRAMES: u64 = 32;
 const WINDOW_MAX_FRAMES: u64 = 256;
-/// Limit of bytes in flight, for large frames.
 const WINDOW_MAX_BYTES: u64 = 1 << 20;
 /// Reports per window: the loss of three in a row does not stop the train.
 const REPORTS_PER_WINDOW: u64 = 4;

@@ -64,7 +64,6 @@ pub struct Surveyor {
     trial: Option<Trial>,
     scores: Vec<f64>,
     again: u32,
-    /// Questions undecidable because the hosts' rates differ too much.
     undecided: u32,
     finished: Option<Discovery>,
     failures: u32,
@@ -151,7 +150,6 @@ impl Surveyor {
         self.undecided = 0;
     }
 
-    /// Ends the survey. Findings from before a restart are worth more than a failure.
     fn end_because(&mut self, end: SurveyEnd) {
         self.end = Some(end);
         if let Some(finished) = self.finished.take() {
@@ -291,7 +289,6 @@ impl Part for Surveyor {
         Some(self.trial.as_ref().and_then(Trial::deadline).map_or(end, |deadline| deadline.min(end)))
     }
 
-    /// Whether frames are urgent: those counted here are timed, too.
     fn is_urgent(&self) -> bool {
         true
     }

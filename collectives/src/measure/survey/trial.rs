@@ -34,7 +34,6 @@ pub(super) struct Trial {
     ask_at: Option<Instant>,
     ask_every: Duration,
     ends_at: Option<Instant>,
-    /// Count at the last request, and number of requests since then without a change.
     seen: Vec<u64>,
     still: u32,
 }

@@ -123,7 +123,6 @@ impl Liar {
         numbers[self.random.below(numbers.len() as u64) as usize]
     }
 
-    /// Alters numbers in a report of this host: all, one, or none; other frames are unchanged.
     fn distort(&mut self, host: usize, buffer: &mut [u8], length: usize) {
         let parsed = wire::parse(&buffer[..length]).expect("own frames parse");
         let (mut header, payload_bytes) = (parsed.header, parsed.payload.len());
@@ -203,7 +202,6 @@ fn responders_that_lie_harm_only_the_result() {
     assert!(streams > 2, "in {streams} runs a stream was believed");
 }
 
-/// Returns kind, flags, test (`None` for an impossible one), number and payload of a frame.
 fn frame() -> impl Strategy<Value = (u8, u8, Option<u32>, u64, Vec<u8>)> {
     let payload = prop::collection::vec(any::<u8>(), 0..60);
     (24..30_u8, any::<u8>(), prop::option::of(0..20_u32), any::<u64>(), payload)

@@ -25,7 +25,6 @@ fn what_is_measured_is_what_the_cables_do() {
     }
 }
 
-/// Returns a processor time that grows by a microsecond per call.
 fn ticking() -> Duration {
     use std::sync::atomic::{AtomicU64, Ordering};
     static ASKED: AtomicU64 = AtomicU64::new(1);

@@ -85,8 +85,6 @@ fn star(hosts: usize, rate_bits_per_second: u64) -> Network {
 
 const DELAY: Duration = Duration::from_micros(5);
 
-/// Has host 0 measure all others, of which `deaf` do not reply. Returns the result and the time it
-/// took.
 fn measure(network: &Network, settings: ProbeSettings, deaf: &[usize], faults: impl Faults) -> (ProbeResult, Duration) {
     measure_lending(network, settings, deaf, faults, |_| None)
 }

@@ -12,8 +12,6 @@ const RATE: u64 = 100_000_000;
 /// its duration.
 type Found = (SurveyEnd, BTreeSet<Vec<usize>>, bool, Duration);
 
-/// Returns the hosts of a topology on its switches. All cables are alike but those with their own
-/// rate.
 fn wired(topology: &Topology) -> Network {
     let (mut network, cable) = (Network::new(), |rate: u64| Cable::new(rate, DELAY));
     let switches: Vec<_> = topology.switches().iter().map(|_| network.add_switch(SwitchSettings::default())).collect();

@@ -13,11 +13,8 @@ const HOST_HEIGHT: f64 = 24.0;
 const HOST_PITCH: f64 = 30.0;
 /// Hosts per column; further ones go into a second column.
 const ROWS: usize = 16;
-/// Distance between columns: room for the trunk that feeds one.
 const GAP: f64 = 32.0;
-/// Distance between columns with a plan: room for its arrows too.
 const GAP_WITH_PLAN: f64 = 88.0;
-/// Width of a label such as `↑1 ↓8!`.
 const LOADS_WIDTH: f64 = 68.0;
 
 #[derive(Debug)]

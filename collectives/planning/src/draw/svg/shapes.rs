@@ -1,6 +1,5 @@
 //! Elements of the picture and their style.
 
-/// Width of a character in the picture's font, with room to spare.
 pub(super) const CHARACTER_WIDTH: f64 = 8.2;
 
 /// Longest name shown whole; a cut name has the whole as a tooltip.
@@ -60,7 +59,6 @@ pub(super) enum Paint {
 pub(super) enum Line {
     Plain,
     Contended,
-    /// A cable that carries a copy of a cast's frame, towards the second end.
     Copied,
     Blocked,
 }

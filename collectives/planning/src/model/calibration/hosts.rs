@@ -35,7 +35,6 @@ impl Hosts {
         Self { measured_from, costs, names, file_name: None, lines: Vec::new() }
     }
 
-    /// Records the file and the lines that these were read from.
     pub fn read_from(self, file_name: &str, lines: Vec<usize>) -> Self {
         Self { file_name: Some(file_name.to_owned()), lines, ..self }
     }

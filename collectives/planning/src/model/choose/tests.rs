@@ -5,7 +5,6 @@ use crate::model::{HostCost, Point};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
 
-/// Returns the approximate costs of the lab's links: 100 Mbit/s with frames of 1468 bytes.
 fn fast() -> Calibration {
     let point = |bytes, gap_ns, latency_ns| Point { bytes, gap_ns, latency_ns };
     Calibration::from_points(vec![

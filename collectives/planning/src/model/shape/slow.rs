@@ -6,7 +6,6 @@ use crate::plan::{Speeds, USUAL, Via};
 use crate::topology::Topology;
 use std::collections::BTreeMap;
 
-/// One direction of a cable, or a host's port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Busy {
     Sending(usize),

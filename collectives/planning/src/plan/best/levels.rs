@@ -17,7 +17,6 @@ pub(super) struct Levels<'a> {
     root: usize,
     switch_of: Vec<usize>,
     ranks_on: Vec<Vec<usize>>,
-    /// Parent of each switch, which names the directions of cables.
     above: Vec<Option<usize>>,
 }
 

@@ -60,7 +60,6 @@ pub fn binary_best(
     Plan::from_children(Via::BinaryBest, best.root(), &children)
 }
 
-/// A fixed sequence of pseudo-random numbers (xorshift).
 struct Dice(u64);
 
 impl Dice {

@@ -115,8 +115,6 @@ impl<'a> Heights<'a> {
         heights
     }
 
-    /// Lists the heights of the left sub-trees of `root` that end before the right children `root +
-    /// 2`, `root + 3`, …
     fn list_lefts(&self, root: usize, lefts: &mut Vec<Height>) {
         let end = self.forks.get(root).map_or(0, |fork| (fork.last + 2).min(self.to.len()));
         let left = |right: usize| if may_pass(self.forks, root, right) { self.to[right - 1][root + 1] } else { TALL };

@@ -24,7 +24,6 @@ impl<'a> Printed<'a> {
         printed
     }
 
-    /// Returns the path between two nodes by name, found independently of the planners.
     fn path(&self, from: usize, to: usize) -> BTreeSet<(String, String)> {
         let (from, to) = (self.route[from], self.route[to]);
         let switches = self

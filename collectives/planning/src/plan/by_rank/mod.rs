@@ -49,7 +49,6 @@ fn binomial_children(rank: usize, ranks: usize) -> Vec<usize> {
     masks.map(|mask| rank + mask).filter(|&child| child < ranks).collect()
 }
 
-/// Builds a plan over ranks counted from the root, with the children that `children` returns.
 fn turned(via: Via, root: usize, ranks: usize, children: impl Fn(usize) -> Vec<usize>) -> Result<Plan, PlanError> {
     if root >= ranks {
         return Err(PlanError::NoSuchRoot { root, ranks });

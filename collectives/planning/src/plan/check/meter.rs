@@ -90,13 +90,11 @@ impl Meter {
         }
     }
 
-    /// Returns one index for both directions of a cable.
     pub fn undirected(&self, topology: &Topology, cable: usize) -> usize {
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
         if cable < 2 * hosts { cable % hosts } else { 2 * hosts + (cable - 2 * hosts) % switches }
     }
 
-    /// Returns both ends of a cable, the lower one first.
     pub fn ends(&self, topology: &Topology, cable: usize) -> (CableEnd, CableEnd) {
         let (hosts, cable) = (topology.hosts().len(), self.undirected(topology, cable));
         let host = |id: usize| CableEnd::Host(topology.hosts()[id].clone());
@@ -121,7 +119,6 @@ impl Meter {
 
 pub(super) struct Measured {
     pub cables: Vec<CableLoad>,
-    /// The first of those with the most senders and then the most flows.
     pub worst: Option<CableLoad>,
     pub worst_edges: Vec<(usize, usize)>,
 }
@@ -132,7 +129,6 @@ struct Count {
     flows: usize,
     senders: usize,
     last_sender: Option<usize>,
-    /// Rate of all senders together, in bits per second, if known of each.
     demand: Option<u64>,
 }
 

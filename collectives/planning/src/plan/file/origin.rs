@@ -49,7 +49,6 @@ impl Origin {
         self.edges.get(place).copied()
     }
 
-    /// Returns a problem at a line of the file, if both are known.
     pub fn refuse(&self, line: Option<usize>, problem: impl Into<SavedPlanProblem>) -> SavedPlanError {
         let error = SavedPlanError::at(line, problem);
         match &self.file_name {
@@ -60,8 +59,6 @@ impl Origin {
 }
 
 impl SavedPlan {
-    /// Returns the line that keeps the edges from being a tree: that of a surplus edge, or of the
-    /// members if an edge is missing.
     pub(super) fn line_of(&self, error: &PlanError) -> Option<usize> {
         let last = |wanted: &dyn Fn(usize, usize) -> bool| {
             let place = self.edges.iter().rposition(|&(from, to)| wanted(from, to))?;

@@ -51,7 +51,6 @@ pub fn completion_time(plan: &Plan, weight: EdgeTime, injection: EdgeTime) -> u6
     labels[plan.root()]
 }
 
-/// Returns the time from `rank` having the message until the last rank below it has it.
 fn label(rank: usize, children: &[usize], labels: &[u64], weight: EdgeTime, injection: EdgeTime) -> u64 {
     let mut busy = 0u64;
     let mut latest = 0u64;

@@ -19,7 +19,6 @@ impl Maxima {
         }
     }
 
-    /// Sets a number to 0.
     pub fn clear(&mut self, index: usize) {
         let mut entry = index + self.tree.len() / 2;
         self.tree[entry] = 0;

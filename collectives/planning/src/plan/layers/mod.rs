@@ -82,9 +82,7 @@ fn spine(forks: &[Fork], runs: &mut Runs, parents: &mut [usize]) {
     runs.push(root, last);
 }
 
-/// Runs of places to be divided, by the least height that does it.
 struct Runs {
-    /// Last place of the longest run, for each height and place.
     reaches: Vec<Vec<u32>>,
     of_height: Vec<Vec<(usize, usize)>>,
 }

@@ -21,7 +21,6 @@ struct Group {
 pub(super) struct Tables<'a> {
     forks: &'a [Fork],
     most_children: usize,
-    /// Groups by last place, descending: a group refers to those before it.
     groups: Vec<Group>,
     group_behind: Vec<usize>,
     /// Places whose preceding fork begins at each place.
@@ -77,7 +76,6 @@ impl<'a> Tables<'a> {
         self.groups.iter().map(|group| (group.last + 1 - group.first) * self.most_children).sum()
     }
 
-    /// Computes all values from the reaches of single sub-trees.
     pub fn fill(&mut self, reaches: &[u32]) {
         self.values.resize(self.entries(), 0);
         for group in 0..self.groups.len() {

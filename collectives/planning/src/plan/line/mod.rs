@@ -20,7 +20,6 @@ pub(super) struct Line {
 
 /// One switch on the walk. All members at or below it are at the places `first..end`.
 struct Visit {
-    /// Visit that the walk came from; the first visit refers to itself.
     above: usize,
     first: usize,
     end: usize,
@@ -70,7 +69,6 @@ impl Line {
         Self::reordered(topology, root_host, members, speeds, |_| {})
     }
 
-    /// Walks the switches below each switch in another order.
     pub fn reordered(
         topology: &Topology,
         root_host: usize,
@@ -87,8 +85,6 @@ impl Line {
         Ok(Self::walk(root, start, &onward, ranks_on))
     }
 
-    /// Walks from the switch `start` to those `onward` returns; `ranks_on` returns the ranks on a
-    /// switch, without the root.
     fn walk<Ranks: Iterator<Item = usize>>(
         root: usize,
         start: usize,

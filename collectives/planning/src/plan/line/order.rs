@@ -12,7 +12,6 @@ use crate::topology::{Topology, Walk};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Below {
-    /// Approximate height of a binary tree over the members.
     steps: usize,
     members: usize,
 }

@@ -62,7 +62,6 @@ fn shuffled(onward: &[Vec<usize>], mut seed: u64) -> Vec<Vec<usize>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// The bound that the bench of Figure 5 shows.
     #[test]
     fn no_order_of_visits_saves_what_the_switches_along_one_way_take(
         topology in arbitrary::topology(20, 80),

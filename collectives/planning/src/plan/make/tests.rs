@@ -119,8 +119,6 @@ fn the_latency_tree_stays_on_a_switch_where_switches_are_slow() {
     assert_eq!([0, 4, 1, 2, 3].map(|to| hops.between(0, to)), [1, 1, 2, 3, 4]);
 }
 
-/// Returns three switches in a row, the cable to the last one slow, and slow hosts among the
-/// others.
 fn uneven() -> Topology {
     let text = "schema = 1\nswitch = [{name='a', hosts='n[0-3]', links=[{to='b', rate='100mbit'}, 'c']}, {name='b', \
                 hosts='n[4-7]'}, {name='c', hosts='n[8-11]'}]\nhost = [{name='n[1,9]', rate='100mbit'}]\n";

@@ -134,7 +134,6 @@ impl Plan {
         u64::from_le_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// Counts levels from the root down; fewer ranks met than exist means a cycle among the others.
     fn measure_height(&self) -> Result<usize, PlanError> {
         let mut met = vec![false; self.ranks()];
         let mut level = vec![self.root];

@@ -23,7 +23,6 @@ enum Branch {
     Switch(usize),
 }
 
-/// A question whose answer the complete tree predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Check {
     pub question: Question,
@@ -224,7 +223,6 @@ impl Sketch {
     }
 }
 
-/// Picks one of the hosts on a branch; branches take turns, and the hosts on each.
 fn pick(ways: &[Vec<usize>], turn: usize, step: usize) -> usize {
     let way = &ways[(turn + step) % ways.len()];
     way[turn % way.len()]

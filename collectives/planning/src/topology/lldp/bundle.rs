@@ -5,7 +5,6 @@ use super::neighbour::Neighbour;
 use crate::format_rate;
 use std::collections::BTreeMap;
 
-/// Cables between two machines as one end reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bundle {
     /// Fastest single cable, in bits per second.
@@ -40,7 +39,6 @@ impl Bundle {
         }
     }
 
-    /// Returns the rate in bits per second, if known.
     pub fn rate(self) -> Option<u64> {
         self.aggregate.max(self.single)
     }

@@ -11,7 +11,6 @@ pub(super) struct Neighbour {
     /// Whether it may be a switch: it forwards frames or packets, or does not announce its
     /// capabilities.
     pub may_switch: bool,
-    /// Address of its chassis as a number, if it is identified by that.
     pub address: Option<u64>,
     pub rate: Option<u64>,
     pub aggregation: Option<String>,

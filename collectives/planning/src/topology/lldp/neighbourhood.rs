@@ -17,7 +17,6 @@ struct Device {
     neighbours: Vec<Neighbour>,
 }
 
-/// Two switches, the lesser name first.
 type Ends<'a> = (&'a str, &'a str);
 
 struct Place<'a> {
@@ -32,7 +31,6 @@ pub(super) struct Neighbourhood<'a> {
 }
 
 impl<'a> Neighbourhood<'a> {
-    /// Reads all outputs and tells hosts from switches.
     pub fn read(files: &[LldpFile], folder: &'a str) -> Result<Self, TopologyError> {
         let mut devices = BTreeMap::new();
         for file in files {
@@ -52,7 +50,6 @@ impl<'a> Neighbourhood<'a> {
         Ok(Self { folder, devices, switches })
     }
 
-    /// Returns the draft of a topology, and the assumptions made for it.
     pub fn draft(&self, interface: Option<&str>) -> Result<(Draft, Vec<String>), TopologyError> {
         let places = self.places(interface)?;
         let heard_cables = self.cables()?;

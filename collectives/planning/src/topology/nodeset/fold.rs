@@ -37,7 +37,6 @@ struct DigitRange {
 }
 
 impl DigitRange {
-    /// Whether `digits` is the number that a range starting at `first` would write after `last`.
     fn continues_with(&self, digits: &str) -> bool {
         let padded = self.first.len() > 1 && self.first.starts_with('0');
         let width = if padded { self.first.len() } else { 0 };

@@ -38,7 +38,6 @@ impl<'a> Scanner<'a> {
         Self { rest: text, position: 1 }
     }
 
-    /// Returns the position, counted from 1.
     pub fn position(&self) -> usize {
         self.position
     }

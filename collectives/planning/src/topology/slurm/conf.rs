@@ -40,9 +40,7 @@ const LEAST_MEGABITS_PER_SECOND: u64 = 10;
 #[derive(Default)]
 pub(super) struct ConfReader {
     draft: Draft,
-    /// First line with a meaningful `LinkSpeed`.
     read_speed_line: Option<usize>,
-    /// First line with an ignored one.
     ignored_speed_line: Option<usize>,
 }
 
@@ -103,7 +101,6 @@ impl ConfReader {
         Ok(())
     }
 
-    /// Returns the topology with its notes.
     pub fn build(self, source_name: &str) -> Result<Imported, TopologyError> {
         let speeds = [
             (self.read_speed_line, "LinkSpeed is read as Mbit/s, of the cables to the hosts and switches of its line"),

@@ -50,7 +50,6 @@ impl LogicalLine {
         self.text += if self.text.ends_with(',') { content.trim_start() } else { content };
     }
 
-    /// Returns the first line of the file that this line begins on.
     pub fn first_line(&self) -> usize {
         self.pieces[0].1
     }
@@ -60,7 +59,6 @@ impl LogicalLine {
         self.pieces[piece.saturating_sub(1)].1
     }
 
-    /// Returns the first word, up to a blank or `=`.
     pub fn first_word(&self) -> &str {
         let text = self.text.trim_start();
         &text[..text.find(is_key_end).unwrap_or(text.len())]

@@ -51,7 +51,6 @@ fn a_file_with_everything_slurm_allows() {
     );
 }
 
-/// The example of topology.conf(5) with several top switches, after its picture of a tree.
 const SEVERAL_TOPS: &str = "
 SwitchName=s0 Nodes=tux[0-3]   LinkSpeed=900
 SwitchName=s1 Nodes=tux[4-7]   LinkSpeed=900

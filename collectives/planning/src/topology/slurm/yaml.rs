@@ -91,7 +91,6 @@ mod tests {
     use super::*;
     use crate::topology::slurm;
 
-    /// The example of topology.yaml(5), shortened.
     const EXAMPLE: &str = "\
 ---
 - topology: blocks
