@@ -13,7 +13,7 @@ pub(super) enum Task {
     Train = 2,
     /// Report the count of the prober's own train, or of that of the address that follows.
     Ask = 3,
-    /// Send a train to the address that follows, if the one behind it is one's own.
+    /// Send a train to the address that follows, if the address behind it is the receiver's own.
     Flow = 4,
     /// Receive a stream like a receiver of a session, and report the progress.
     Bulk = 5,

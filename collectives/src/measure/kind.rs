@@ -2,7 +2,7 @@
 
 use ethbcast_transport::wire::Kind;
 
-/// A frame that measures the network, or asks who is there.
+/// A frame that measures the network, or invites hosts to reply.
 pub const PROBE: Kind = Kind(26);
 /// A frame that comes back.
 pub const ECHO: Kind = Kind(27);

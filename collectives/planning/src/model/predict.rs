@@ -20,9 +20,9 @@
 //!   cable carries the message (cast, blocks) the slowest decides.
 //! - Cast: X·g(m) + L(m), paced if switches police broadcast.
 //! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers sends as
-//!   much parity of a whole block as the receiver with the most losses needs (see `parity`). Frames outside whole blocks
-//!   are repeated once if any receiver missed them, 1 − (1 − p)^N (by unicast to one, by cast to several). In all cases
-//!   the last repair, if there is one, takes a round trip, 2 (L + g).
+//!   much parity of a whole block as the receiver with the most losses needs (see `parity`). Frames outside whole
+//!   blocks are repeated once if any receiver missed them, 1 − (1 − p)^N (by unicast to one, by cast to several). In
+//!   all cases the last repair, if there is one, takes a round trip, 2 (L + g).
 
 use super::calibration::Calibration;
 use super::nap::nap_ns;

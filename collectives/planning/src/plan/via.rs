@@ -92,7 +92,7 @@ impl Via {
         matches!(self, Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_))
     }
 
-    /// Whether the message is one segment by definition: a host has all of it before it sends any of it on.
+    /// Whether the message is one segment by definition: a host has all of it before it forwards any of it.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Self::Flat | Self::Binomial | Self::Latency)
     }

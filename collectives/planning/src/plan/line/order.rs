@@ -52,7 +52,7 @@ pub(super) fn onward(
 pub(super) mod tests {
     use super::*;
 
-    /// Switches with so many hosts each, joined in pairs.
+    /// Returns switches with these numbers of hosts, joined in pairs.
     pub fn network(hosts: &[usize], cables: &[(usize, usize)]) -> Topology {
         let mut text = "schema = 1\n".to_owned();
         for (id, &count) in hosts.iter().enumerate() {
