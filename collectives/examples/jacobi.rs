@@ -1,13 +1,13 @@
-//! A Jacobi solver: in each step every rank computes its rows, broadcasts them, and all meet at a barrier (Patarasuk
-//! 2008 §1).
+//! A Jacobi solver: in each step every rank computes its rows, broadcasts them, and all meet at a
+//! barrier (Patarasuk 2008 §1).
 //!
-//! `ethbcast lab each -- target/release/examples/jacobi 8 512` solves 512 equations on 8 ranks. The system is made so
-//! that its solution is known: every unknown is 1.
+//! `ethbcast lab each -- target/release/examples/jacobi 8 512` solves 512 equations on 8 ranks. The
+//! system is constructed with a known solution: every unknown is 1.
 
 use ethbcast_collectives::communicator::Communicator;
 use std::time::Instant;
 
-/// Largest error at which the solution is good enough.
+/// Largest acceptable error of the solution.
 const TOLERANCE: f64 = 1e-9;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,7 +46,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(all.barrier()?)
 }
 
-/// One row's new value: the matrix has `2 unknowns` on the diagonal and 1 elsewhere, the right side what all ones give.
+/// Returns one row's new value. The matrix has `2 unknowns` on the diagonal and 1 elsewhere; the
+/// right side is that of the solution of all ones.
 fn relaxed(row: usize, solution: &[f64]) -> f64 {
     let size = solution.len() as f64;
     let others: f64 = solution.iter().sum::<f64>() - solution[row];

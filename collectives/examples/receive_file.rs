@@ -1,4 +1,5 @@
-//! Receives what is sent to a group into a file: `receive_file GROUP DEST`. DEST is there when all of it is verified.
+//! Receives the bytes sent to a group into a file: `receive_file GROUP DEST`. DEST appears when all
+//! of it is verified.
 
 use ethbcast_collectives::session::{Options, Session};
 use std::fs::{self, File};

@@ -1,11 +1,11 @@
-//! A broadcast along a plan that was made once (Patarasuk 2008 §5, the customised routine):
+//! A broadcast along a saved plan (Patarasuk 2008 §5, the customised routine):
 //!
 //! ```sh
 //! ethbcast plan --topology cluster.toml --root n0 --size 1M --out plan.toml
 //! ethbcast lab each -- target/release/examples/routine 8 plan.toml cluster.toml
 //! ```
 //!
-//! With the topology the plan is judged before it is run: one that uses a cable twice is refused, with the cable.
+//! With the topology the plan is checked before it runs: one that uses a cable twice is refused, naming the cable.
 
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::{Communicator, Options};

@@ -1,4 +1,4 @@
-//! Sends a file to so many receivers of a group: `send_file GROUP RECEIVERS FILE`.
+//! Sends a file to a number of receivers of a group: `send_file GROUP RECEIVERS FILE`.
 
 use ethbcast_collectives::session::{Options, Session};
 use std::fs::File;

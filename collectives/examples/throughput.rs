@@ -1,4 +1,5 @@
-//! How many bits a second: messages from rank 0 to rank 1, then broadcasts from rank 0 to all.
+//! Throughput in bits per second: messages from rank 0 to rank 1, then broadcasts from rank 0 to
+//! all.
 //!
 //! `ethbcast lab each -- target/release/examples/throughput 8`
 

@@ -1,23 +1,23 @@
-//! Kinds of failures, for whoever turns one into a number: exit codes, the codes of C, exceptions of Python.
+//! Kinds of failures, from which exit codes, the codes of C and the exceptions of Python are made.
 
 use crate::communicator::{CommunicatorError, Error as CallError};
 use crate::membership::live::StationError;
 use crate::session::{Error as SessionError, Refusal, RootFailure};
 use ethbcast_transport::packet::NodeError;
 
-/// What sort of failure an error is, as far as its handling goes.
+/// Kind of failure, as far as its handling is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Not every receiver has the bytes, or the group's work has failed at others.
+    /// Some receivers lack the bytes, or the group's work has failed at others.
     SomeFailed = 1,
-    /// An argument, a file or an option cannot be, or contradicts what the others were told.
+    /// An argument, a file or an option is invalid, or contradicts that of other hosts.
     Usage,
-    /// Nobody was there, not everybody came, or the time was up.
+    /// No host was there, not all came, or the time was up.
     Nobody,
-    /// The system: interface, permission, memory, a file.
+    /// The system failed: interface, permission, memory, a file.
     System,
-    /// The bytes are not the sender's.
+    /// The received bytes differ from the sender's.
     Integrity,
     /// The ranks' calls differ.
     Mismatch,
@@ -25,19 +25,19 @@ pub enum ErrorKind {
     Gone,
     /// A message is longer than the buffer for it.
     TooLong,
-    /// It was ended before its time.
+    /// The operation was cancelled.
     Cancelled,
 }
 
 impl ErrorKind {
-    /// Its number in C and Python; up to 5 it is the exit code of the program ethbcast.
+    /// Returns its number in C and Python; up to 5 it is the exit code of the program ethbcast.
     pub const fn code(self) -> u8 {
         self as u8
     }
 }
 
 impl SessionError {
-    /// What sort of failure it is.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             SessionError::Station(error) => error.kind(),
@@ -46,7 +46,7 @@ impl SessionError {
             | SessionError::SenderSilent
             | SessionError::TimedOut
             | SessionError::Unconfirmed => ErrorKind::Nobody,
-            // A refusal is a matter of time if the session was full or had begun.
+            // A refusal counts as a timeout if the session was full or had begun.
             SessionError::Refused { why: Refusal::Late, .. } => ErrorKind::Nobody,
             SessionError::Refused { why: Refusal::NotInTopology | Refusal::NotWanted, .. }
             | SessionError::NotStarted(RootFailure::NoPlan(_))
@@ -63,7 +63,7 @@ impl SessionError {
 }
 
 impl CallError {
-    /// What sort of failure it is.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             CallError::Station(error) => error.kind(),
@@ -82,7 +82,7 @@ impl CallError {
 }
 
 impl CommunicatorError {
-    /// What sort of failure it is.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         use CommunicatorError::{
             Busy, Closed, Cut, Deaf, Gone, Left, Length, Mismatch, Missing, Mtu, Name, Namesakes, Network,
@@ -105,7 +105,7 @@ impl CommunicatorError {
 }
 
 impl StationError {
-    /// What sort of failure it is.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             StationError::Interface(_) | StationError::Open(_) => ErrorKind::System,

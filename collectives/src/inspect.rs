@@ -1,5 +1,5 @@
-//! Frames taken apart for those who look at them (`ethbcast dump`): by the decoders that sessions, communicators and
-//! measurements use themselves.
+//! Decoding of captured frames for display (`ethbcast dump`), by the decoders of sessions, communicators and
+//! measurements.
 //!
 //! ```
 //! use ethbcast_collectives::inspect::Inspector;
@@ -20,36 +20,36 @@ use crate::{census, communicator, measure};
 use ethbcast_transport::messages;
 use ethbcast_transport::wire::{self, Frame, Reject, Spelled};
 
-/// Says what frames say; it keeps parts of views until these are whole.
+/// Decodes frames; it keeps parts of views until these are complete.
 #[derive(Clone, Debug, Default)]
 pub struct Inspector {
     session: Speller,
 }
 
-/// What there is to say of a frame.
+/// A decoded frame.
 #[derive(Clone, Debug)]
 pub struct Inspected<'a> {
-    /// The frame, with as much of its payload as there is.
+    /// The frame, with the captured part of its payload.
     pub frame: Frame<'a>,
-    /// How many bytes of payload it had on the wire.
+    /// Length of its payload on the wire, in bytes.
     pub payload_bytes: usize,
     /// Its body by name; `None` if its kind is unknown.
     pub spelled: Option<Spelled>,
 }
 
 impl Inspected<'_> {
-    /// Whether the capture has less of it than was on the wire: nothing vouches for what is there.
+    /// Whether the capture has less than was on the wire; the checksum cannot be verified then.
     pub fn is_cut(&self) -> bool {
         self.frame.payload.len() < self.payload_bytes
     }
 }
 
 impl Inspector {
-    /// Takes a frame apart, Ethernet header first, that had `wire_bytes` bytes on the wire. Of one that was cut by the
-    /// capture only the headers are read.
+    /// Decodes a frame, Ethernet header first, that had `wire_bytes` bytes on the wire. Of one cut
+    /// by the capture only the headers are read.
     ///
     /// # Errors
-    /// Why no host takes it.
+    /// The reason why every host rejects it.
     pub fn inspect<'a>(&mut self, frame: &'a [u8], wire_bytes: usize) -> Result<Inspected<'a>, Reject> {
         match wire::parse(frame) {
             Ok(frame) => {
@@ -58,7 +58,7 @@ impl Inspector {
             }
             Err(Reject::Short) if frame.len() < wire_bytes => {
                 let (frame, payload_bytes) = wire::parse_headers(frame)?;
-                // The name of the kind is known all the same; what its body would say is not.
+                // The name of the kind is known; the body is not.
                 let spelled = Inspector::default().spell(&frame).map(|spelled| Spelled { fields: None, ..spelled });
                 Ok(Inspected { frame, payload_bytes, spelled })
             }

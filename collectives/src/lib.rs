@@ -1,13 +1,13 @@
 //! Groups of hosts on one Ethernet that move the same bytes: sessions, communicators and measurements on the streams of
 //! [`ethbcast_transport`].
 //!
-//! Every protocol part here is a state machine without socket, clock, thread or random source, as the transport's are;
-//! only the `live` modules open a port and drive one. What a program calls stands in them; what runs in a simulated
-//! network stands beside them.
+//! Every protocol part here is a state machine without socket, clock, thread or random source, like the transport's.
+//! Only the `live` modules open a port and drive one; programs call those. The machines beside them also run in a
+//! simulated network.
 //!
 //! # Sessions
 //!
-//! One host has bytes, the others are to have them: see [`session`].
+//! One host sends its bytes to all others: see [`session`].
 //!
 //! # Communicators
 //!
@@ -26,9 +26,9 @@
 //! # }
 //! ```
 //!
-//! Behind it stands a [`Member`](communicator::Member), a machine that any driver can run. Here four of them broadcast
-//! over a simulated switch that loses one frame in a hundred. The program has a turn whenever something may have
-//! changed; a collective is a value that it begins once and advances until it is done:
+//! It drives a [`Member`](communicator::Member), a machine that any driver can run. Here four of them broadcast over a
+//! simulated switch that loses one frame in a hundred. The program is called after each step; a collective is a value
+//! that it begins once and advances until it is done:
 //!
 //! ```
 //! use ethbcast_collectives::communicator::{Broadcast, Config, Member, Progress};
@@ -62,17 +62,17 @@
 //!
 //! # Measuring
 //!
-//! What the network costs, for the planner that chooses how bytes travel: see [`measure`].
+//! Measurement of the network costs, from which the planner chooses routes: see [`measure`].
 //!
-//! # Who listens
+//! # Census
 //!
-//! Any receiver says so when it is asked: see [`census`].
+//! A query that every receiver answers: see [`census`].
 //!
-//! # The floor
+//! # Membership
 //!
-//! [`membership`] is what sessions and communicators share: who a host is, who is there, how control messages are
-//! written, how a port is opened. Its [`live`](membership::live) folder and those of `session` and `communicator` are
-//! the only ones that know a socket.
+//! [`membership`] is shared by sessions and communicators: a host's identity, presence of members, control messages,
+//! opening of a port. Its [`live`](membership::live) folder and those of `session` and `communicator` are the only ones
+//! that use a socket.
 
 pub mod census;
 pub mod communicator;

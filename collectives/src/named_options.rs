@@ -1,4 +1,4 @@
-//! Options by name, name and value texts, for what binds other languages to this library: new ones need no new layout.
+//! Options by name and value text, for bindings of other languages: new options need no new layout.
 
 use crate::communicator::Options as JoinOptions;
 use crate::route::Route;
@@ -10,18 +10,17 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Options for joining, sending and receiving, set by name; without any, all is as is right for one Ethernet interface
-/// and hosts with names of their own.
+/// Options of joining, sending and receiving, set by name. The defaults fit hosts with distinct
+/// names and one Ethernet interface each.
 #[derive(Clone, Debug, Default)]
 pub struct NamedOptions {
     join: JoinOptions,
     session: SessionOptions,
-    /// What was set and is for communicators, or for sessions, alone.
+    /// Option set that applies to communicators only, and one that applies to sessions only.
     only_join: Option<&'static str>,
     only_session: Option<&'static str>,
 }
 
-/// Whom an option is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Both,
@@ -50,7 +49,7 @@ const NAMES: [(&str, For); 18] = [
     ("source", For::Session),
 ];
 
-/// An option that cannot be so; the sentence says what to do.
+/// An invalid option. The sentence says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct OptionError(String);
@@ -62,13 +61,13 @@ impl OptionError {
 }
 
 impl NamedOptions {
-    /// The names of all options.
+    /// Returns the names of all options.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// A sentence of the library's in which the program's options are called as a caller of these knows them: `spell`
-    /// says how an option is written there. What only the program has is called that.
+    /// Rewrites a sentence of the library, replacing names of the program's flags: `spell` returns
+    /// how the caller writes an option. Flags that only the program has are marked as such.
     pub fn reworded(sentence: &str, spell: impl Fn(&str) -> String) -> String {
         let word = |word: &str| {
             let end = word.trim_end_matches(|letter: char| ",;:.)`".contains(letter)).len();
@@ -87,25 +86,25 @@ impl NamedOptions {
         sentence.split(' ').map(word).collect::<Vec<_>>().join(" ")
     }
 
-    /// Those of a communicator.
+    /// Returns the options of a communicator.
     ///
     /// # Errors
-    /// If one was set that is for sessions alone.
+    /// If one was set that applies to sessions only.
     pub fn join(&self) -> Result<JoinOptions, OptionError> {
         self.only_session.map_or(Ok(()), |name| misplaced(name, "sending and receiving"))?;
         Ok(self.join.clone())
     }
 
-    /// Those of a session.
+    /// Returns the options of a session.
     ///
     /// # Errors
-    /// If one was set that is for communicators alone.
+    /// If one was set that applies to communicators only.
     pub fn session(&self) -> Result<SessionOptions, OptionError> {
         self.only_join.map_or(Ok(()), |name| misplaced(name, "communicators"))?;
         Ok(self.session.clone())
     }
 
-    /// Has `tell` told what happens in sessions, by the threads that run them; it must not block.
+    /// Sets the progress callback of sessions. It runs in their threads, and must not block.
     pub fn on_progress(&mut self, tell: impl Fn(Progress<'_>) + Send + Sync + 'static) {
         self.session = std::mem::take(&mut self.session).on_progress(tell);
     }
@@ -115,10 +114,10 @@ impl NamedOptions {
         self.session.cancel.cancel();
     }
 
-    /// Sets one of them.
+    /// Sets one option.
     ///
     /// # Errors
-    /// If there is no such option, or it cannot have this value.
+    /// If there is no such option, or the value is invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
         let Some(&(name, whose)) = NAMES.iter().find(|(known, _)| *known == name) else {
             let known = NAMES.map(|(name, _)| name).join(", ");

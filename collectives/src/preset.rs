@@ -1,36 +1,38 @@
-//! The protocols there are: which numbers streams and messages go by.
+//! Presets of the protocol parameters of streams and messages.
 
 use ethbcast_transport::Tuning;
 use ethbcast_transport::messages::Settings;
 use std::fmt;
 use std::str::FromStr;
 
-/// The protocol's numbers. Ranks of a communicator must all use the same; receivers of a session are told by the root's
-/// view, where a preset other than the default is a protocol of the cast and of nothing else.
+/// Preset of protocol parameters. All ranks of a communicator must use one. Receivers of a session
+/// learn it from the root's view, where a preset other than the default is a cast protocol and
+/// nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Preset {
-    /// Hole repair, large windows, long pushes: receivers keep what is out of order and name the holes; each is filled
-    /// once.
+    /// Selective repair, large windows, long pushes: receivers keep frames out of order and name
+    /// the holes; each is filled once.
     #[default]
     Default = 0,
-    /// The EQA paper's Simple Broadcast (§3.2): strict go-back-n with a window of 16; messages push BTP 80 + 780 bytes.
+    /// The EQA paper's Simple Broadcast (§3.2): strict go-back-n with a window of 16; messages push
+    /// BTP 80 + 780 bytes.
     Paper = 1,
-    /// As `Paper`, but of a long broadcast only the beginning is pushed; the rest follows as receivers grant it (EQA
-    /// §3.3).
+    /// Like `Paper`, but only the beginning of a long broadcast is pushed; the rest follows as
+    /// receivers grant it (EQA §3.3).
     PushPull = 2,
 }
 
-/// No preset is called so.
+/// Error: no preset has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no preset `{0}`: choose one of default, paper, push-pull")]
 pub struct UnknownPreset(String);
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Preset; 3] = [Preset::Default, Preset::Paper, Preset::PushPull];
 
-    /// Its name on command lines and in reports.
+    /// Returns its name on command lines and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Preset::Default => "default",
@@ -39,7 +41,7 @@ impl Preset {
         }
     }
 
-    /// The numbers of messages.
+    /// Returns the settings of messages.
     pub fn settings(self) -> Settings {
         match self {
             Preset::Default => Settings::default(),
@@ -47,7 +49,7 @@ impl Preset {
         }
     }
 
-    /// The numbers of streams.
+    /// Returns the tuning of streams.
     pub fn tuning(self) -> Tuning {
         match self {
             Preset::Default => Tuning::default(),

@@ -1,21 +1,21 @@
-//! What whoever sends was told about the way, and ways as they stand on the wire.
+//! Configured route of a sender, and its encoding.
 
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;
 
-/// What whoever sends was told about the way.
+/// Configured route of a sender.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Route {
-    /// The one of least predicted time.
+    /// The route of least predicted time.
     #[default]
     Auto,
-    /// This one, in the segments of least predicted time.
+    /// A fixed route, in the segments of least predicted time.
     Via(Via),
-    /// A plan that was made before.
+    /// A saved plan.
     Saved(Box<SavedPlan>),
 }
 
-/// A way to travel as two bytes: its number, and the children of a k-ary tree.
+/// Encodes a route as two bytes: its number, and the children of a k-ary tree.
 pub(crate) fn via_to_wire(via: Via) -> (u8, u8) {
     match via {
         Via::Chain => (1, 0),

@@ -1,4 +1,4 @@
-//! Ranks that call each other.
+//! Communicators for C: groups of ranks that call each other.
 
 use crate::options::Options;
 use crate::raw::{bytes, bytes_mut, text, there};
@@ -16,7 +16,8 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    /// The time that a caller gave, in seconds; a negative one stands for the option call-within.
+    /// Returns the caller's time limit in seconds; a negative one stands for the option
+    /// call-within.
     fn within(&self, seconds: f64) -> Result<Duration, Failure> {
         if seconds < 0.0 {
             return Ok(self.call_within);

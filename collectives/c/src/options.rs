@@ -1,4 +1,5 @@
-//! How to join, send and receive: one set of named options, so that new ones need no new layout.
+//! Options of joining, sending and receiving: one set of named options, so that new ones need no
+//! new layout.
 
 use crate::raw::{UserData, text, there};
 use crate::status::{Failure, Status, call};
@@ -15,12 +16,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Those of a communicator.
     pub fn join(options: Option<&Options>) -> Result<JoinOptions, Failure> {
         Ok(options.map_or_else(|| Ok(JoinOptions::default()), |options| options.named.join())?)
     }
 
-    /// Those of a session.
     pub fn session(options: Option<&Options>) -> Result<SessionOptions, Failure> {
         Ok(options.map_or_else(|| Ok(SessionOptions::new()), |options| options.named.session())?)
     }
@@ -70,7 +69,7 @@ pub extern "C" fn ethbcast_options_on_progress(
         let (options, progress) = (there(options, "set of options")?, there(progress, "callback")?);
         let user = UserData(user);
         options.named.on_progress(move |event| {
-            // Whole, or the closure would take the pointer alone.
+            // Capture the whole struct: a closure would otherwise capture only the pointer.
             let UserData(user) = { user };
             if let Progress::Moved { bytes, slowest, .. } = event {
                 let name = slowest.and_then(|(host, _)| CString::new(host).ok());

@@ -1,4 +1,4 @@
-//! Who sends to whom, before anything is sent.
+//! Topologies and plans for C.
 
 use crate::raw::{text, there};
 use crate::status::{Failure, Status, call};

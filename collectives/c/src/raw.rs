@@ -1,44 +1,43 @@
-//! Pointers of C, taken once and checked as far as can be. The callers have promised the rest (the crate's
-//! description).
+//! Conversion of C pointers, checked as far as possible. Callers have promised the rest (see the
+//! crate's description).
 
 use crate::status::{Failure, Status};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 
-/// A handle that must be there.
 pub fn there<T>(handle: Option<T>, what: &str) -> Result<T, Failure> {
     handle.ok_or_else(|| Failure::usage(format_args!("the {what} is a null pointer: pass one")))
 }
 
-/// A text that must be there.
 pub fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
     if text.is_null() {
         return Err(Failure::usage(format_args!("the {what} is a null pointer: pass a text")));
     }
-    // SAFETY: it is not null, and the caller has promised that a text ends with a zero byte and outlives the call.
+    // SAFETY: it is not null, and the caller has promised that a text ends with a zero byte and
+    // outlives the call.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| Failure::usage(format_args!("the {what} is not valid UTF-8: pass a text that is")))
 }
 
-/// So many bytes to read; a null pointer stands for none.
+/// Returns bytes for reading; a null pointer stands for none.
 pub fn bytes<'a>(data: *const c_void, bytes: usize) -> Result<&'a [u8], Failure> {
     check(data, bytes)?;
     if bytes == 0 {
         return Ok(&[]);
     }
-    // SAFETY: it is not null and not too long; the caller has promised that so many bytes are there, and stay as they
-    // are, until the call returns.
+    // SAFETY: it is not null and not too long; the caller has promised that this many bytes are
+    // there, and unchanged until the call returns.
     Ok(unsafe { std::slice::from_raw_parts(data.cast(), bytes) })
 }
 
-/// So many bytes to write; a null pointer stands for none.
+/// Returns bytes for writing; a null pointer stands for none.
 pub fn bytes_mut<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Failure> {
     check(data, bytes)?;
     if bytes == 0 {
         return Ok(&mut []);
     }
-    // SAFETY: as above, and nobody else uses them meanwhile.
+    // SAFETY: as above, and the caller has promised exclusive use until the call returns.
     Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), bytes) })
 }
 
@@ -52,7 +51,7 @@ fn check(data: *const c_void, bytes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A copy of a descriptor, which stays the caller's.
+/// Duplicates a descriptor; the original stays the caller's.
 pub fn file(descriptor: c_int) -> Result<File, Failure> {
     if descriptor < 0 {
         return Err(Failure::usage(format_args!("{descriptor} is no file descriptor: pass one that is open")));
@@ -63,12 +62,12 @@ pub fn file(descriptor: c_int) -> Result<File, Failure> {
     copied.map(File::from).map_err(system)
 }
 
-/// What a caller passes through to its own callback, from whatever thread.
+/// Pointer passed through to the caller's callback, from any thread.
 #[derive(Clone, Copy)]
 pub struct UserData(pub *mut c_void);
 
-// SAFETY: this library never looks at what it points to; the header says that the callback is called from another
-// thread of the session.
+// SAFETY: this library never dereferences it; the header states that the callback is called from
+// another thread of the session.
 unsafe impl Send for UserData {}
 // SAFETY: as above.
 unsafe impl Sync for UserData {}

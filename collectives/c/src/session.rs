@@ -1,4 +1,4 @@
-//! Bytes from one host to all others, verified.
+//! Sessions for C: bytes from one host to all others, verified.
 
 use crate::options::Options;
 use crate::raw::{bytes, bytes_mut, file, text};

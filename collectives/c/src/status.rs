@@ -1,4 +1,4 @@
-//! What a call came to: a code, and a sentence for each thread.
+//! Status codes, and the error message of each thread.
 
 use ethbcast_collectives::{ErrorKind, NamedOptions};
 use std::any::Any;
@@ -90,7 +90,7 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
-/// Runs a call: its failure, or a panic, becomes a status, and its words this thread's message.
+/// Runs a call. A failure or a panic becomes a status, and its text this thread's message.
 pub fn call(work: impl FnOnce() -> Result<(), Failure>) -> Status {
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Status::Ok,

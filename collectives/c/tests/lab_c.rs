@@ -1,4 +1,5 @@
-//! C and C++ programs on the hosts of a lab, linked to what Cargo has just built; and what the library shows of itself.
+//! C and C++ programs on the hosts of a lab, linked to the library that Cargo has just built; and
+//! the library's symbols and header.
 
 use ethbcast_collectives::communicator::Communicator;
 use ethbcast_tests::lab::{COMPILE_LIMIT, LIMIT, Run, Site, content, one_switch, put_whole};
@@ -8,18 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// No warning is let through, and C is what the standard says.
+/// Warnings are errors, and C is standard C.
 const STRICT: [&str; 4] = ["-O1", "-Wall", "-Wextra", "-Werror"];
 const SANITIZED: [&str; 3] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"];
-/// What a Rust library needs of the system, as `rustc --print native-static-libs` says.
+/// System libraries that a Rust library needs, from `rustc --print native-static-libs`.
 const STATIC_NEEDS: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
 
-/// A file of this package.
 fn own(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// A library of this package, where Cargo has put it: beside this test.
 fn library(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     let beside = test.with_file_name(name);
@@ -27,7 +26,7 @@ fn library(name: &str) -> PathBuf {
     beside
 }
 
-/// Compiles a program of this package, against the shared library unless it is to carry its own.
+/// Compiles a program of this package against the shared library, or statically.
 fn compiled(name: &str, source: &str, more: &[&str]) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c");
     fs::create_dir_all(&directory).expect("a directory");
@@ -50,7 +49,7 @@ fn compiled(name: &str, source: &str, more: &[&str]) -> PathBuf {
     program
 }
 
-/// Runs a program once on each host, with its words; what each printed.
+/// Runs a program once on each host; returns the outputs.
 fn on_each(site: &Site, hosts: usize, program: &Path, words: &[&str]) -> Vec<String> {
     let runs: Vec<Run> = (0..hosts).map(|host| start(site, host, program, words)).collect();
     let ends: Vec<_> = runs.into_iter().map(|run| run.end(LIMIT)).collect();
@@ -65,7 +64,6 @@ fn start(site: &Site, host: usize, program: &Path, words: &[&str]) -> Run {
     Run::start(&host, command)
 }
 
-/// The functions that a text of C declares.
 fn declared(header: &str) -> BTreeSet<String> {
     let words = header.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     let is_call = |word: &&str| word.starts_with("ethbcast_") && header.contains(&format!("{word}("));
@@ -144,7 +142,8 @@ fn lab_sessions_move_files_and_memory() {
         assert!(fs::read(dest).expect("written") == bytes, "other bytes in {}", dest.display());
     }
 
-    // Memory to memory, where one receiver has no room: it is turned away, and the sender waits in vain for two.
+    // Memory to memory, where one receiver has no room: it is refused, and the sender waits in vain
+    // for two.
     let receivers =
         [(1, "100"), (2, "100")].map(|(host, room)| start(&site, host, &program, &["receive-buffer", "m", room]));
     start(&site, 0, &program, &["send-buffer", "m", "from memory to memory"]).end(LIMIT).assert_code(0);
@@ -167,8 +166,8 @@ fn plans_and_bad_input_need_no_network() {
     }
 }
 
-/// The price of the call shows where nobody else is waited for, in the least of many short batches: others have no
-/// part in that. Ten microseconds are ten times what it may be on a quiet machine.
+/// The least of many short batches shows the cost of the call itself, without other load. The limit
+/// of ten microseconds is ten times the cost on a quiet machine.
 #[test]
 fn lab_a_call_from_c_costs_hardly_more() {
     let site = Site::beside("c_overhead", one_switch(1));

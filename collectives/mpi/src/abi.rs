@@ -1,5 +1,6 @@
-//! The back end of the MPI standard's own binary interface (MPI 5.0, chapter 20): handles are words, constants are
-//! fixed numbers, so that no `mpi.h` is needed. `c/backend.c` is the same for MPIs with one of their own.
+//! Back end for the MPI standard's own binary interface (MPI 5.0, chapter 20): handles are words
+//! and constants fixed numbers, so no `mpi.h` is needed. `c/backend.c` is the equivalent for MPIs
+//! with their own interface.
 
 use crate::dynamic::Symbol;
 use crate::table::{GIVEN_UP, GoesOn, INTER, KNOWN, NEW, NOT_NOW, NULL, TRUNCATED, Table, VERSION, Word, done};
@@ -22,14 +23,13 @@ const COMBINER_NAMED: c_int = 101;
 const UNDEFINED: c_int = -32766;
 const IN_PLACE: Word = 1;
 const BOTTOM: Word = 0;
-/// `MPI_STATUS_IGNORE`, `MPI_COMM_NULL_COPY_FN`.
 const NOTHING: Word = 0;
 
-/// Takes what was kept with a communicator that is freed.
 type Closed = extern "C" fn(state: *mut c_void);
 type Delete = extern "C" fn(comm: Word, key: c_int, state: *mut c_void, extra: *mut c_void) -> c_int;
 
-/// Functions of the MPI by their names; one that it has not is an error of its own. They are of C, as what they call.
+/// Defines calls of the MPI's functions by name; a missing function is an error. They are `extern
+/// "C"`, as their callers require.
 macro_rules! own {
     ($($function:ident($($argument:ident: $kind:ty),* $(,)?) = $name:literal;)*) => {$(
         extern "C" fn $function($($argument: $kind),*) -> c_int {
@@ -85,18 +85,16 @@ own! {
     begin_barrier(comm: Word, request: *const AtomicUsize) = c"PMPI_Ibarrier";
 }
 
-/// Whether the MPI that is loaded is one of this binary interface.
 pub fn is_spoken() -> bool {
     let (mut major, mut minor) = (-1, -1);
-    // Its functions have one meaning for every value of the first number.
+    // Its functions have one meaning for every major version.
     abi_version(&mut major, &mut minor) == SUCCESS && major >= 1
 }
 
-/// The key of what is kept with a communicator.
 static KEY: OnceLock<c_int> = OnceLock::new();
-/// The function that takes it when the communicator is freed.
 static CLOSED: OnceLock<Closed> = OnceLock::new();
-/// Nobody sends here: a receive that never ends is tested so that the messages of others get on.
+/// Private communicator on which no message is sent. Testing a receive that never completes lets
+/// the MPI make progress on other messages.
 static NOBODYS: AtomicUsize = AtomicUsize::new(COMM_NULL);
 static NEVER: AtomicUsize = AtomicUsize::new(REQUEST_NULL);
 static IS_TESTING: AtomicBool = AtomicBool::new(false);
@@ -108,7 +106,7 @@ extern "C" fn on_delete(_: Word, _: c_int, state: *mut c_void, _: *mut c_void) -
     SUCCESS
 }
 
-/// `MPI_Finalize` begins with what is kept with `MPI_COMM_SELF`.
+/// `MPI_Finalize` begins with the attributes of `MPI_COMM_SELF`.
 extern "C" fn on_finalize(_: Word, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
     cancel(&NEVER);
     wait(&NEVER, NOTHING);
@@ -156,7 +154,7 @@ extern "C" fn look(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: 
         return NULL;
     }
     if let Some(&key) = KEY.get() {
-        // One that is no communicator is for the MPI to complain about.
+        // An invalid communicator is left to the MPI, which reports it.
         if get_attribute(comm, key, state, &mut is_there) != SUCCESS {
             return NULL;
         }
@@ -240,7 +238,8 @@ extern "C" fn barrier(comm: Word) -> c_int {
     own_barrier(comm)
 }
 
-/// Tests until it is done; others of this host wait meanwhile, perhaps on this core.
+/// Tests the request until it is done; other ranks of this host wait meanwhile, perhaps on this
+/// core.
 fn watched(begun: c_int, request: &AtomicUsize, goes_on: GoesOn, state: *const c_void) -> c_int {
     if begun != SUCCESS {
         return begun;
@@ -288,7 +287,7 @@ extern "C" fn release(mut comm: Word) -> c_int {
 }
 
 extern "C" fn progress() {
-    // One thread at a time is enough for all, and as many as may test a request.
+    // One thread at a time makes progress for all, and only one may test a request.
     if !IS_TESTING.swap(true, Ordering::Acquire) {
         test(&NEVER, &mut 0, NOTHING);
         IS_TESTING.store(false, Ordering::Release);
@@ -301,12 +300,11 @@ extern "C" fn fail(comm: Word, failure: c_int) -> c_int {
     code
 }
 
-/// Fortran's calls come by C's names, or not at all.
+/// Fortran calls come by C's names, or not at all.
 extern "C" fn of_fortran(_: c_int) -> Word {
     0
 }
 
-/// The back end.
 pub static TABLE: Table = Table {
     version: VERSION,
     library: c"MPI standard ABI".as_ptr(),

@@ -1,10 +1,9 @@
-//! The user's buffers as bytes: in place where elements lie without gaps, packed elsewhere.
+//! User buffers as bytes: in place if elements are contiguous, otherwise packed.
 
 use crate::statistics::Reason;
 use crate::table::{Table, Word, done};
 use crate::wire::Trouble;
 
-/// So many elements of a type at an address.
 #[derive(Clone, Copy)]
 pub struct Elements<'a> {
     table: &'a Table,
@@ -18,7 +17,7 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// What the arguments of a call say, if the MPI would not complain of them.
+    /// Checks the arguments of a call; refuses those that the MPI would complain of.
     pub fn new(
         table: &'a Table,
         comm: Word,
@@ -29,37 +28,34 @@ impl<'a> Elements<'a> {
             return Err(Reason::Arguments);
         }
         let is_plain = is_plain != 0;
-        // From address zero on, in plain elements, is no buffer.
+        // Plain elements at address zero are no buffer.
         if is_plain && (table.is_bottom)(address) != 0 && count > 0 {
             return Err(Reason::Arguments);
         }
         Ok(Elements { table, comm, address, count, datatype, type_bytes, type_extent, is_plain })
     }
 
-    /// How many bytes they have, packed; an error if no integer says.
+    /// Returns the packed length in bytes; an error if it does not fit the MPI's integer.
     pub fn bytes(&self) -> Result<usize, Reason> {
         let bytes = self.count.checked_mul(self.type_bytes).and_then(|bytes| usize::try_from(bytes).ok());
         bytes.ok_or(Reason::Arguments)
     }
 
-    /// The same for so many times as many elements.
     pub fn times(&self, times: usize) -> Result<Elements<'a>, Reason> {
         let count = i64::try_from(times).ok().and_then(|times| self.count.checked_mul(times));
         Ok(Elements { count: count.ok_or(Reason::Arguments)?, ..*self })
     }
 
-    /// The elements that begin behind so many times as many.
     pub fn behind(&self, times: usize) -> Elements<'a> {
         let gone = (times as i64).wrapping_mul(self.count).wrapping_mul(self.type_extent);
         Elements { address: self.address.wrapping_add_signed(gone as isize), ..*self }
     }
 
-    /// Their bytes, to be read.
     pub fn read(&self) -> Result<Bytes<'a>, Trouble> {
         let length = self.length();
         if self.is_plain && length > 0 {
-            // SAFETY: the program has passed an address, a count and a type to an MPI call that reads them, and the
-            // type's elements lie without gaps from the address on.
+            // SAFETY: the program has passed an address, a count and a type to an MPI call that
+            // reads them, and the type's elements are contiguous from the address on.
             return Ok(Bytes::There(unsafe { std::slice::from_raw_parts(self.address as *const u8, length) }));
         }
         let mut packed = vec![0; length];
@@ -69,11 +65,12 @@ impl<'a> Elements<'a> {
         Ok(Bytes::Packed(packed))
     }
 
-    /// Lets `fill` write their bytes. What was there is given to it if `reads`.
+    /// Lets `fill` write the bytes. If `reads`, it is given their previous content.
     pub fn write(&self, reads: bool, fill: impl FnOnce(&mut [u8]) -> Result<(), Trouble>) -> Result<(), Trouble> {
         let length = self.length();
         if self.is_plain && length > 0 {
-            // SAFETY: as above, for a call that writes them; the program uses the buffer for nothing else meanwhile.
+            // SAFETY: as above, for a call that writes them; the program does not use the buffer
+            // otherwise during the call.
             return fill(unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, length) });
         }
         let mut packed = match reads {
@@ -95,7 +92,6 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Bytes to be read.
 pub enum Bytes<'a> {
     There(&'a [u8]),
     Packed(Vec<u8>),

@@ -1,4 +1,4 @@
-//! The calls: which of them go by the wire, and how.
+//! The calls: which of them use the wire, and how.
 
 use crate::buffers::Elements;
 use crate::group::{self, Group};
@@ -15,10 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// An address, a count of elements and their type, as MPI's calls have them.
 pub type Buffer = (Word, i64, Word);
 
-/// What a call on a wired communicator needs.
 struct Place {
     table: &'static Table,
     comm: Word,
@@ -36,18 +34,16 @@ impl Place {
         (self.table.is_in_place)(buffer.0) != 0
     }
 
-    /// The rank of a root that there is.
     fn root(&self, root: c_int) -> Result<usize, Reason> {
         usize::try_from(root).ok().filter(|&root| root < self.size).ok_or(Reason::Arguments)
     }
 
-    /// Whether blocks of ranks can be blocks on the wire.
     fn blocks(&self) -> Result<(), Reason> {
         if self.wire.is_one_each() { Ok(()) } else { Err(Reason::SharedHosts) }
     }
 }
 
-/// A call that is to be made: how many bytes decide about it, and what it does.
+/// A call to be made: its decisive number of bytes, and its action.
 struct Work<'p> {
     bytes: usize,
     run: Box<dyn FnOnce() -> Result<(), Trouble> + 'p>,
@@ -59,7 +55,6 @@ impl<'p> Work<'p> {
     }
 }
 
-/// `MPI_Bcast`, or the MPI's own.
 pub fn broadcast(buffer: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Broadcast, comm, own, |place| {
         let elements = place.elements(buffer)?;
@@ -69,12 +64,10 @@ pub fn broadcast(buffer: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> 
     })
 }
 
-/// `MPI_Barrier`, or the MPI's own.
 pub fn barrier(comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Barrier, comm, own, |place| Work::new(0, || place.wire.barrier()))
 }
 
-/// `MPI_Allgather`, or the MPI's own.
 pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Allgather, comm, own, |place| {
         place.blocks()?;
@@ -84,14 +77,13 @@ pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_i
         let is_same = same(&sent, &block)?;
         Work::new(all.bytes()?, move || {
             is_same?;
-            // Copied: what is sent may lie among what is received.
+            // Copied, because the sent block may be inside the receive buffer.
             let own = sent.read()?.into_vec();
             all.write(false, |blocks| place.wire.allgather(&own, blocks))
         })
     })
 }
 
-/// `MPI_Gather`, or the MPI's own.
 pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Gather, comm, own, |place| {
         place.blocks()?;
@@ -114,7 +106,6 @@ pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnc
     })
 }
 
-/// `MPI_Scatter`, or the MPI's own.
 pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
     call(Operation::Scatter, comm, own, |place| {
         place.blocks()?;
@@ -135,20 +126,20 @@ pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOn
             let blocks = all.read()?;
             match received {
                 Some(received) => received.write(false, |own| place.wire.scatter(root, blocks.as_slice(), own)),
-                // Its own block stays where it is.
+                // The root's own block stays in place.
                 None => place.wire.scatter(root, blocks.as_slice(), &mut vec![0; block_bytes]),
             }
         })
     })
 }
 
-/// A rank whose own block differs in its two types fails, and by leaving all of them: alone with the MPI's own call it
-/// would wait for ever.
+/// Compares a rank's own block in its two types. If they differ, the rank fails and leaves the
+/// others: in the MPI's own call it would wait for ever.
 fn same(one: &Elements, other: &Elements) -> Result<Result<(), Trouble>, Reason> {
     Ok(if one.bytes()? == other.bytes()? { Ok(()) } else { Err(Trouble::Lengths) })
 }
 
-/// Makes a call by the wire if all ranks can tell that it goes there, else the MPI's own.
+/// Makes a call by the wire if all ranks decide so, else the MPI's own.
 fn call(
     operation: Operation,
     comm: Word,
@@ -206,7 +197,8 @@ fn call(
     code
 }
 
-/// Whether a call may go by the wire: what all ranks decide alike, by the call, its bytes and what was agreed.
+/// Decides by operation, number of bytes and agreed settings whether a call may use the wire; all
+/// ranks decide alike.
 fn asked_for<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> Result<Work<'p>, Reason> {
     let (agreed, bytes) = (&settings.agreed, work.bytes as u64);
     match operation {
@@ -218,7 +210,6 @@ fn asked_for<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> R
     }
 }
 
-/// Finds out which way is faster at so many bytes, if that is still to be found out.
 fn tried(operation: Operation, settings: &Settings, place: &Place, bytes: usize) -> Result<(), Trouble> {
     let due = |bytes| place.wire.due(operation, bytes);
     let Some(length) = settings.agreed.tries.then_some(bytes as u64).and_then(due) else { return Ok(()) };
@@ -230,12 +221,13 @@ fn tried(operation: Operation, settings: &Settings, place: &Place, bytes: usize)
     ended
 }
 
-/// The rest of what all ranks decide alike: the MPI keeps what it is faster at.
+/// Completes the decision, which all ranks make alike: the MPI keeps calls at which it is faster.
 fn faster<'p>(operation: Operation, wire: &Wire, work: Work<'p>) -> Result<Work<'p>, Reason> {
     if wire.is_mpi_faster(operation, work.bytes as u64) { Err(Reason::Faster) } else { Ok(work) }
 }
 
-/// The code of a call that went by the wire. After a failure the communicator's calls are the MPI's own for good.
+/// Returns the code of a call that used the wire. After a failure all later calls of the
+/// communicator are the MPI's own.
 fn outcome(
     table: &'static Table,
     comm: Word,
@@ -250,7 +242,8 @@ fn outcome(
     };
     match ended {
         Ok(Ok(())) => 0,
-        // Its handler has been called; the others, who wait for this rank, hear of it as of one that has left.
+        // The MPI's error handler has been called. The others, who wait for this rank, see it as
+        // one that has left.
         Ok(Err(Trouble::Mpi(code))) => {
             group.give_up(Reason::Failed);
             code
@@ -260,7 +253,7 @@ fn outcome(
     }
 }
 
-/// Leaves all groups and says what was done, once, before the MPI finalizes.
+/// Leaves all groups and prints statistics, once, before the MPI finalizes.
 pub fn finish() {
     static SAID: OnceLock<()> = OnceLock::new();
     let process = Process::get();

@@ -1,29 +1,25 @@
-//! What a rank says of itself before a communicator is wired: so many bytes, exchanged by the MPI's own allgather.
+//! Node descriptor (card) of a rank, of fixed length, exchanged by the MPI's own allgather before a
+//! communicator is wired.
 
 use crate::neighbours::ProcessId;
 use ethbcast_transport::MacAddr;
 
-/// Bytes of a card: the longest texts fit, and longer ones are cut.
 pub const BYTES: usize = 512;
-/// Where the texts begin.
 const HEAD_BYTES: usize = 27;
-/// The layout, and what ranks say to each other behind the cards; a rank of another build passes on.
+/// Version of the layout, and of the messages that ranks exchange after the cards. A rank with
+/// another version passes all calls on.
 const VERSION: u8 = 3;
 
-/// A rank's card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// Of the interface: ranks behind one are on one host.
+    /// Address of the interface: ranks behind one interface are on one host.
     pub mac: MacAddr,
-    /// Drawn at random; the first rank's names the group.
+    /// Random number; the first rank's names the group.
     pub nonce: u64,
-    /// The process, as its host knows it.
     pub process: ProcessId,
-    /// The host's name.
     pub host: String,
-    /// What was agreed beforehand.
     pub fingerprint: String,
-    /// Why it cannot take part; empty if it can.
+    /// Reason why the rank cannot take part; empty if it can.
     pub trouble: String,
 }
 
@@ -45,7 +41,6 @@ impl Card {
         bytes
     }
 
-    /// `None` if it is of another build.
     pub fn decode(bytes: &[u8]) -> Option<Card> {
         let (head, mut rest) = bytes.split_at_checked(HEAD_BYTES).filter(|(head, _)| head[0] == VERSION)?;
         let mut text = || {

@@ -1,4 +1,4 @@
-//! Finding functions in what is loaded, and loading a back end: all that is known by name alone.
+//! Lookup of functions by name in loaded libraries, and loading of a back end.
 
 use crate::table::Table;
 use std::ffi::{CStr, CString, OsStr, c_void};
@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Names that MPIs' libraries go by, for programs that have loaded theirs where only its own users see it (as Python
-/// does): MPICH and its kin, Open MPI, and that of the standard's own ABI.
+/// Library names of MPIs, for programs that have loaded theirs with local visibility (as Python
+/// does): MPICH and relatives, Open MPI, and the standard's own ABI.
 const SONAMES: [&CStr; 5] = [c"libmpi.so.40", c"libmpi.so.12", c"libmpich.so.12", c"libmpi.so.80", c"libmpi_abi.so.0"];
 
-/// A function of the MPI, looked up once. `F` is a type of function pointer.
+/// A function of the MPI, looked up once. `F` is a function pointer type.
 pub struct Symbol<F> {
     name: &'static CStr,
     found: OnceLock<Option<F>>,
@@ -36,7 +36,6 @@ impl<F: Copy> Symbol<F> {
     }
 }
 
-/// Where something stands that is loaded; null if nothing of the name is.
 pub fn address(name: &CStr) -> *mut c_void {
     // SAFETY: a name that ends with a zero byte.
     let global = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -55,7 +54,6 @@ pub fn address(name: &CStr) -> *mut c_void {
     hidden.into_iter().find(|address| !address.is_null()).unwrap_or(std::ptr::null_mut())
 }
 
-/// A library by its name: the one that is loaded already, or loaded now; null never.
 pub fn library(soname: &CStr) -> Option<*mut c_void> {
     [libc::RTLD_NOLOAD, 0].into_iter().find_map(|only_loaded| {
         // SAFETY: libraries of this name are made to be loaded by programs.
@@ -64,7 +62,7 @@ pub fn library(soname: &CStr) -> Option<*mut c_void> {
     })
 }
 
-/// A function of a library.
+/// Returns a function of a library.
 ///
 /// # Safety
 /// `F` is the type of a pointer to the function of that name.
@@ -76,15 +74,14 @@ pub unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
     (!address.is_null()).then(|| unsafe { transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// What `MPI_…` is behind this library, for an MPI without the `PMPI_…` of that name: MPICH has `mpi_barrier_f08_`, and
-/// no `pmpi_barrier_f08_`. Null if nothing is.
+/// Returns the `MPI_…` behind this library, for an MPI without the corresponding `PMPI_…`: MPICH
+/// has `mpi_barrier_f08_`, but no `pmpi_barrier_f08_`. Null if there is none.
 fn behind_this(profiling: &CStr) -> *mut c_void {
     let without = profiling.to_bytes_with_nul().get(1..).and_then(|bytes| CStr::from_bytes_with_nul(bytes).ok());
     // SAFETY: a name that ends with a zero byte.
     without.map_or(std::ptr::null_mut(), |name| unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
 }
 
-/// Loads a back end; its table, or what the loader says.
 pub fn back_end(path: &Path) -> Result<&'static Table, String> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its path has a zero byte".to_owned())?;
     // SAFETY: a back end has nothing that runs when it is loaded.
@@ -101,7 +98,6 @@ pub fn back_end(path: &Path) -> Result<&'static Table, String> {
     unsafe { table.as_ref() }.ok_or_else(|| "it is no back end".to_owned())
 }
 
-/// The folder of this library.
 pub fn own_folder() -> Option<PathBuf> {
     // SAFETY: all bytes zero is a valid `Dl_info`.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };

@@ -1,7 +1,8 @@
-//! The names that a program's calls are bound to, in C: each is asked of `calls` first and is the MPI's own else.
+//! Exported C names of the calls. Each is offered to `calls` first, and otherwise passed on to the
+//! MPI.
 //!
-//! An int is an int everywhere; a handle, an address or a count of the `_c` forms is a word, in which an int of MPICH's
-//! lies as the calling conventions of 64-bit Linux have it.
+//! An int is passed as an int everywhere. A handle, an address or a count of the `_c` forms is a
+//! word; the calling conventions of 64-bit Linux allow an int of MPICH's in it.
 #![allow(non_snake_case)]
 
 use crate::calls;
@@ -14,10 +15,10 @@ use std::ffi::c_int;
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a handle and an int do not pass alike on this machine");
 
-/// `MPI_ERR_OTHER` in most MPIs; only for a function that the MPI does not have.
+/// Value of `MPI_ERR_OTHER` in most MPIs; used only for a missing function.
 const NO_SUCH_FUNCTION: c_int = 15;
 
-/// The MPI's own function, or an error if it has none of this name.
+/// Calls the MPI's own function, or returns an error if it has none of this name.
 pub fn own<F: Copy>(symbol: &Symbol<F>, name: &str, call: impl FnOnce(F) -> c_int) -> c_int {
     symbol.get().map_or_else(
         || {
@@ -104,21 +105,18 @@ extern "C" fn MPI_Barrier(comm: Word) -> c_int {
     calls::barrier(comm, || own(&OWN, "PMPI_Barrier", |own| own(comm)))
 }
 
-/// Leaves a word that this rank has the drop-in, lets the MPI begin, and looks for the words of the others.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Init(count: Word, words: Word) -> c_int {
     static OWN: Symbol<extern "C" fn(Word, Word) -> c_int> = Symbol::new(c"PMPI_Init");
     begun(|| own(&OWN, "PMPI_Init", |own| own(count, words)))
 }
 
-/// As `MPI_Init`.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Init_thread(count: Word, words: Word, required: c_int, provided: Word) -> c_int {
     static OWN: Symbol<extern "C" fn(Word, Word, c_int, Word) -> c_int> = Symbol::new(c"PMPI_Init_thread");
     begun(|| own(&OWN, "PMPI_Init_thread", |own| own(count, words, required, provided)))
 }
 
-/// The MPI's own beginning, with the words before and after it.
 pub fn begun(own: impl FnOnce() -> c_int) -> c_int {
     presence::announce();
     let code = own();
@@ -128,7 +126,6 @@ pub fn begun(own: impl FnOnce() -> c_int) -> c_int {
     code
 }
 
-/// Says what was done, leaves the wire, and lets the MPI end.
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Finalize() -> c_int {
     static OWN: Symbol<extern "C" fn() -> c_int> = Symbol::new(c"PMPI_Finalize");

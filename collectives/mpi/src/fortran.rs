@@ -1,6 +1,6 @@
-//! The same for Fortran: `mpif.h` and `use mpi` call `mpi_bcast_`, `use mpi_f08` of Open MPI `mpi_bcast_f08_`, all
-//! arguments by reference. Open MPI's own go on to `PMPI_Bcast`, past `MPI_Bcast`; MPICH's call that, and are left
-//! alone.
+//! Exported Fortran names. `mpif.h` and `use mpi` call `mpi_bcast_`, `use mpi_f08` of Open MPI
+//! `mpi_bcast_f08_`, with all arguments by reference. Open MPI's own call `PMPI_Bcast`, past
+//! `MPI_Bcast`. MPICH's call `MPI_Bcast`, and are left alone.
 
 use crate::calls::{self, Buffer};
 use crate::dynamic::{Symbol, address};
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
-/// Where Fortran's `MPI_IN_PLACE` and `MPI_BOTTOM` are: common blocks, whose address is the sign.
+/// Common blocks whose addresses stand for Fortran's `MPI_IN_PLACE` and `MPI_BOTTOM`.
 const SIGNS: [&CStr; 6] = [
     c"mpi_fortran_in_place_",
     c"mpi_fortran_in_place",
@@ -27,13 +27,13 @@ fn is_sign(buffer: Word) -> bool {
     found.iter().any(|&sign| sign != 0 && sign == buffer)
 }
 
-/// The back end, if Fortran's calls go past C's in this MPI, and no buffer is a sign.
+/// Returns the back end, if Fortran's calls bypass C's in this MPI, and no buffer is such an
+/// address.
 fn table(buffers: &[Word]) -> Option<&'static Table> {
     let table = Process::get().table.ok()?;
     (table.library() == "Open MPI" && !buffers.iter().any(|&buffer| is_sign(buffer))).then_some(table)
 }
 
-/// An integer of Fortran's, by reference.
 fn value(integer: Word) -> c_int {
     // SAFETY: Fortran passes the address of an integer for each of them.
     unsafe { *(integer as *const c_int) }
@@ -43,7 +43,7 @@ fn buffer(table: &Table, at: Word, count: Word, datatype: Word) -> Buffer {
     (at, i64::from(value(count)), (table.type_of_fortran)(value(datatype)))
 }
 
-/// Makes a call; the MPI's own, a subroutine, writes its error itself.
+/// Makes a call and writes its error; the MPI's own subroutine writes the error itself.
 fn ended(error: Word, own: impl FnOnce(), call: impl FnOnce(&dyn Fn() -> c_int) -> c_int) {
     let is_own = Cell::new(false);
     let code = call(&|| {
@@ -143,7 +143,6 @@ macro_rules! rooted {
     };
 }
 
-/// Calls the MPI's own subroutine, if it has one.
 fn subroutine<F: Copy>(symbol: &Symbol<F>, name: &CStr, call: impl FnOnce(F)) {
     own(symbol, name.to_str().unwrap_or_default(), |own| {
         call(own);
@@ -167,7 +166,8 @@ macro_rules! init {
         #[unsafe(no_mangle)]
         extern "C" fn $name($($more: Word,)* error: Word) {
             static OWN: Symbol<extern "C" fn($(init!(@word $more),)* Word)> = Symbol::new($own);
-            // What it came to the subroutine writes itself; where it failed, the program ends or does not ask.
+            // The subroutine writes its error itself; if it failed, the program ends or does not
+            // look.
             begun(|| {
                 subroutine(&OWN, $own, |own| own($($more,)* error));
                 0
@@ -182,7 +182,6 @@ init!(mpi_init_f08_, c"pmpi_init_f08_");
 init!(mpi_init_thread_, c"pmpi_init_thread_", required, provided);
 init!(mpi_init_thread_f08_, c"pmpi_init_thread_f08_", required, provided);
 
-/// As `MPI_Finalize`.
 #[unsafe(no_mangle)]
 extern "C" fn mpi_finalize_(error: Word) {
     static OWN: Symbol<extern "C" fn(Word)> = Symbol::new(c"pmpi_finalize_");
@@ -190,7 +189,6 @@ extern "C" fn mpi_finalize_(error: Word) {
     subroutine(&OWN, c"pmpi_finalize_", |own| own(error));
 }
 
-/// As `MPI_Finalize`.
 #[unsafe(no_mangle)]
 extern "C" fn mpi_finalize_f08_(error: Word) {
     static OWN: Symbol<extern "C" fn(Word)> = Symbol::new(c"pmpi_finalize_f08_");

@@ -1,4 +1,4 @@
-//! What is kept with a communicator: its place on the wire, or why it has none.
+//! State kept with a communicator: its place on the wire, or why it has none.
 
 use crate::card::{self, Card};
 use crate::lookout;
@@ -20,23 +20,22 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A communicator's state.
 pub struct Group {
     way: RwLock<Result<Arc<Wire>, Reason>>,
     pub rank: usize,
     pub size: usize,
 }
 
-/// All of them, so that they can be closed while the MPI still runs. Addresses, not references: the MPI frees them.
+/// Addresses of all groups, so that they can be closed while the MPI still runs. They are no
+/// references, because the MPI frees the groups.
 static GROUPS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-/// Those on the wire.
 static ON_THE_WIRE: AtomicUsize = AtomicUsize::new(0);
-/// The rank in the largest communicator seen, which is the world's.
+/// Rank in the largest communicator seen, which is the world's.
 static WORLD_RANK: AtomicI32 = AtomicI32::new(-1);
 static WORLD_SIZE: AtomicI32 = AtomicI32::new(0);
 
 impl Group {
-    /// That of a communicator, which is wired if this is its first collective; or why it has none.
+    /// Returns the group of `comm`, created on its first collective, or why there is none.
     pub fn of(table: &'static Table, settings: &Settings, comm: Word) -> Result<&'static Group, Reason> {
         let (mut state, mut rank, mut size) = (std::ptr::null_mut(), 0, 0);
         match (table.look)(comm, &mut state, &mut rank, &mut size) {
@@ -70,25 +69,22 @@ impl Group {
         let address = std::ptr::from_ref(group);
         GROUPS.lock().push(address as usize);
         if (table.keep)(comm, address.cast_mut().cast()) != 0 {
-            // It will be wired again, and never freed: what the MPI says of a communicator it does not know.
+            // The communicator will be wired again and never freed, since the MPI does not know it.
             group.give_up(Reason::Failed);
         }
         group
     }
 
-    /// Its place on the wire, or why it has none.
     pub fn way(&self) -> Result<Arc<Wire>, Reason> {
         self.way.read().clone()
     }
 
-    /// From now on its calls are the MPI's own.
     pub fn give_up(&self, reason: Reason) {
         let before = std::mem::replace(&mut *self.way.write(), Err(reason));
         ON_THE_WIRE.fetch_sub(usize::from(before.is_ok()), Ordering::Relaxed);
     }
 }
 
-/// A communicator is freed, and its state with it.
 pub extern "C" fn closed(state: *mut c_void) {
     let mut groups = GROUPS.lock();
     let Some(at) = groups.iter().position(|&address| address == state as usize) else { return };
@@ -105,7 +101,6 @@ pub extern "C" fn closed(state: *mut c_void) {
     }
 }
 
-/// Leaves all groups, while the others still hear it.
 pub fn close_all() {
     let groups: Vec<usize> = GROUPS.lock().clone();
     for address in groups {
@@ -117,12 +112,12 @@ pub fn close_all() {
     }
 }
 
-/// This process's rank in the world, if it has made a collective.
 pub fn world_rank() -> Option<usize> {
     usize::try_from(WORLD_RANK.load(Ordering::Relaxed)).ok()
 }
 
-/// Wires a communicator. Every rank takes the same steps, whatever it finds: cards, places, the join, the agreement.
+/// Wires a communicator. Every rank takes identical steps, whatever it finds: cards, places, the
+/// join, the agreement.
 fn wired(
     table: &'static Table,
     settings: &Settings,
@@ -190,12 +185,11 @@ fn own_card(settings: &Settings) -> Card {
     }
 }
 
-/// Buffers may then be where this process cannot read: CUDA, HIP.
+/// Whether buffers may be in device memory, unreadable for this process: CUDA, HIP.
 fn has_device_memory() -> bool {
     [c"cuInit", c"hipInit"].into_iter().any(|name| !crate::dynamic::address(name).is_null())
 }
 
-/// The address of the interface, if a socket can be opened on it; tried once.
 fn place(interface: Option<&str>) -> &'static Result<MacAddr, String> {
     static PLACE: OnceLock<Result<MacAddr, String>> = OnceLock::new();
     PLACE.get_or_init(|| {

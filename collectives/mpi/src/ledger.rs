@@ -1,25 +1,23 @@
-//! What a communicator knows of prices, and which length is to be tried next: the same on all its ranks, for it follows
-//! from the calls that all of them have made on it.
+//! Cost table of a communicator, and which length has to be tried next. It follows from the calls
+//! that all ranks have made, so it is identical on all of them.
 
 use crate::prices::{Length, Prices};
 use crate::settings::Operation;
 use std::collections::BTreeMap;
 
-/// Lengths up to this many bytes are tried when they are first called for.
+/// Limit of lengths that are tried at their first call, in bytes.
 const SOON_BYTES: u64 = 256 << 10;
-/// Longer ones when they are called for this often: who casts a table once need not pay for seven more.
+/// Calls of a longer length before it is tried: a program that broadcasts a table once need not pay
+/// for seven more.
 const TRIED_AT_CALL: u32 = 3;
 
-/// See the module's description.
 #[derive(Debug, Default)]
 pub struct Ledger {
     prices: Prices,
-    /// How often a long length was called for.
     calls: BTreeMap<(Operation, Length), u32>,
 }
 
 impl Ledger {
-    /// The length that is to be tried now that a call of so many bytes is to be made, if any is.
     pub fn due(&mut self, operation: Operation, bytes: u64) -> Option<Length> {
         let length = Length::of(bytes);
         if self.prices.is_settled(operation, length) {
@@ -36,7 +34,6 @@ impl Ledger {
         &self.prices
     }
 
-    /// What is known now.
     pub fn set_prices(&mut self, prices: Prices) {
         self.prices = prices;
     }
@@ -46,7 +43,6 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// Tries what is due, and says what that was.
     fn called(ledger: &mut Ledger, bytes: u64) -> Option<usize> {
         let due = ledger.due(Operation::Broadcast, bytes)?;
         let mut prices = ledger.prices().clone();

@@ -1,4 +1,4 @@
-//! Which MPI this is, its back end, and what the process has in common.
+//! Detection of the loaded MPI, its back end, and the process's shared state.
 
 use crate::dynamic::{self, Symbol};
 use crate::settings::{Settings, Stats};
@@ -12,16 +12,15 @@ use std::sync::OnceLock;
 
 type LibraryVersion = extern "C" fn(text: *mut c_char, length: *mut c_int) -> c_int;
 static LIBRARY_VERSION: Symbol<LibraryVersion> = Symbol::new(c"PMPI_Get_library_version");
-/// As long as any MPI's description of itself (`MPI_MAX_LIBRARY_VERSION_STRING` is 8192 at most).
+/// Limit of any MPI's description of itself, in bytes (`MPI_MAX_LIBRARY_VERSION_STRING` is 8192 at
+/// most).
 const VERSION_BYTES: usize = 1 << 14;
 
-/// The MPIs that there are back ends for: what the description begins with, and the back end's name.
+/// MPIs with a back end: the beginning of the description, and the back end's name.
 const LIBRARIES: [(&str, &str); 3] = [("Open MPI", "openmpi"), ("MPICH", "mpich"), ("Intel(R) MPI", "mpich")];
 
-/// What the process has in common; there from the first call on.
 pub struct Process {
     pub settings: Option<Settings>,
-    /// The back end, or why there is none.
     pub table: Result<&'static Table, Reason>,
     pub statistics: Statistics,
 }
@@ -29,7 +28,6 @@ pub struct Process {
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
 impl Process {
-    /// The one there is.
     pub fn get() -> &'static Process {
         PROCESS.get_or_init(|| {
             let settings = Settings::read().inspect_err(|text| say(format_args!("{text}; all calls are MPI's own")));
@@ -52,13 +50,12 @@ impl Process {
         self.settings.as_ref().is_some_and(|settings| settings.stats != Stats::None)
     }
 
-    /// What the environment says, unless it switches everything off.
     pub fn active(&self) -> Option<&Settings> {
         self.settings.as_ref().filter(|settings| settings.is_on)
     }
 
-    /// Returns the back end, started, which takes an MPI that runs; it calls `closed` with what was kept with a
-    /// communicator when that is freed.
+    /// Starts the back end, for which the MPI must be running, and returns it. It calls `closed`
+    /// with a communicator's state when that is freed.
     pub fn started(&self, closed: extern "C" fn(state: *mut c_void)) -> Result<&'static Table, Reason> {
         static STARTED: OnceLock<c_int> = OnceLock::new();
         let table = self.table?;
@@ -69,7 +66,6 @@ impl Process {
     }
 }
 
-/// The back end of the MPI that is loaded, or what is missing.
 fn back_end(settings: &Settings) -> Result<&'static Table, String> {
     let version = LIBRARY_VERSION.get().ok_or("this MPI has no MPI_Get_library_version")?;
     let mut text = vec![0_u8; VERSION_BYTES];

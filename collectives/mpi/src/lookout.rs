@@ -1,4 +1,5 @@
-//! A thread that looks for calls which wait for each other for ever: some by the wire, others inside the MPI (`order`).
+//! Deadlock watchdog: a thread that detects calls which wait for each other for ever, some by the
+//! wire, others inside the MPI (`order`).
 
 use crate::stderr::say;
 use crate::wire::Wire;
@@ -7,15 +8,12 @@ use std::sync::{Arc, Once, Weak};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// As `ps` shows it; 15 characters at most.
+/// Name in `ps`, at most 15 characters.
 const THREAD_NAME: &str = "ethb-lookout";
 
-/// The places on the wire that are looked after.
 static WIRES: Mutex<Vec<Weak<Wire>>> = Mutex::new(Vec::new());
 
-/// Looks after one more, if it is of a rank on the wire.
 pub fn add(wire: &Arc<Wire>) {
     static STARTED: Once = Once::new();
     if !wire.is_leader() {
@@ -32,7 +30,7 @@ pub fn add(wire: &Arc<Wire>) {
 fn run() {
     loop {
         std::thread::sleep(LOOK_EVERY);
-        // Not locked while it is looked: whoever makes a communicator does not wait for that.
+        // The lock is released before the check, so that a new communicator need not wait for it.
         let wires: Vec<Arc<Wire>> = {
             let mut kept = WIRES.lock();
             kept.retain(|wire| wire.strong_count() > 0);

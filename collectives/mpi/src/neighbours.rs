@@ -1,4 +1,5 @@
-//! The other ranks of this host, as processes: one that dies is noticed, so that nobody waits for its part of a call.
+//! Processes of the other ranks of this host. The death of one is noticed, so that no rank waits
+//! for its part of a call.
 
 use crate::table::GoesOn;
 use parking_lot::Mutex;
@@ -10,14 +11,12 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether they live.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A process, as it is known on its host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessId {
     pub number: u32,
-    /// Which processes have numbers of their own; 0 if that is not known.
+    /// PID namespace; 0 if unknown.
     pub namespace: u64,
 }
 
@@ -28,15 +27,15 @@ impl ProcessId {
     }
 }
 
-/// Descriptors that become readable when their processes end. Communicators have most of them in common.
+/// Descriptors that become readable when their processes end. Communicators share most of them.
 static KNOWN: Mutex<BTreeMap<u32, Arc<OwnedFd>>> = Mutex::new(BTreeMap::new());
 
-/// Those that can be watched from here.
 #[derive(Debug, Default)]
 pub struct Neighbours(Vec<Arc<OwnedFd>>);
 
 impl Neighbours {
-    /// Of these processes of this host; one that has ended already is an error. Those of other containers are not seen.
+    /// Watches these processes of this host; one that has already ended is an error. Processes of
+    /// other containers are not visible.
     pub fn of(processes: impl IntoIterator<Item = ProcessId>) -> Result<Neighbours, String> {
         let own = ProcessId::own();
         let seen = processes
@@ -45,11 +44,10 @@ impl Neighbours {
         seen.map(|other| watched(other.number)).collect::<Result<Vec<_>, _>>().map(Neighbours)
     }
 
-    /// Whether all of them live.
     pub fn live(&self) -> bool {
         let mut asked: Vec<_> =
             self.0.iter().map(|one| libc::pollfd { fd: one.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
-        // SAFETY: so many are there.
+        // SAFETY: `asked` has that many entries.
         let ended = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, 0) };
         ended <= 0
     }
@@ -60,7 +58,7 @@ fn watched(number: u32) -> Result<Arc<OwnedFd>, String> {
     if let Some(found) = known.get(&number) {
         return Ok(Arc::clone(found));
     }
-    // SAFETY: it takes two numbers, and gives a descriptor that is nobody's yet.
+    // SAFETY: the system call takes two numbers and returns a new descriptor without an owner.
     let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
     let Ok(opened @ 0..) = c_int::try_from(opened) else {
         return Err(format!("process {number} of this host: {}", io::Error::last_os_error()));
@@ -71,7 +69,7 @@ fn watched(number: u32) -> Result<Arc<OwnedFd>, String> {
     Ok(opened)
 }
 
-/// Looks now and then, while a call on this host waits.
+/// Periodic liveness check while a call on this host waits.
 pub struct Watch<'a> {
     neighbours: &'a Neighbours,
     looked: std::cell::Cell<Instant>,
@@ -82,7 +80,6 @@ impl<'a> Watch<'a> {
         Watch { neighbours, looked: std::cell::Cell::new(Instant::now()) }
     }
 
-    /// What a back end's watched call is given.
     pub fn arguments(&self) -> (GoesOn, *const c_void) {
         (goes_on, std::ptr::from_ref(self).cast())
     }
@@ -98,7 +95,7 @@ impl<'a> Watch<'a> {
 }
 
 extern "C" fn goes_on(state: *const c_void) -> c_int {
-    // SAFETY: it is the watch of the call that asks, which waits for the answer.
+    // SAFETY: it is the watch of the calling function, which waits for the reply.
     let watch = unsafe { &*state.cast::<Watch>() };
     c_int::from(watch.goes_on())
 }

@@ -1,40 +1,36 @@
-//! The order of a rank's calls on a communicator, and what contradicts it.
+//! Order of a rank's calls on a communicator, and detection of contradictions.
 //!
-//! All ranks make the same calls, and each decides by a call's bytes whether it goes by the wire, is the MPI's own, or
-//! is tried before. Where the bytes differ, so may that; then those on the wire wait for one that waits inside the MPI,
-//! and hears nothing of theirs. Whoever has been inside the MPI for long says in which call, and one that is made
-//! another way here is a contradiction: no correct program comes to one.
+//! All ranks make equal calls, and each decides by a call's bytes whether it uses the wire, the
+//! MPI, or is tried first. If the bytes differ, so may the decision. Ranks on the wire then wait
+//! for one inside the MPI, which never hears of them. A rank that has been inside the MPI for long
+//! announces its call. If this rank makes that call another way, it is a contradiction, which no
+//! correct program causes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// A call that lasts longer is told of, or listened for: short ones are most likely to end by themselves.
+/// Duration after which a call is announced or listened for: shorter ones most likely end by
+/// themselves.
 const LONG: Duration = Duration::from_secs(1);
-/// So many of the last calls are remembered: whoever goes ahead of the others is in one of the next few, for a barrier
+/// Recent calls remembered. A rank ahead of the others is in one of the next few, because a barrier
 /// holds it.
 const REMEMBERED: usize = 64;
 
-/// What a rank does in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It goes by the wire.
     Wire,
-    /// It is the MPI's own.
     Mpi,
-    /// It is tried which is faster, mostly inside the MPI.
+    /// A trial of which is faster, mostly inside the MPI.
     Trial,
 }
 
-/// What a rank says that has been inside the MPI for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// The call's number among those of the communicator.
     pub number: u64,
     pub is_trial: bool,
 }
 
 impl Told {
-    /// As it is sent.
     pub fn word(self) -> u64 {
         self.number << 1 | u64::from(self.is_trial)
     }
@@ -48,31 +44,24 @@ impl Told {
     }
 }
 
-/// A call in which another rank waits inside the MPI, and which this one makes another way.
+/// A call in which another rank waits inside the MPI, while this one makes it another way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// The other's place on the wire.
     pub seat: u16,
-    /// The call's number among those of the communicator.
     pub number: u64,
 }
 
-/// The calls that a rank has made on a communicator.
 #[derive(Debug, Default)]
 pub struct Order {
-    /// How many have begun.
     begun: u64,
-    /// The last of them, the newest first.
     kinds: VecDeque<Kind>,
-    /// The present call: since when, and whether it has been told of.
+    /// Beginning of the present call, and whether it has been announced.
     present: Option<(Instant, bool)>,
-    /// What others have said, of calls that have not begun here.
     ahead: Vec<(u16, Told)>,
     found: Option<Contradiction>,
 }
 
 impl Order {
-    /// The next call begins.
     pub fn begin(&mut self, kind: Kind, now: Instant) {
         self.begun += 1;
         self.kinds.truncate(REMEMBERED - 1);
@@ -82,12 +71,12 @@ impl Order {
         due.into_iter().for_each(|(seat, told)| self.hear(seat, told));
     }
 
-    /// It has ended.
     pub fn end(&mut self) {
         self.present = None;
     }
 
-    /// The present call, if it is inside the MPI, has lasted for long and nobody has been told: they are now.
+    /// Returns the announcement of the present call, once, if it is inside the MPI and has lasted
+    /// for long.
     pub fn tell(&mut self, now: Instant) -> Option<Told> {
         let kind = *self.kinds.front()?;
         let (since, told) = self.present.as_mut().filter(|_| kind != Kind::Wire)?;
@@ -96,12 +85,11 @@ impl Order {
         is_due.then_some(Told { number: self.begun, is_trial: kind == Kind::Trial })
     }
 
-    /// Whether the present call has lasted so long that others may have something to say.
+    /// Whether the present call has lasted so long that others may have announced theirs.
     pub fn listens(&self, now: Instant) -> bool {
         self.present.is_some_and(|(since, _)| now.duration_since(since) >= LONG)
     }
 
-    /// Another rank has been for long inside the MPI.
     pub fn hear(&mut self, seat: u16, told: Told) {
         let Some(back) = self.begun.checked_sub(told.number) else {
             self.ahead.retain(|(earlier, _)| *earlier != seat);
@@ -114,7 +102,6 @@ impl Order {
         }
     }
 
-    /// What has been found, once a rank has said so.
     pub fn contradiction(&self) -> Option<Contradiction> {
         self.found
     }

@@ -1,36 +1,36 @@
-//! What a call takes by the wire and by the MPI itself: the same numbers on all ranks, and so the same decision.
+//! Cost table: the time of a call by the wire and by the MPI. It is identical on all ranks, and so
+//! is the decision.
 
 use crate::settings::Operation;
 
-/// The shortest length that is tried, and the longest, all blocks together, as powers of two. Between them every power
-/// of two is a length of its own: which way is faster turns more than once between 256 bytes and 16 MiB.
+/// Exponents of the shortest and the longest length tried, all blocks together. Every power of two
+/// between them is tried separately: the faster route changes more than once between 256 bytes and
+/// 16 MiB.
 const LEAST_LOG: u32 = 8;
 const MOST_LOG: u32 = 24;
 const LENGTHS: usize = (MOST_LOG - LEAST_LOG + 1) as usize;
-/// Of a tenth more or less a trial says nothing.
+/// Differences below this many percent are noise.
 const MARGIN_PERCENT: u64 = 10;
-/// Of lengths far beyond what was tried it says little: where cables are slow, what they let pass at once hides what
-/// they take.
+/// Margin in percent for lengths far beyond those tried: on slow cables the burst that they let
+/// pass hides their rate.
 const FAR_MARGIN_PERCENT: u64 = 50;
-/// So many powers of two beyond are far.
 const FAR: usize = 3;
-/// Numbers in all: prices, and which lengths are settled.
 const NUMBERS: usize = Operation::ALL.len() * (2 * LENGTHS + 1);
 pub const BYTES: usize = NUMBERS * 8;
 
-/// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Wire,
     Mpi,
 }
 
-/// A length that is tried, for all calls of about as many bytes.
+/// A length that is tried, and stands for all calls of about as many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Length(usize);
 
 impl Length {
-    /// The one that stands for a call of so many bytes: the next power of two. A barrier has the least.
+    /// Returns the length for a call of `bytes` bytes: the next power of two. A barrier has the
+    /// least.
     pub fn of(bytes: u64) -> Length {
         let log = bytes.clamp(1 << LEAST_LOG, 1 << MOST_LOG).next_power_of_two().ilog2();
         Length((log - LEAST_LOG) as usize)
@@ -40,14 +40,13 @@ impl Length {
         1 << (self.0 as u32 + LEAST_LOG)
     }
 
-    /// The one a quarter as long, if there is one.
     pub fn quarter(self) -> Option<Length> {
         self.0.checked_sub(2).map(Length)
     }
 }
 
-/// Nanoseconds by operation, way and length; 0 where nothing was tried. By operation, which lengths are settled, a bit
-/// for each: those have been tried, or are not worth it.
+/// Nanoseconds by operation, route and length, 0 where not tried; and by operation the settled
+/// lengths, one bit each: those tried, or not worth it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prices {
     nanoseconds: [[[u64; LENGTHS]; 2]; Operation::ALL.len()],
@@ -55,14 +54,12 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Notes what a call took, by the wire and by the MPI.
     pub fn note(&mut self, operation: Operation, length: Length, [wire, mpi]: [u64; 2]) {
         let of = &mut self.nanoseconds[operation as usize];
         (of[Way::Wire as usize][length.0], of[Way::Mpi as usize][length.0]) = (wire.max(1), mpi.max(1));
         self.settle(operation, length);
     }
 
-    /// Nothing more is to be found out about this length.
     pub fn settle(&mut self, operation: Operation, length: Length) {
         self.settled[operation as usize] |= 1 << length.0;
     }
@@ -71,7 +68,6 @@ impl Prices {
         self.settled[operation as usize] >> length.0 & 1 == 1
     }
 
-    /// Takes over what others know and this does not.
     pub fn learn(&mut self, other: &Prices) {
         for (at, settled) in other.settled.into_iter().enumerate() {
             for length in (0..LENGTHS).filter(|length| (settled & !self.settled[at]) >> length & 1 == 1) {
@@ -82,7 +78,7 @@ impl Prices {
         }
     }
 
-    /// What both take at the length that was tried and is the nearest, not counting longer ones if there are others.
+    /// Returns both times at the nearest length tried, preferring shorter ones.
     fn nearest(&self, operation: Operation, length: Length) -> Option<(Length, [u64; 2])> {
         let [wire, mpi] = &self.nanoseconds[operation as usize];
         let is_tried = |at: &usize| wire[*at] > 0;
@@ -90,14 +86,14 @@ impl Prices {
         Some((Length(at), [wire[at], mpi[at]]))
     }
 
-    /// What a call of this length takes at most, the slower way, in proportion to what was tried.
+    /// Returns the time of a call by the slower route, extrapolated from the nearest length tried.
     pub fn expected(&self, operation: Operation, length: Length) -> Option<u64> {
         let (tried, prices) = self.nearest(operation, length)?;
         let longest = prices.into_iter().max()?;
         Some(longest.saturating_mul((length.bytes() / tried.bytes()).max(1) as u64))
     }
 
-    /// Whether the MPI itself is faster, by more than chance.
+    /// Whether the MPI is faster, beyond the margin.
     pub fn is_mpi_faster(&self, operation: Operation, bytes: u64) -> bool {
         let length = Length::of(bytes);
         let Some((tried, [wire, mpi])) = self.nearest(operation, length) else { return false };
@@ -106,7 +102,6 @@ impl Prices {
         u128::from(mpi) * 100 < u128::from(wire) * u128::from(100 - margin_percent)
     }
 
-    /// As it is sent to all ranks.
     pub fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         let numbers = self.nanoseconds.as_flattened().as_flattened().iter().chain(&self.settled);
@@ -147,7 +142,8 @@ mod tests {
 
     #[test]
     fn the_mpi_has_the_lengths_at_which_it_is_clearly_faster() {
-        // Faster at some, where the network card cuts the MPI's segments, and slower again beyond.
+        // Faster at some lengths, where the network card segments the MPI's data, and slower again
+        // beyond.
         let prices = prices(&[
             (256, [20_000, 80_000]),
             (64 * KIB, [400_000, 410_000]),

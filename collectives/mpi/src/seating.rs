@@ -1,4 +1,5 @@
-//! Who speaks for which host: the same answer on all ranks, for it follows from the cards of all.
+//! Rank-to-host map: which rank speaks for which host. It is derived from the cards of all ranks,
+//! so it is identical on all of them.
 
 use crate::card::Card;
 use crate::neighbours::ProcessId;
@@ -6,25 +7,24 @@ use crate::settings::Agreed;
 use crate::statistics::Reason;
 use std::collections::HashMap;
 
-/// The ranks of a communicator by hosts. A host's first rank is its leader, and the only one on the wire.
+/// Ranks of a communicator by hosts. A host's first rank is its leader, and the only one on the
+/// wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seating {
-    /// The group's name on the wire.
     pub group: String,
-    /// By host: its leader's rank.
+    /// Leader's rank of each host.
     pub leaders: Vec<usize>,
-    /// By rank: its host.
     pub host_of: Vec<usize>,
-    /// By rank: its place among those of its host.
+    /// Place of each rank among those of its host.
     pub place_of: Vec<usize>,
-    /// By rank: its process.
     pub processes: Vec<ProcessId>,
-    /// By host: the name that it joins by.
+    /// Name under which each host joins.
     pub names: Vec<String>,
 }
 
 impl Seating {
-    /// Seats the ranks whose cards these are, `None` for one that could not be read; or says why nobody is to be.
+    /// Maps the ranks with these cards, `None` for one that could not be read; or returns why no
+    /// rank is to be wired.
     pub fn new(cards: &[Option<Card>], agreed: &Agreed, by_name: bool) -> Result<Seating, (Reason, String)> {
         let cards: Vec<&Card> = cards.iter().flatten().collect::<Vec<_>>();
         let (mut leaders, mut host_of, mut place_of) = (Vec::new(), Vec::new(), Vec::new());
@@ -58,13 +58,11 @@ impl Seating {
         Ok(Seating { group, leaders, host_of, place_of, processes, names })
     }
 
-    /// Whether no two ranks share a host.
     pub fn is_one_each(&self) -> bool {
         self.leaders.len() == self.host_of.len()
     }
 }
 
-/// The cards of all ranks, as the allgather brought them; an error if one is of another build.
 pub fn cards(bytes: &[u8]) -> Result<Vec<Option<Card>>, (Reason, String)> {
     let cards: Vec<_> = bytes.chunks(crate::card::BYTES).map(Card::decode).collect();
     match cards.iter().position(Option::is_none) {

@@ -1,16 +1,16 @@
-//! What the environment says, read once.
+//! Settings from the environment, read once.
 
 use std::env;
 use std::path::PathBuf;
 
-/// The most bytes of a call: what MPI's own functions count with, which pack and hand on.
+/// Limit of bytes in a call: that of MPI's own functions, which pack and forward.
 const MOST_BYTES: u64 = i32::MAX as u64;
-/// Between two hosts there is one copy to send, whoever sends it.
+/// Fewest hosts: between two hosts there is one copy to send, whoever sends it.
 const LEAST_HOSTS: usize = 3;
-/// Communicators on the wire at a time: each has a ring and feeds of its own.
+/// Limit of communicators on the wire at a time: each has its own ring and feeds.
 const MOST_GROUPS: usize = 16;
 
-/// The calls that can be taken over, as they are named in the environment.
+/// Calls that can be taken over, by their names in the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     Broadcast,
@@ -35,24 +35,20 @@ impl Operation {
     }
 }
 
-/// What the environment says of the drop-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub is_on: bool,
     pub is_verbose: bool,
-    /// Whether the first rank, or every one, prints what was done.
     pub stats: Stats,
     pub interface: Option<String>,
-    /// Where back ends are, if not beside the front.
     pub back_ends: Option<PathBuf>,
     pub topology: Option<PathBuf>,
     pub calibration: Option<PathBuf>,
-    /// Whether the user vouches that every rank has the drop-in, where the launcher cannot say.
+    /// Whether the user asserts that every rank has the drop-in, for launchers that cannot tell.
     pub is_everywhere: bool,
     pub agreed: Agreed,
 }
 
-/// Who prints statistics at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stats {
     None,
@@ -60,7 +56,7 @@ pub enum Stats {
     All,
 }
 
-/// What decides about a call, and must be the same on all ranks.
+/// Settings that decide about a call, and must be equal on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
     pub taken: Vec<Operation>,
@@ -68,12 +64,12 @@ pub struct Agreed {
     pub most_bytes: u64,
     pub least_hosts: usize,
     pub most_groups: usize,
-    /// Whether it is tried at which lengths the MPI is faster.
+    /// Whether lengths at which the MPI is faster are found by trials.
     pub tries: bool,
 }
 
 impl Settings {
-    /// As the environment says; the first thing in it that cannot be, named with what can.
+    /// Reads the environment; an error names the first invalid value and the valid ones.
     pub fn read() -> Result<Settings, String> {
         Settings::from(|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
@@ -113,7 +109,6 @@ impl Settings {
 }
 
 impl Agreed {
-    /// The same text on all ranks, or they were told different things.
     pub fn fingerprint(&self) -> String {
         let Agreed { taken, least_bytes, most_bytes, least_hosts, most_groups, tries } = self;
         let taken: Vec<_> = taken.iter().map(|operation| operation.name()).collect();

@@ -1,4 +1,4 @@
-//! What was done with the calls: how many were taken, what passed on, and why.
+//! Statistics: calls taken and passed on, with reasons.
 
 use crate::settings::Operation;
 use parking_lot::Mutex;
@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Why a call is the MPI's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     Off,
@@ -59,7 +58,6 @@ struct Taken {
     took: Duration,
 }
 
-/// The sums of this process.
 #[derive(Debug, Default)]
 pub struct Statistics {
     sums: Mutex<Sums>,
@@ -84,7 +82,6 @@ impl Statistics {
         *self.sums.lock().passed.entry((operation.name(), why)).or_default() += 1;
     }
 
-    /// The sums in lines for people, each with this beginning.
     pub fn lines(&self, beginning: &str) -> String {
         let sums = self.sums.lock();
         let mut text = String::new();

@@ -1,32 +1,31 @@
-//! What a back end offers: the Rust side of `c/backend.h`.
+//! Interface of a back end: the Rust side of `c/backend.h`.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// The layout that this front knows.
 pub const VERSION: u32 = 2;
 
 /// A handle of the MPI's, an address or a count, as the calling convention passes it.
 pub type Word = usize;
 
-/// What [`Table::look`] says of a communicator.
+/// Result of [`Table::look`]: the state of a communicator.
 pub const KNOWN: c_int = 0;
 pub const NEW: c_int = 1;
 pub const NULL: c_int = 2;
 pub const NOT_NOW: c_int = 3;
 pub const INTER: c_int = 4;
 
-/// What [`Table::fail`] calls a failure.
+/// Kind of failure passed to [`Table::fail`].
 pub const OTHER: c_int = 0;
 pub const TRUNCATED: c_int = 1;
 
-/// What a watched call returns that nobody let go on; no MPI has an error of this number.
+/// Return value of a watched call that was ended; no MPI has an error of this number.
 pub const GIVEN_UP: c_int = -1;
 
-/// Asked now and then by a watched call: 0 ends it.
+/// Callback of a watched call; 0 ends the call.
 pub type GoesOn = extern "C" fn(state: *const c_void) -> c_int;
 
-/// See `c/backend.h`, which says what each function does. A function that returns an int returns 0 if all is well,
-/// unless it answers a question.
+/// Functions of a back end; `c/backend.h` describes each. A function that returns an int returns 0
+/// on success, unless it answers a question.
 #[repr(C)]
 pub struct Table {
     pub version: u32,
@@ -70,13 +69,12 @@ unsafe impl Sync for Table {}
 // SAFETY: as above.
 unsafe impl Send for Table {}
 
-/// The code of an MPI function, unless it is `MPI_SUCCESS`, which is 0 in every MPI.
+/// Converts the code of an MPI function; `MPI_SUCCESS` is 0 in every MPI.
 pub fn done(code: c_int) -> Result<(), c_int> {
     if code == 0 { Ok(()) } else { Err(code) }
 }
 
 impl Table {
-    /// What the MPI's own description begins with.
     pub fn library(&self) -> &str {
         // SAFETY: a back end of this version has a constant text here.
         unsafe { CStr::from_ptr(self.library) }.to_str().unwrap_or_default()

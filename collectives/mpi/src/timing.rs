@@ -1,29 +1,26 @@
-//! What a call takes either way, as one rank sees it.
+//! Timing of a call by either route, as one rank sees it.
 //!
-//! In front of each call that is timed is a barrier of the same way, which is not: so a call has the neighbours that it
-//! has in a program all of whose calls go that way, and what one way loses or waits for is no part of the other's
-//! price.
+//! An untimed barrier of that route precedes each timed call. A call thus has the neighbours that
+//! it has in a program all of whose calls use that route, and delays of one route are not counted
+//! for the other.
 
 use crate::prices::Way;
 use std::time::Duration;
 
-/// What is timed.
 pub trait Calls {
-    /// A barrier that goes this way.
     fn barrier(&mut self, way: Way);
-    /// The call, made this way.
     fn call(&mut self, way: Way);
-    /// The time since any fixed moment.
+    /// Returns the time since any fixed moment.
     fn now(&self) -> Duration;
 }
 
-/// What calls took, in nanoseconds, by way.
+/// Times of calls, in nanoseconds, by route.
 #[derive(Debug, Default)]
 pub struct Times([Vec<u64>; 2]);
 
 impl Times {
-    /// Makes a pair of calls, by the wire and by the MPI: the ways take turns, so that both have the same of whatever
-    /// else the hosts do.
+    /// Makes a pair of calls, by the wire and by the MPI. Routes alternate, so that other load
+    /// affects both.
     pub fn take_pair(&mut self, calls: &mut impl Calls) {
         for way in [Way::Wire, Way::Mpi] {
             calls.barrier(way);
@@ -33,8 +30,8 @@ impl Times {
         }
     }
 
-    /// The median of each way: a call in which no frame was lost, or no rank had to wait for a processor, says nothing
-    /// of the others. 0 if none was made.
+    /// Returns the median of each route, 0 if there is none. The median ignores calls with a lost
+    /// frame or a rank waiting for a processor.
     pub fn medians(mut self) -> [u64; 2] {
         self.0.each_mut().map(|times| {
             times.sort_unstable();
@@ -47,7 +44,7 @@ impl Times {
 mod tests {
     use super::*;
 
-    /// Milliseconds that each wire's barrier, each wire's call and each call of the MPI take, in turns.
+    /// Milliseconds of each wire barrier, wire call and MPI call, in turns.
     struct Network {
         barriers: [u64; 5],
         wire: [u64; 5],

@@ -1,5 +1,5 @@
-//! The trial: when a communicator's ranks first call for a length, they make some calls of it either way, and look
-//! at the clock. What the one saw that it took longest on all ranks have then.
+//! Probe transfers: when a communicator's ranks first call a length, they make some calls of it by
+//! either route and time them. All ranks adopt the slowest rank's timing.
 
 use crate::prices::{self, Length, Prices, Way};
 use crate::settings::Operation;
@@ -12,31 +12,28 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-/// What is timed of a length, behind a pair of calls that is not: so many pairs as fit into this time, but no fewer
-/// than these and no more.
+/// Time of the pairs of calls timed for a length, and their limits. An untimed pair precedes them.
 const TIMED: Duration = Duration::from_millis(12);
 const LEAST_PAIRS: u64 = 3;
 const MOST_PAIRS: u64 = 15;
-/// Before a longer length is tried, a quarter of it is, down to this many bytes.
+/// Shortest length, in bytes, that is tried before a length four times as long.
 const FIRST_BYTES: usize = 16 << 10;
-/// A length that would take longer for one call is not tried: on so slow a network a shorter one says enough.
+/// Longest time of one call of a length that is tried: on a slower network a shorter length
+/// suffices.
 const LONGEST_CALL: Duration = Duration::from_millis(100);
-/// After so long a process tries nothing more: the nearest length that was tried decides.
+/// Total time of a process's trials; then the nearest length tried decides.
 const LONGEST_TRIALS: Duration = Duration::from_secs(1);
-/// What ranks tell each other of times in: fits what a call takes into an `int`.
+/// Unit of times exchanged by ranks, so that a call's time fits an `int`.
 const TICK: Duration = Duration::from_nanos(100);
-/// What ranks compare before they try anything: the operation and the length.
 const QUESTION_BYTES: usize = 2 * 8;
 
-/// What communicators are alike in: the rounds that a tree of their hosts takes, and whether ranks share hosts.
+/// Properties by which communicators share results: the rounds of a tree of their hosts, and
+/// whether ranks share hosts.
 type Kind = (u32, bool);
 
-/// What has been tried.
 static KNOWN: Mutex<BTreeMap<Kind, Prices>> = Mutex::new(BTreeMap::new());
-/// What that has taken.
 static SPENT: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
-/// A communicator and this rank's place in it.
 #[derive(Clone, Copy)]
 pub struct Ranks<'a> {
     pub table: &'static Table,
@@ -53,7 +50,7 @@ impl Ranks<'_> {
     }
 }
 
-/// Not all of these ranks were in the communicators of earlier trials: what the first one knows is what all have.
+/// Copies the first rank's results to all ranks, some of which did not take part in earlier trials.
 ///
 /// # Errors
 /// The MPI's.
@@ -64,7 +61,8 @@ pub fn share_known(ranks: Ranks) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Finds out which way is faster at a length. Every rank takes the same steps, whatever it finds.
+/// Finds out which route is faster at a length. Every rank takes identical steps, whatever it
+/// finds.
 ///
 /// # Errors
 /// On all ranks, if calls differ, or the wire fails on one.
@@ -93,17 +91,16 @@ pub fn settle(ranks: Ranks, operation: Operation, length: Length) -> Result<(), 
     }
 }
 
-/// All ranks make the same calls of the MPI's, whatever becomes of those by the wire.
+/// A trial. All ranks make equal MPI calls, even if those by the wire fail.
 struct Trial<'a> {
     ranks: Ranks<'a>,
     prices: Prices,
-    /// What has failed first.
     trouble: Option<Trouble>,
 }
 
 impl Trial<'_> {
-    /// All begin by the wire: where another rank makes another call there, or the MPI's own, it is found out, which
-    /// inside the MPI it would not be. Whatever else fails all ranks are told of later.
+    /// Begins by the wire, where a rank that makes another call, or the MPI's own, is detected.
+    /// Inside the MPI it would not be. Other failures are announced to all ranks later.
     fn meet(&mut self) -> Result<(), Trouble> {
         self.by_wire(Wire::barrier);
         self.trouble = self.trouble.take().map(|trouble| self.ranks.wire.explained(trouble));
@@ -113,7 +110,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Hears what rank 0 asks, and what it knows already; whether this rank asks the same.
+    /// Compares operation and length with rank 0's, and takes over its results; returns whether
+    /// they are equal.
     fn ask(&mut self, operation: Operation, length: Length) -> bool {
         let known = KNOWN.lock().get(&self.ranks.kind()).cloned().unwrap_or_default();
         let mut question = [0; QUESTION_BYTES];
@@ -128,7 +126,6 @@ impl Trial<'_> {
         heard == question
     }
 
-    /// From short to long.
     fn run(&mut self, operation: Operation, length: Length) {
         let shorter = |length: &Length| length.quarter().filter(|quarter| quarter.bytes() >= FIRST_BYTES);
         let mut steps: Vec<Length> = std::iter::successors(Some(length), shorter).collect();
@@ -159,7 +156,6 @@ impl Trial<'_> {
         }
     }
 
-    /// How many pairs are timed, by what the first took on rank 0; none if that was far too long.
     fn agreed_pairs(&mut self, took: Duration) -> u64 {
         let fit = (TIMED.as_nanos() / took.as_nanos().max(1)) as u64;
         let mut pairs = [if took > LONGEST_CALL * 4 { 0 } else { fit.clamp(LEAST_PAIRS, MOST_PAIRS) as u8 }];
@@ -174,7 +170,6 @@ impl Trial<'_> {
         }
     }
 
-    /// One call with so many bytes in all.
     fn call(&mut self, operation: Operation, way: Way, bytes: usize) {
         let block = (bytes / self.ranks.size).max(1);
         let (mut own, mut all) = (vec![0; block], vec![0; block * self.ranks.size]);
@@ -212,7 +207,6 @@ impl Trial<'_> {
         self.trouble = self.trouble.take().or(done(code).err().map(Trouble::Mpi));
     }
 
-    /// Whether no rank objects, or has failed.
     fn all_agree(&mut self, own: bool) -> bool {
         let mut least = 0;
         let own = c_int::from(own && self.trouble.is_none());
@@ -220,7 +214,7 @@ impl Trial<'_> {
         least == 1
     }
 
-    /// What the rank saw that it took longest on, by way: the same on all ranks.
+    /// Returns the longest time of all ranks by route, identical on all.
     fn longest(&mut self, own: [u64; 2]) -> [u64; 2] {
         let tick = TICK.as_nanos() as u64;
         own.map(|nanoseconds| {
@@ -231,7 +225,6 @@ impl Trial<'_> {
     }
 }
 
-/// A length that is tried.
 struct Tried<'t, 'a> {
     trial: &'t mut Trial<'a>,
     operation: Operation,

@@ -1,4 +1,5 @@
-//! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of this host.
+//! A communicator's place on the wire: the ethbcast group of its hosts' leaders, and the ranks of
+//! this host.
 
 use crate::ledger::Ledger;
 use crate::neighbours::{Neighbours, Watch};
@@ -18,36 +19,36 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the leaders look for each other; they have all just said that they come.
+/// Longest wait of the leaders for each other; they have just announced that they come.
 const JOIN_WITHIN: Duration = Duration::from_secs(10);
-/// How long a rank may compute before it makes a call that others wait in: MPI knows no limit. Whoever dies is missed
-/// within seconds.
+/// Longest time that a rank may compute before a call that others wait in: MPI sets no limit. A
+/// dead rank is detected within seconds.
 const CALL_WITHIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// How long a rank that frees a communicator, or ends, stays for those that have not begun with the calls that it is
-/// through with.
+/// Longest stay of a rank that frees a communicator or ends, for ranks that have not begun the
+/// calls it has completed.
 const LEAVE_WITHIN: Duration = Duration::from_secs(60 * 60);
-/// After so long it says that it stays.
+/// Time after which it reports that it stays.
 const SPOKEN_OF_AFTER: Duration = Duration::from_secs(10);
-/// How often a call that waits lets the MPI go on. An empty look costs it about a microsecond.
+/// Interval at which a waiting call lets the MPI make progress. An empty poll costs about a
+/// microsecond.
 const PROGRESS_EVERY: Duration = Duration::from_micros(200);
-/// Of the messages by which a rank says that it is in a call of the MPI's own: the only ones on this communicator.
+/// Tag of the messages that announce a call inside the MPI, the only ones on this communicator.
 const IN_A_CALL: u32 = 1;
 
-/// What a call on the wire can fail with.
 pub enum Trouble {
-    /// The wire: the others hear of it, too.
+    /// The wire failed; the others hear of it, too.
     Wire(Error),
-    /// This host's leader, which has told of it.
+    /// This host's leader failed and has announced it.
     Leader,
-    /// A rank of this host has died.
     Neighbour,
     /// This rank's own arguments name blocks of two lengths.
     Lengths,
-    /// Ranks have asked for prices of different calls.
+    /// Ranks have requested trials of different calls.
     Calls,
-    /// Another rank has failed, which says why.
+    /// Another rank has failed and reports why.
     Others,
-    /// The leader of a host, by name, waits inside the MPI in a call that this rank makes another way.
+    /// The leader of a host, by name, waits inside the MPI in a call that this rank makes by
+    /// another route.
     Order { host: String, number: u64 },
     /// The MPI's own error, whose handler has been called.
     Mpi(c_int),
@@ -82,16 +83,15 @@ impl std::fmt::Display for Trouble {
     }
 }
 
-/// See the module's description.
 pub struct Wire {
     table: &'static Table,
     seating: Seating,
     rank: usize,
-    /// There on leaders.
+    /// Communicator of the leaders; `None` on other ranks.
     leaders: Option<Communicator>,
-    /// The ranks of this host, where any two share one.
+    /// Communicator of this host's ranks, where any two share one.
     node: Option<Word>,
-    /// By host: its leader's rank on the wire.
+    /// Leader's rank on the wire of each host.
     seats: Vec<u16>,
     neighbours: Neighbours,
     ledger: Mutex<Ledger>,
@@ -99,7 +99,8 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Joins, if this rank leads. Where ranks share hosts all of them take part in the split.
+    /// Joins the wire, if this rank is a leader. Where ranks share hosts all of them take part in
+    /// the split.
     pub fn join(
         table: &'static Table,
         settings: &Settings,
@@ -152,42 +153,35 @@ impl Wire {
         Ok(wire)
     }
 
-    /// What calls take either way, as far as that is known.
     pub fn prices(&self) -> Prices {
         self.ledger.lock().prices().clone()
     }
 
-    /// What is known of that now.
     pub fn set_prices(&self, prices: Prices) {
         self.ledger.lock().set_prices(prices);
     }
 
-    /// The length that is to be tried before a call is made, if any is.
     pub fn due(&self, operation: Operation, bytes: u64) -> Option<Length> {
         self.ledger.lock().due(operation, bytes)
     }
 
-    /// Whether the MPI itself is faster at a call.
     pub fn is_mpi_faster(&self, operation: Operation, bytes: u64) -> bool {
         self.ledger.lock().prices().is_mpi_faster(operation, bytes)
     }
 
-    /// How many hosts there are.
     pub fn hosts(&self) -> usize {
         self.seating.leaders.len()
     }
 
-    /// The next call begins.
     pub fn begin(&self, kind: Kind, now: Instant) {
         self.order.lock().begin(kind, now);
     }
 
-    /// It has ended.
     pub fn end(&self) {
         self.order.lock().end();
     }
 
-    /// Tells the other leaders of a call that lasts, and hears of theirs.
+    /// Announces a long call to the other leaders, and receives their announcements.
     pub fn look(&self, now: Instant) {
         let Some(leaders) = &self.leaders else { return };
         let (told, listens) = {
@@ -196,7 +190,7 @@ impl Wire {
         };
         let own = leaders.rank();
         for seat in (0..leaders.size()).filter(|&seat| seat != own) {
-            // Who has left, or has no room for it, waits for nobody.
+            // A rank that has left, or has no room for the message, is not waiting.
             if let Some(told) = told {
                 drop(leaders.try_send(seat, IN_A_CALL, &told.word().to_be_bytes()));
             }
@@ -209,7 +203,7 @@ impl Wire {
         }
     }
 
-    /// What a call has failed with: one that was broken off because calls differ, with that.
+    /// Returns the reason of a failure: a contradiction between calls, if one was found.
     pub fn explained(&self, trouble: Trouble) -> Trouble {
         match (self.order.lock().contradiction(), &self.leaders) {
             (Some(Contradiction { seat, number }), Some(leaders)) => {
@@ -219,12 +213,11 @@ impl Wire {
         }
     }
 
-    /// Whether this rank is the one of its host that is on the wire.
     pub fn is_leader(&self) -> bool {
         self.seating.place_of[self.rank] == 0
     }
 
-    /// Whether blocks of ranks are blocks of hosts, in the same order.
+    /// Whether blocks of ranks are blocks of hosts, in equal order.
     pub fn is_one_each(&self) -> bool {
         self.seating.is_one_each() && self.seats.iter().enumerate().all(|(host, seat)| host == usize::from(*seat))
     }
@@ -233,7 +226,7 @@ impl Wire {
         format!("{} hosts, group {}", self.hosts(), self.seating.group)
     }
 
-    /// From `root` to all: on its host, among the leaders, on the other hosts.
+    /// Broadcasts from `root`: on its host, among the leaders, on the other hosts.
     pub fn broadcast(&self, root: usize, buffer: &mut [u8]) -> Result<(), Trouble> {
         let host = self.seating.host_of[root];
         let is_here = host == self.seating.host_of[self.rank];
@@ -247,7 +240,6 @@ impl Wire {
         self.agree_on_host(outcome)
     }
 
-    /// Until all have called it.
     pub fn barrier(&self) -> Result<(), Trouble> {
         if let Some(node) = self.node {
             let watch = Watch::on(&self.neighbours);
@@ -257,17 +249,17 @@ impl Wire {
         self.agree_on_host(self.leaders.as_ref().map_or(Ok(()), Communicator::barrier))
     }
 
-    /// The blocks of all, where every host has one rank.
+    /// Runs an allgather, where every host has one rank.
     pub fn allgather(&self, own: &[u8], blocks: &mut [u8]) -> Result<(), Trouble> {
         self.alone(|all| all.allgather(own, blocks))
     }
 
-    /// As above; `blocks` matters at the root.
+    /// Runs a gather, where every host has one rank; `blocks` matters at the root.
     pub fn gather(&self, root: usize, own: &[u8], blocks: &mut [u8]) -> Result<(), Trouble> {
         self.alone(|all| all.gather(root as u16, own, blocks))
     }
 
-    /// As above; `blocks` matters at the root.
+    /// Runs a scatter, where every host has one rank; `blocks` matters at the root.
     pub fn scatter(&self, root: usize, blocks: &[u8], own: &mut [u8]) -> Result<(), Trouble> {
         self.alone(|all| all.scatter(root as u16, blocks, own))
     }
@@ -276,7 +268,6 @@ impl Wire {
         self.leaders.as_ref().map_or(Ok(()), call).map_err(Trouble::Wire)
     }
 
-    /// Bytes from one rank of this host to the others.
     fn on_host(&self, buffer: &mut [u8], place: usize) -> Result<(), Trouble> {
         let Some(node) = self.node else { return Ok(()) };
         let (at, bytes, watch) = (buffer.as_mut_ptr(), buffer.len() as c_int, Watch::on(&self.neighbours));
@@ -284,7 +275,7 @@ impl Wire {
         ended((self.table.watched_broadcast)(node, at, bytes, place as c_int, goes_on, state))
     }
 
-    /// What the leader came to is what all of its host come to: none goes on with bytes that have not come.
+    /// Gives the leader's result to all ranks of its host, so that none goes on with missing bytes.
     fn agree_on_host(&self, outcome: Result<(), Error>) -> Result<(), Trouble> {
         let mut word = [u8::from(outcome.is_err())];
         self.on_host(&mut word, 0)?;
@@ -292,11 +283,12 @@ impl Wire {
         if word[0] == 0 { Ok(()) } else { Err(Trouble::Leader) }
     }
 
-    /// Leaves when all have what they were sent: who comes late to a call that this rank is through with, too.
+    /// Leaves when all have what they were sent, including ranks that are late for a call completed
+    /// here.
     pub fn close(&self) {
         let Some(all) = &self.leaders else { return };
         let (began, mut is_said) = (Instant::now(), false);
-        // A socket that has failed has nobody to tell.
+        // A failed socket cannot announce anything.
         drop(all.leave_in(LEAVE_WITHIN));
         while matches!(all.has_left(), Ok(false)) {
             if began.elapsed() >= SPOKEN_OF_AFTER && !std::mem::replace(&mut is_said, true) {
@@ -315,7 +307,8 @@ impl Wire {
         }
     }
 
-    /// Leaves, and gives back what the MPI has made for it: all ranks of the communicator do so together.
+    /// Leaves, and releases what the MPI has made for it: all ranks of the communicator do so
+    /// together.
     pub fn release(&self) {
         if let Some(all) = &self.leaders {
             // As above.
@@ -327,7 +320,6 @@ impl Wire {
     }
 }
 
-/// What a call on this host came to.
 fn ended(code: c_int) -> Result<(), Trouble> {
     match code {
         GIVEN_UP => Err(Trouble::Neighbour),
@@ -335,7 +327,6 @@ fn ended(code: c_int) -> Result<(), Trouble> {
     }
 }
 
-/// By host: the rank on the wire, which follows the names.
 fn seats(seating: &Seating, leaders: &Communicator) -> Result<Vec<u16>, String> {
     let seat = |name: &String| leaders.hosts().iter().position(|host| host == name).map(|seat| seat as u16);
     let seats: Option<Vec<u16>> = seating.names.iter().map(seat).collect();

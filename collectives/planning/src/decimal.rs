@@ -1,7 +1,7 @@
-//! Numbers as people write them: digits, perhaps a fraction.
+//! Decimal numbers: digits with an optional fraction.
 
-/// A number with up to nine digits behind its point, of units of so many, rounded down; `None` for what is no number or
-/// does not fit. No floating point is in it.
+/// Parses a number with up to nine fractional digits and multiplies it by `unit`, rounded down.
+/// Returns `None` if it is no number or does not fit. Uses no floating point.
 pub(crate) fn scaled(number: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -12,7 +12,6 @@ pub(crate) fn scaled(number: &str, unit: u64) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(u64::try_from(parts).ok()?)
 }
 
-/// Where the number at the front of a text ends.
 pub(crate) fn end(text: &str) -> usize {
     text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len())
 }

@@ -1,6 +1,7 @@
-//! Times as people read them.
+//! Durations for people.
 
-/// Seconds for people, with three digits that count and the unit that suits: `5.61 s`, `48.2 ms` or `120 µs`.
+/// Formats seconds with three significant digits and a suitable unit: `5.61 s`, `48.2 ms` or `120
+/// µs`.
 pub fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
         _ if seconds >= 0.9995 => (seconds, "s"),

@@ -1,15 +1,15 @@
-//! Hosts by name, where one side says `n1` and the other `n1.cluster.example`, `N1` or `n1@02:00:00:00:00:01`.
+//! Lookup of hosts by name, if one side says `n1` and the other `n1.cluster.example`, `N1` or
+//! `n1@02:00:00:00:00:01`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// The name up to its first dot, if it is a host's short name: `1` of `1.2.3.4` is none.
+/// Returns the name up to its first dot, if it is a host's short name: `1.2.3.4` has none.
 fn short(name: &str) -> &str {
     let label = name.split('.').next().unwrap_or(name);
     if label.chars().any(char::is_alphabetic) { label } else { name }
 }
 
-/// The same of a name that may have an address behind it.
 fn short_node(name: &str) -> String {
     match name.split_once('@') {
         Some((name, address)) => format!("{}@{address}", short(name)),
@@ -17,18 +17,17 @@ fn short_node(name: &str) -> String {
     }
 }
 
-/// The name as DNS compares it: in lower case, without a dot at its end.
+/// Returns the name as DNS compares it: in lower case, without a final dot.
 fn lower(name: &str) -> Cow<'_, str> {
     let name = name.strip_suffix('.').unwrap_or(name);
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) { name.to_ascii_lowercase().into() } else { name.into() }
 }
 
-/// A table of hosts that finds each by its name, as DNS compares names, and by the short or the full form of it if no
+/// A table of hosts by name, compared as in DNS, and by the short or the full form of it if no
 /// other host has that. `name@address` is the host of that name with that address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostNames {
     exact: HashMap<String, usize>,
-    /// Hosts by name in lower case; `None` if several have it.
     lower: HashMap<String, Option<usize>>,
     /// Hosts by short name in lower case; `None` if several have it.
     short: HashMap<String, Option<usize>>,
@@ -42,14 +41,14 @@ impl HostNames {
             let lower = lower(name);
             table.short.entry(short_node(&lower)).and_modify(|known| *known = None).or_insert(Some(index));
             table.lower.entry(lower.into_owned()).and_modify(|known| *known = None).or_insert(Some(index));
-            // Of a name that is given twice the first counts.
+            // If a name is given twice, the first counts.
             table.exact.entry(name.to_owned()).or_insert(index);
         }
         table
     }
 
-    /// Returns the host of this name. Of two full names none is the other's short form: they must be equal. A name with
-    /// an address is found with it, and if no host has it, without.
+    /// Returns the host of this name. Two different full names never match. A name with an address
+    /// is looked up with it, then without.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.find_whole(name).or_else(|| self.find_whole(name.split_once('@')?.0))
     }
@@ -63,7 +62,7 @@ impl HostNames {
             return index;
         }
         let short = short_node(&name);
-        // A full name is looked for, and its host is known by the short one; or the other way round.
+        // A full name may match a host known by the short one, or the other way round.
         let table = if short == *name { &self.short } else { &self.lower };
         table.get(&short).copied().flatten()
     }

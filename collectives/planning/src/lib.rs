@@ -1,18 +1,18 @@
-//! Topologies, broadcast plans and what they cost: arithmetic, values in, values out.
+//! Topologies, broadcast plans and their predicted cost, as pure computation.
 //!
-//! No socket, no clock, no thread and no random source: equal input gives equal output on every host, and ties are
-//! broken by number. The crate depends on no transport; whoever links it alone compiles no socket.
+//! The crate uses no socket, clock, thread or random source: equal input gives equal output on every host, and ties are
+//! broken by number. It does not depend on the transport.
 //!
-//! Four modules; each imports only those before it:
-//! - [`topology`]: which host hangs on which switch. A [`Topology`](topology::Topology) is valid by construction; it is
-//!   read from our own files, from Slurm's, from LLDP, or is a test bed by name.
-//! - [`plan`]: who sends to whom, in what order. [`plan::make`] plans any [`Via`](plan::Via); [`plan::check`] judges
+//! There are four modules; each imports only those before it:
+//! - [`topology`]: switches, cables and hosts. A [`Topology`](topology::Topology) is valid by construction; it is read
+//!   from our own files, from Slurm's, from LLDP, or is a built-in test bed.
+//! - [`plan`]: broadcast trees with sending order. [`plan::make`] plans any [`Via`](plan::Via); [`plan::check`] checks
 //!   any [`Plan`](plan::Plan) against a topology and shares no code with the planners.
-//! - [`model`]: how long that takes, by a [`Calibration`](model::Calibration) of the network. [`model::choose`] finds
-//!   the plan and the segment of least predicted time.
+//! - [`model`]: predicted time of a plan, by a [`Calibration`](model::Calibration) of the network. [`model::choose`]
+//!   finds the plan and the segment of least predicted time.
 //! - [`draw`]: a topology, and a plan over it, as text, as DOT and as SVG.
 //!
-//! Beside them [`load`] reads topologies, calibrations and plans from files; nothing else here opens one.
+//! Only [`load`] opens files: it reads topologies, calibrations and plans.
 //!
 //! ```
 //! use ethbcast_planning::model::{Calibration, Situation, choose};
@@ -35,15 +35,14 @@
 //! # Host ids and ranks
 //! A host id counts the hosts of a topology, a rank the members of a plan; the table `members[rank] == host` joins the
 //! two. Both are `usize`, and names tell them apart: `root_host`, `host` and `members` are host ids, `rank`, `root` and
-//! what a [`Plan`](plan::Plan) returns are ranks. They are no types of their own because nearly all that is done with
-//! them is to index tables and to compute (`rank ^ mask`, `(rank + root) % ranks`): types that allow both keep nobody
-//! from a mistake, and types that allow neither would unwrap at almost every use. What crosses from one to the other is
-//! checked when it is used: planners refuse members that are no hosts, and the checker a table that is not one host for
-//! each rank.
+//! the numbers in a [`Plan`](plan::Plan) are ranks. They have no separate types because nearly all uses are table
+//! indices and arithmetic (`rank ^ mask`, `(rank + root) % ranks`): types that allow both prevent no mistake, and types
+//! that allow neither would be unwrapped at almost every use. Conversions are checked: planners refuse members that are
+//! no hosts, and the checker a table that is not one host for each rank.
 //!
 //! # Errors
-//! What was read from a text is refused with a [`SourceError`]: the file, the line, and a problem whose sentence says
-//! what was expected or what to do. A plan that cannot be made is a [`PlanError`](plan::PlanError).
+//! Invalid text is refused with a [`SourceError`]: the file, the line, and a problem whose sentence says what was
+//! expected or what to do. A plan that cannot be made is a [`PlanError`](plan::PlanError).
 
 mod decimal;
 pub mod draw;

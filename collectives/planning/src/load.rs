@@ -1,4 +1,5 @@
-//! Topologies, calibrations and saved plans from files: the one place of this crate that opens any.
+//! Reading of topologies, calibrations and saved plans from files: the only module of this crate
+//! that opens any.
 
 use crate::model::{Calibration, CalibrationError};
 use crate::plan::file::{SavedPlan, SavedPlanError};
@@ -10,57 +11,58 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Larger files than this are no topologies; a file of a million hosts by name has some 10 MB.
+/// Size limit of a file, in bytes; one of a million hosts by name has some 10 MB.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Why nothing was read from a file, or what it says was refused.
+/// Error of reading a file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the {what} {}: {error}", path.display())]
     Unreadable {
-        /// What it should be.
+        /// Kind of file.
         what: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the system.
         error: io::Error,
     },
-    /// It is no text.
+    /// The file is no text.
     #[error("the {what} {} is no text (UTF-8); name another file", path.display())]
     NoText {
-        /// What it should be.
+        /// Kind of file.
         what: &'static str,
         /// The file.
         path: PathBuf,
     },
-    /// It is too large.
+    /// The file is too large.
     #[error("the {what} {} is too large to be one; name another file", path.display())]
     TooLarge {
-        /// What it should be.
+        /// Kind of file.
         what: &'static str,
         /// The file.
         path: PathBuf,
     },
-    /// What it says is no topology.
+    /// The content is no topology.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// What it says is no calibration.
+    /// The content is no calibration.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
-    /// What it says is no plan.
+    /// The content is no plan.
     #[error(transparent)]
     Plan(#[from] SavedPlanError),
 }
 
 impl Topology {
-    /// Reads a topology, whatever it is, which its content tells: our own file, Slurm's `topology.conf` or
-    /// `topology.yaml`, a folder with the output of `lldpcli -f json0 show neighbors` of each host, or, if there is no
-    /// such file, a test bed of this name. The notes say what had to be ignored or assumed. `-` is stdin.
+    /// Reads a topology. Its content tells the format: our own file, Slurm's `topology.conf` or
+    /// `topology.yaml`, or a folder with the output of `lldpcli -f json0 show neighbors` of each
+    /// host. If there is no such file, `path` may name a built-in test bed. The notes say what was
+    /// ignored or assumed. `-` is stdin.
     ///
     /// # Errors
-    /// If it cannot be read, or says what cannot be, with file and line.
+    /// If it cannot be read, or is invalid; with file and line.
     pub fn load(path: impl AsRef<Path>) -> Result<Imported, LoadError> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -81,8 +83,8 @@ impl Topology {
         Ok(known(Topology::parse(&text, &name)?))
     }
 
-    /// Reads a folder of `lldpcli` outputs, one for each host, as far as they are about this interface; hidden files
-    /// and folders in it are skipped.
+    /// Reads a folder of `lldpcli` outputs, one for each host, restricted to `interface` if given.
+    /// Hidden files and folders in it are skipped.
     ///
     /// # Errors
     /// As [`load`](Topology::load).
@@ -98,7 +100,8 @@ impl Topology {
             let (name, source_name) = (LldpFile::name_of(&file_name).to_owned(), path.display().to_string());
             files.push(LldpFile { name, source_name, text: read_text(&path, "LLDP output")? });
         }
-        // Folders are listed in any order; the first error should be the same one each time.
+        // Sorted, so that the first error does not depend on the order in which the folder is
+        // listed.
         files.sort_by(|left, right| left.source_name.cmp(&right.source_name));
         Ok(lldp::read(&files, interface, &folder.display().to_string())?)
     }
@@ -108,7 +111,7 @@ impl Calibration {
     /// Reads a calibration that `ethbcast probe --out` wrote. `-` is stdin.
     ///
     /// # Errors
-    /// If it cannot be read, or says what cannot be, with file and line.
+    /// If it cannot be read, or is invalid; with file and line.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
         Ok(Self::parse(&read_text(path, "calibration file")?, &path.display().to_string())?)
@@ -119,14 +122,14 @@ impl SavedPlan {
     /// Reads a plan that `ethbcast plan --out` wrote. `-` is stdin.
     ///
     /// # Errors
-    /// If it cannot be read, or says what cannot be, with file and line.
+    /// If it cannot be read, or is invalid; with file and line.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
         Ok(Self::parse(&read_text(path, "plan file")?, &path.display().to_string())?)
     }
 }
 
-/// Reads a text file of bounded length; `-` is stdin. `what` is what it should be, for the error.
+/// Reads a text file of bounded length; `-` is stdin. `what` names its kind in errors.
 ///
 /// # Errors
 /// If it cannot be read, or is no text.

@@ -1,8 +1,9 @@
-//! The order in which a person counts hosts: `n2` before `n10`.
+//! Natural order of host names: `n2` before `n10`.
 
 use std::cmp::Ordering;
 
-/// Compares names piece by piece, numbers by value; names that differ only in zero padding are ordered as text.
+/// Compares names piece by piece, numbers by value; names that differ only in zero padding are
+/// ordered as text.
 pub fn natural_order(left: &str, right: &str) -> Ordering {
     let (mut left_rest, mut right_rest) = (left, right);
     while !left_rest.is_empty() && !right_rest.is_empty() {
@@ -16,7 +17,6 @@ pub fn natural_order(left: &str, right: &str) -> Ordering {
     left_rest.len().cmp(&right_rest.len()).then_with(|| left.cmp(right))
 }
 
-/// Cuts the leading run of digits, or of anything else, off a name that is not empty.
 pub(crate) fn take_piece<'a>(rest: &mut &'a str) -> &'a str {
     let digits = rest.starts_with(|character: char| character.is_ascii_digit());
     let end = rest.find(|character: char| character.is_ascii_digit() != digits).unwrap_or(rest.len());
@@ -58,7 +58,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_total_order(mut names in prop::collection::vec("[ab]?[0-9]{0,2}[ab]?[0-9]{0,2}", 0..40)) {
-            // `sort_by` panics on an order that is not total; what sorts as equal must be equal.
+            // `sort_by` panics on an order that is not total; names that sort as equal must be
+            // equal.
             names.sort_by(|left, right| natural_order(left, right));
             for pair in names.windows(2) {
                 let order = natural_order(&pair[0], &pair[1]);

@@ -2,20 +2,21 @@
 
 use crate::decimal;
 
-/// The lowest rate a cable can have, in bits per second.
+/// Lowest rate of a cable, in bits per second.
 pub const LOWEST_RATE_BITS_PER_SECOND: u64 = 64_000;
 
-/// The highest rate a cable can have, in bits per second; beyond any network card.
+/// Highest rate of a cable, in bits per second; beyond any network card.
 pub const HIGHEST_RATE_BITS_PER_SECOND: u64 = 1_000_000_000_000;
 
-/// The units, largest first, in bits per second; decimal, as everywhere in networking.
+/// Units, largest first, in bits per second; decimal, as usual in networking.
 const UNITS: [(&str, u64); 4] = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 
-/// Reads a rate like `100mbit`, `2.5gbit`, `900m` or `1000000`, or `50MB/s` in bytes; the result is in bits per second.
+/// Reads a rate like `100mbit`, `2.5gbit`, `900m` or `1000000`, or `50MB/s` in bytes; returns bits
+/// per second.
 ///
 /// # Errors
-/// A sentence that says how rates are written, for what is no number, has an unknown unit, or lies outside
-/// [`LOWEST_RATE_BITS_PER_SECOND`] to [`HIGHEST_RATE_BITS_PER_SECOND`].
+/// A sentence that says how rates are written, for an invalid number, an unknown unit, or a rate
+/// outside [`LOWEST_RATE_BITS_PER_SECOND`] to [`HIGHEST_RATE_BITS_PER_SECOND`].
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     parse_exactly(text.trim())
         .filter(|rate| (LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(rate))
@@ -31,14 +32,13 @@ pub fn format_rate(rate_bits_per_second: u64) -> String {
     format!("{}{unit}", rate_bits_per_second / scale)
 }
 
-/// Reads digits, an optional fraction and an optional unit, without floating point.
 fn parse_exactly(text: &str) -> Option<u64> {
     let (number, unit_text) = text.split_at(decimal::end(text));
     decimal::scaled(number, unit(unit_text.trim_start())?)
 }
 
-/// How many bits per second a unit is. A capital B is a byte; `mbps` is none, as `tc` counts bytes by it and others
-/// bits.
+/// Returns a unit in bits per second. A capital B is a byte. `mbps` is refused: `tc` counts bytes
+/// by it and others bits.
 fn unit(text: &str) -> Option<u64> {
     let power = text.chars().next().and_then(|letter| "kmg".find(letter.to_ascii_lowercase()));
     let (power, rest) = power.map_or((0, text), |at| (at as u32 + 1, &text[1..]));

@@ -1,4 +1,4 @@
-//! Reading TOML with a `schema`: the part that topologies, calibrations and saved plans share.
+//! Reading of TOML with a `schema` key, shared by topologies, calibrations and saved plans.
 
 use crate::source_error::SourceError;
 use serde::Deserialize;
@@ -6,31 +6,28 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use toml::Spanned;
 
-/// The only schema there is.
 const SCHEMA: i64 = 1;
 
-/// Why a text is not TOML of the schema this program reads.
+/// Reason why a text is not TOML of the supported schema.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SchemaProblem {
-    /// Not TOML, or not the keys and types expected; the text is the TOML parser's.
+    /// The text is not TOML, or has unexpected keys or types; the message is the TOML parser's.
     #[error("{0}")]
     Toml(String),
-    /// No `schema` key.
+    /// The `schema` key is missing.
     #[error("expected `schema = {SCHEMA}`, which says how to read this file, but there is no `schema`")]
     NoSchema,
-    /// A `schema` other than 1.
+    /// The `schema` is not 1.
     #[error("expected `schema = {SCHEMA}`, found `schema = {0}`; write the file anew with this version")]
     WrongSchema(String),
 }
 
-/// Only what must be known before the rest can be read: another schema may have other keys.
 #[derive(Deserialize)]
 struct Head {
     schema: Option<Spanned<toml::Value>>,
 }
 
-/// Reads a text of schema 1, or says in which line it is not one.
 pub(crate) fn read<T: DeserializeOwned, P: From<SchemaProblem>>(text: &str) -> Result<T, SourceError<P>> {
     let refuse = |error| refuse_toml(text, &error);
     let head: Head = toml::from_str(text).map_err(refuse)?;
@@ -49,19 +46,16 @@ fn refuse_toml<P: From<SchemaProblem>>(text: &str, error: &toml::de::Error) -> S
     SourceError::at(line, SchemaProblem::Toml(error.message().replace('\n', ", ")))
 }
 
-/// Where the lines of a text begin, so that byte offsets can be told as lines.
 pub(crate) struct LineStarts {
     starts: Vec<usize>,
 }
 
 impl LineStarts {
-    /// Looks for all line breaks once; each question is then quick, also in a file of a million lines.
     pub(crate) fn of(text: &str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(offset, _)| offset + 1);
         Self { starts: std::iter::once(0).chain(after_breaks).collect() }
     }
 
-    /// The line, counted from 1, in which the byte at `offset` stands.
     pub(crate) fn line_at(&self, offset: usize) -> usize {
         self.starts.partition_point(|&start| start <= offset)
     }

@@ -2,8 +2,8 @@
 
 use crate::decimal;
 
-/// Reads a size in bytes, such as `1500`, `64K`, `1.5G` or `16MiB` (powers of 1024), or `5MB` (of 1000), as rsync and
-/// dd do; a part of a byte is left out.
+/// Reads a size in bytes, such as `1500`, `64K`, `1.5G` or `16MiB` (powers of 1024), or `5MB` (of
+/// 1000), as rsync and dd do; fractions of a byte are dropped.
 ///
 /// # Errors
 /// A sentence that says how sizes are written.

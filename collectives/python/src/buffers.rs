@@ -1,4 +1,4 @@
-//! Memory of Python's objects, taken by the buffer protocol: no bytes are copied.
+//! Memory of Python objects, accessed by the buffer protocol without a copy.
 #![allow(unsafe_code)]
 
 use pyo3::buffer::PyUntypedBuffer;
@@ -6,16 +6,17 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use std::ops::Range;
 
-/// The memory of an object, which stays where it is, and as long as it is, until this is dropped.
+/// Memory of an object, which stays in place and alive until this is dropped.
 ///
-/// As everywhere in Python, who changes it meanwhile from another thread gets bytes of both.
+/// As everywhere in Python, a concurrent change from another thread gives a mixture of old and new
+/// bytes.
 pub struct Buffer(PyUntypedBuffer);
 
 impl Buffer {
-    /// Memory to read from: bytes, a `bytearray`, an array.
+    /// Returns memory for reading: bytes, a `bytearray`, an array.
     ///
     /// # Errors
-    /// If the object has no memory to show, has gaps in it, or holds Python's own objects.
+    /// If the object exposes no memory, has gaps in it, or holds Python objects.
     pub fn to_read(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Buffer> {
         let buffer = PyUntypedBuffer::get(object)?;
         if !buffer.is_c_contiguous() {
@@ -31,7 +32,7 @@ impl Buffer {
         Ok(Buffer(buffer))
     }
 
-    /// Memory to write to.
+    /// Returns memory for writing.
     ///
     /// # Errors
     /// As [`to_read`](Buffer::to_read), and if it is read-only.
@@ -44,13 +45,12 @@ impl Buffer {
         Ok(WritableBuffer(buffer))
     }
 
-    /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         if self.0.len_bytes() == 0 {
             return &[];
         }
-        // SAFETY: the protocol holds the memory for as long as the buffer is there, and it is contiguous; that nobody
-        // writes to it meanwhile is asked of the caller, who could not say it in Python.
+        // SAFETY: the protocol keeps the memory for as long as the buffer exists, and it is
+        // contiguous. Callers must not write to it meanwhile, which Python cannot express.
         unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), self.0.len_bytes()) }
     }
 
@@ -60,24 +60,23 @@ impl Buffer {
     }
 }
 
-/// Memory that can be written to.
 pub struct WritableBuffer(Buffer);
 
 impl WritableBuffer {
-    /// Its bytes.
     pub fn bytes(&mut self) -> &mut [u8] {
         let WritableBuffer(Buffer(buffer)) = self;
         if buffer.len_bytes() == 0 {
             return &mut [];
         }
-        // SAFETY: as above; it is not read-only, and callers that take two buffers have compared them.
+        // SAFETY: as above; it is not read-only, and callers that take two buffers have compared
+        // them.
         unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.len_bytes()) }
     }
 
-    /// Fails if another buffer, which is to be read, is partly the same memory.
+    /// Fails if another buffer, for reading, overlaps this one.
     ///
     /// # Errors
-    /// If it is.
+    /// If they overlap.
     pub fn check_apart(&self, other: &Buffer, what: &str) -> PyResult<()> {
         let (own, other) = (self.0.addresses(), other.addresses());
         if own.start.max(other.start) < own.end.min(other.end) {
@@ -87,7 +86,8 @@ impl WritableBuffer {
     }
 }
 
-/// Whether a format (the module `struct`, PEP 3118) has pointers to objects in it; names of fields stand in colons.
+/// Whether a format (the module `struct`, PEP 3118) contains pointers to objects. Field names are
+/// enclosed in colons.
 fn has_objects(format: &[u8]) -> bool {
     let mut is_name = false;
     format.iter().any(|&letter| {

@@ -1,4 +1,4 @@
-//! Ranks that call each other.
+//! Communicators for Python: groups of ranks that call each other.
 
 use crate::buffers::Buffer;
 use crate::failure::Failure;
@@ -12,11 +12,11 @@ use pyo3::types::PyDict;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A group of ranks that call each other. Several threads may call it at once: messages go beside each other,
-/// collectives take turns.
+/// A group of ranks that call each other. Several threads may call it at once: messages proceed
+/// concurrently, collectives take turns.
 #[pyclass(frozen, module = "ethbcast")]
 pub struct Communicator {
-    /// Until it is closed.
+    /// `None` once closed.
     ranks: Mutex<Option<Arc<communicator::Communicator>>>,
     rank: u16,
     hosts: Vec<String>,
@@ -45,25 +45,25 @@ impl Communicator {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     #[getter]
     fn size(&self) -> usize {
         self.hosts.len()
     }
 
-    /// The name of this rank's host.
+    /// Name of this rank's host.
     #[getter]
     fn host(&self) -> &str {
         &self.hosts[usize::from(self.rank)]
     }
 
-    /// The names of all hosts, by rank.
+    /// Names of all hosts, by rank.
     #[getter]
     fn hosts(&self) -> Vec<String> {
         self.hosts.clone()
     }
 
-    /// Puts the bytes that `root` has in its buffer into everybody's, in place.
+    /// Copies the bytes of `root`'s buffer into every rank's, in place.
     #[pyo3(signature = (buffer, root=0))]
     fn broadcast(&self, buffer: &Bound<'_, PyAny>, root: u16) -> PyResult<()> {
         let mut taken = Buffer::to_write(buffer, "the buffer")?;
@@ -76,7 +76,7 @@ impl Communicator {
         self.call(py, communicator::Communicator::barrier)
     }
 
-    /// Puts block r of `blocks`, as `root` has them, into rank r's `own`; elsewhere `blocks` is `None`.
+    /// Copies block r of the root's `blocks` into rank r's `own`; elsewhere `blocks` is `None`.
     #[pyo3(signature = (blocks, own, root=0))]
     fn scatter(&self, blocks: Option<&Bound<'_, PyAny>>, own: &Bound<'_, PyAny>, root: u16) -> PyResult<()> {
         let mut place = Buffer::to_write(own, "the own block")?;
@@ -87,7 +87,8 @@ impl Communicator {
         self.call(own.py(), |ranks| ranks.scatter(root, all, place))
     }
 
-    /// Puts every rank's `own` block into the root's `blocks`, in the order of ranks; elsewhere `blocks` is `None`.
+    /// Copies every rank's `own` block into the root's `blocks`, in rank order; elsewhere `blocks`
+    /// is `None`.
     #[pyo3(signature = (own, blocks, root=0))]
     fn gather(&self, own: &Bound<'_, PyAny>, blocks: Option<&Bound<'_, PyAny>>, root: u16) -> PyResult<()> {
         let block = Buffer::to_read(own, "the own block")?;
@@ -98,7 +99,7 @@ impl Communicator {
         self.call(own.py(), |ranks| ranks.gather(root, block, place))
     }
 
-    /// Puts every rank's `own` block into everybody's `blocks`, in the order of ranks.
+    /// Copies every rank's `own` block into every rank's `blocks`, in rank order.
     fn allgather(&self, own: &Bound<'_, PyAny>, blocks: &Bound<'_, PyAny>) -> PyResult<()> {
         let block = Buffer::to_read(own, "the own block")?;
         let mut place = Buffer::to_write(blocks, "the buffer of all blocks")?;
@@ -107,8 +108,8 @@ impl Communicator {
         self.call(own.py(), |ranks| ranks.allgather(block, place))
     }
 
-    /// Sends a message to rank `to`, within so many seconds: a short one at once, a long one when the other receives
-    /// it.
+    /// Sends a message to rank `to`, within this many seconds: a short one at once, a long one when
+    /// the other receives it.
     #[pyo3(signature = (data, to, tag=0, *, within=None))]
     fn send(&self, data: &Bound<'_, PyAny>, to: u16, tag: u32, within: Option<f64>) -> PyResult<()> {
         let (data, py, within) = (Buffer::to_read(data, "the message")?, data.py(), self.within(within)?);
@@ -116,8 +117,8 @@ impl Communicator {
         self.call(py, |ranks| ranks.send_within(to, tag, bytes, within))
     }
 
-    /// Receives the next message of `tag` from rank `source` into the beginning of a buffer, within so many seconds;
-    /// returns its length in bytes.
+    /// Receives the next message of `tag` from rank `source` into the beginning of a buffer, within
+    /// this many seconds; returns its length in bytes.
     #[pyo3(signature = (buffer, source, tag=0, *, within=None))]
     fn recv(&self, buffer: &Bound<'_, PyAny>, source: u16, tag: u32, within: Option<f64>) -> PyResult<usize> {
         let (mut taken, within) = (Buffer::to_write(buffer, "the buffer")?, self.within(within)?);
@@ -125,8 +126,8 @@ impl Communicator {
         self.call(buffer.py(), |ranks| ranks.recv_within(source, tag, bytes, within))
     }
 
-    /// Leaves the group: calls in progress in other threads fail. What this rank still owes the others is sent, for a
-    /// second at most. Closing again changes nothing.
+    /// Leaves the group: calls in progress in other threads fail. Messages already sent are still
+    /// delivered, for a second at most. Closing again has no effect.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(ranks) = self.ranks.lock().take() else { return Ok(()) };
         let left = py.detach(|| {
@@ -141,7 +142,8 @@ impl Communicator {
         this
     }
 
-    /// Closes it, after a barrier unless there is an exception: nobody leaves while others wait for what it has.
+    /// Closes the communicator, after a barrier unless there is an exception: no rank leaves while
+    /// others wait for its data.
     fn __exit__(
         &self,
         kind: &Bound<'_, PyAny>,
@@ -169,7 +171,7 @@ impl Communicator {
     ) -> PyResult<T> {
         let ranks = self.ranks.lock().clone();
         let ranks = ranks.ok_or_else(|| Failure::new(CommunicatorError::Closed.kind(), CommunicatorError::Closed))?;
-        // The last to use it leaves the group for good, which takes its time.
+        // The last user leaves the group for good, which takes time.
         let ended = py.detach(move || {
             let ended = call(&ranks);
             drop(ranks);
@@ -178,7 +180,7 @@ impl Communicator {
         ended.map_err(|error| raised(&self.signals, error))
     }
 
-    /// All blocks, if this rank is the root, which must have them.
+    /// Returns the buffer of all blocks at the root, which must have one.
     fn at_root<'a, 'py>(
         &self,
         blocks: Option<&'a Bound<'py, PyAny>>,
@@ -200,7 +202,7 @@ impl Communicator {
     }
 }
 
-/// What a call raises: what a handler of signals has, if that has ended it.
+/// Returns the exception of a failed call: that of a signal handler, if it has ended the call.
 fn raised(signals: &Signals, error: Error) -> PyErr {
     match error {
         Error::Interrupted => signals.take().unwrap_or_else(|| Failure::from(error).into()),

@@ -6,7 +6,7 @@ use ethbcast_content::source::SourceError;
 use pyo3::prelude::*;
 use std::fmt::Display;
 
-/// A failure on its way to the caller: what sort it is, and one sentence that says what to do.
+/// A failure on its way to the caller: its kind, and one sentence that says what to do.
 #[derive(Debug)]
 pub struct Failure {
     kind: ErrorKind,
@@ -15,7 +15,7 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(kind: ErrorKind, text: impl Display) -> Failure {
-        // The program's one option that is an argument of another name here.
+        // The only option of the program that has another name here.
         let text = text.to_string().replace("--force", "replace=True");
         Failure { kind, text: NamedOptions::reworded(&text, |name| format!("{}=", name.replace('-', "_"))) }
     }

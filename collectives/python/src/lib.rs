@@ -1,8 +1,8 @@
 //! The Python package `ethbcast`: sessions and communicators.
 //!
-//! Thin over [`ethbcast_collectives`]: a call gives its thread's hold on the interpreter back, runs the library's call
-//! of the same name, and raises what that failed with. `python/ethbcast` has what is better said in Python, and the
-//! stubs. All that is unsafe in the doing stands in `buffers`.
+//! It is a thin layer over [`ethbcast_collectives`]: a call releases the interpreter, runs the
+//! library's call of that name, and raises its failure. `python/ethbcast` has the parts written in
+//! Python, and the stubs. Unsafe operations are in `buffers`.
 
 mod buffers;
 mod communicator;

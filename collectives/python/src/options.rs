@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyTuple};
 use std::path::PathBuf;
 
-/// Reads what a call was given beside its own arguments; `None` stands for the library's own choice.
+/// Reads a call's keyword arguments; `None` stands for the library's default.
 ///
 /// # Errors
-/// If there is no such option, or it cannot have this value.
+/// If there is no such option, or its value is invalid.
 pub fn named(given: Option<&Bound<'_, PyDict>>) -> PyResult<NamedOptions> {
     let mut options = NamedOptions::default();
     for (name, value) in given.into_iter().flatten() {
@@ -31,7 +31,6 @@ fn in_python(option: &str) -> String {
     option.replace('-', "_")
 }
 
-/// A value as the library reads it.
 fn text(option: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(flag.is_true().to_string());

@@ -1,4 +1,4 @@
-//! A session on a thread of its own, while the caller's looks for signals and tells of progress.
+//! A session on its own thread, while the caller's thread checks for signals and reports progress.
 
 use crate::failure::Failure;
 use crate::signals;
@@ -8,17 +8,17 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
-/// So many bytes are there: to a sender, at the slowest receiver, which it names.
+/// Progress: bytes sent or received, at a sender those of the slowest receiver, which is named.
 struct Moved {
     bytes: u64,
     slowest: Option<String>,
 }
 
-/// Runs a session to its end. What a handler of signals or `progress` raises cancels it, and is raised when it has
-/// ended: the other hosts have been told then.
+/// Runs a session to its end. An exception of a signal handler or of `progress` cancels it, and is
+/// raised when it has ended and the other hosts are informed.
 ///
 /// # Errors
-/// What the session failed with, or what was raised.
+/// The session's failure, or the exception.
 pub fn run<T: Send>(
     py: Python<'_>,
     options: Options,
@@ -29,13 +29,14 @@ pub fn run<T: Send>(
     let (tell, told) = mpsc::channel();
     let options = options.on_progress(move |event| {
         if let Progress::Moved { bytes, slowest, .. } = event {
-            // Nobody listens any more to what was cancelled.
+            // The receiver is gone if the session was cancelled.
             drop(tell.send(Moved { bytes, slowest: slowest.map(|(host, _)| host.to_owned()) }));
         }
     });
     py.detach(move || {
         thread::scope(|scope| {
-            // The options are dropped with it, and who tells of progress with them: that is how its end is heard of.
+            // The session's end drops the options and their progress callback, which closes the
+            // channel.
             let work = move || session(&{ options });
             let running = thread::Builder::new().name("ethbcast".to_owned()).spawn_scoped(scope, work)?;
             let watched = watch(&told, progress.as_ref());
@@ -49,7 +50,6 @@ pub fn run<T: Send>(
     })
 }
 
-/// Tells of progress until the session has ended.
 fn watch(told: &Receiver<Moved>, progress: Option<&Py<PyAny>>) -> PyResult<()> {
     loop {
         let moved = match told.recv_timeout(signals::EVERY) {

@@ -1,4 +1,4 @@
-//! Bytes from one host to all others, verified.
+//! Sessions for Python: bytes from one host to all others, verified.
 
 use crate::buffers::Buffer;
 use crate::failure::Failure;
@@ -15,26 +15,26 @@ use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a session came to.
+/// Outcome of a session.
 #[pyclass(frozen, module = "ethbcast")]
 pub struct Report {
-    /// How many bytes were sent or received.
+    /// Number of bytes sent or received.
     #[pyo3(get)]
     bytes: u64,
-    /// From the first of them to the last verdict, in seconds.
+    /// Seconds from the first byte to the last verdict.
     #[pyo3(get)]
     seconds: f64,
     digest: Option<Digest>,
-    /// At a sender: how many receivers have verified them.
+    /// At a sender: number of receivers that have verified the bytes.
     #[pyo3(get)]
     receivers: usize,
-    /// At a receiver: what the sender calls them.
+    /// At a receiver: the sender's name of the bytes.
     #[pyo3(get)]
     source: String,
-    /// How they travelled, such as "cast" or "chain".
+    /// Route of the bytes, such as "cast" or "chain".
     #[pyo3(get)]
     via: Option<String>,
-    /// At a receiver: where they are, if they were received to a path.
+    /// At a receiver: the path, if they were received to a path.
     #[pyo3(get)]
     path: Option<PathBuf>,
     /// At a receiver: the bytes, if they were received to nowhere else.
@@ -44,7 +44,7 @@ pub struct Report {
 
 #[pymethods]
 impl Report {
-    /// BLAKE3 of the bytes.
+    /// BLAKE3 hash of the bytes.
     #[getter]
     fn blake3<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.digest.map(|digest| PyBytes::new(py, &digest))
@@ -84,8 +84,8 @@ impl Report {
     }
 }
 
-/// Sends a file or directory, by its path, or the memory of an object to the receivers of `group`, and returns when
-/// every one of them has verified it.
+/// Sends a file or directory, by its path, or the memory of an object to the receivers of `group`,
+/// and returns when every one of them has verified it.
 #[pyfunction]
 #[pyo3(signature = (content, group, *, progress=None, **options))]
 pub fn send(
@@ -114,7 +114,7 @@ fn plain(path: &Path) -> Result<Opened, ethbcast_content::source::SourceError> {
     Opened::file(path, Opening::default())
 }
 
-/// Memory that is sent: read once, and again where somebody lacks some of it.
+/// Memory to send: read once, and again if a receiver lacks a part.
 #[derive(Clone)]
 struct Sent(Arc<Buffer>);
 
@@ -138,8 +138,8 @@ impl ReadAt for Sent {
     }
 }
 
-/// Receives what is sent to `group`: to a path, into the memory of an object, or, without `into`, as bytes in the
-/// report.
+/// Receives the bytes sent to `group`: to a path, into the memory of an object, or, without `into`,
+/// as bytes in the report.
 #[pyfunction]
 #[pyo3(signature = (group, into=None, *, replace=false, most_bytes=None, progress=None, **options))]
 pub fn recv(
@@ -177,14 +177,14 @@ pub fn recv(
     Ok(Report::received(report))
 }
 
-/// Receives to a path, where what comes is shown whole or not at all; where it is then.
+/// Receives to a path, where the content appears complete or not at all; returns its final path.
 fn received_at(
     group: &str,
     path: &Path,
     replace: bool,
     options: &Options,
 ) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
-    // Before the library says it, in the words of the program's arguments.
+    // Checked here first, because the library's message names the program's arguments.
     if !replace && !path.is_dir() && path.symlink_metadata().is_ok() {
         let text = format!("{} exists: remove it, or pass replace=True", path.display());
         return Err(Failure::new(ErrorKind::System, text));
@@ -197,7 +197,8 @@ fn received_at(
     Ok((report, landed.path().cloned()))
 }
 
-/// What may be received into memory if nobody says how much: it grows by doubling, and is copied once.
+/// Limit of bytes received into memory by default: the memory grows by doubling, and is copied
+/// once.
 fn room() -> u64 {
     let available = |line: &str| -> Option<u64> {
         line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
@@ -206,10 +207,9 @@ fn room() -> u64 {
     said.lines().find_map(available).map_or(u64::MAX, |kibibytes| kibibytes * 1024 / PARTS)
 }
 
-/// Parts of the memory that is available.
 const PARTS: u64 = 3;
 
-/// All that comes, in memory, to a bound: a sender may not know how much it has.
+/// Received bytes in memory, up to a limit: a sender may not know its length.
 struct Memory {
     bytes: Vec<u8>,
     most_bytes: u64,

@@ -1,4 +1,4 @@
-//! Ctrl-C while a call waits.
+//! Handling of Ctrl-C while a call waits.
 
 use ethbcast_collectives::communicator::Meanwhile;
 use parking_lot::Mutex;
@@ -7,17 +7,18 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a call that waits looks for signals: at once, for whoever pressed the key.
+/// Interval of signal checks in a waiting call; short enough to seem immediate.
 pub const EVERY: Duration = Duration::from_millis(50);
 
-/// What a handler of signals has raised while a call waited.
+/// Exception raised by a signal handler while a call waited.
 #[derive(Clone, Default)]
 pub struct Signals {
     raised: Arc<Mutex<Option<PyErr>>>,
 }
 
 impl Signals {
-    /// What calls of a communicator do while they wait: they run the program's handlers, and end if one raises.
+    /// Returns the hook of waiting calls: it runs the program's signal handlers, and ends the call
+    /// if one raises.
     pub fn meanwhile(&self) -> Meanwhile {
         let signals = self.clone();
         Meanwhile::new(EVERY, move || match Python::try_attach(|py| py.check_signals()) {
@@ -25,12 +26,12 @@ impl Signals {
                 *signals.raised.lock() = Some(raised);
                 ControlFlow::Break(())
             }
-            // Without an interpreter, which is ending, there is nobody to ask.
+            // The interpreter is shutting down, so there are no handlers.
             Some(Ok(())) | None => ControlFlow::Continue(()),
         })
     }
 
-    /// What was raised, if a call has ended because of it.
+    /// Takes the exception, if one has ended a call.
     pub fn take(&self) -> Option<PyErr> {
         self.raised.lock().take()
     }

@@ -8,10 +8,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Limit of a file of tests on a machine that has other work, too.
+/// Time limit of a file of tests on a machine with other work.
 const PYTEST_LIMIT: Duration = Duration::from_secs(300);
 
-/// A file of this package.
 fn own(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -20,7 +19,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path of the build")
 }
 
-/// A Python that has what the tests need: the first on the path, or the system's own.
+/// Returns a Python with the tests' dependencies: the first on the path, or the system's own.
 fn python() -> &'static str {
     static PYTHON: OnceLock<&str> = OnceLock::new();
     PYTHON.get_or_init(|| {
@@ -35,7 +34,8 @@ fn python() -> &'static str {
     })
 }
 
-/// Where the package stands as `pip` would install it: the files of Python, and the module beside this test.
+/// Returns a folder with the package as `pip` would install it: the Python files, and the module
+/// beside this test.
 fn packages() -> &'static Path {
     static PACKAGES: OnceLock<PathBuf> = OnceLock::new();
     PACKAGES.get_or_init(|| {
@@ -55,7 +55,8 @@ fn packages() -> &'static Path {
         let built = test.with_file_name("lib_ethbcast.so");
         assert!(built.is_file(), "Cargo has built no {}", built.display());
         put_whole(&package.join(&names[0]), |made| std::os::unix::fs::symlink(built, made).expect("a link"));
-        // What an older build left; of another test that makes the same there are only directories.
+        // Remove files of an older build; directories belong to a concurrent test that creates
+        // equal ones.
         let old = names_in(&package).into_iter().map(|name| (package.join(&name), name));
         let old = old.filter(|(path, name)| path.is_file() && !names.contains(name));
         old.for_each(|(path, _)| drop(fs::remove_file(path)));
@@ -63,13 +64,13 @@ fn packages() -> &'static Path {
     })
 }
 
-/// Python with these words, which finds the package and leaves nothing in the tree.
+/// Prepares Python to find the package and to leave no files in the tree.
 fn prepared(mut command: Command, words: &[&str]) -> Command {
     command.env("PYTHONPATH", packages()).env("PYTHONDONTWRITEBYTECODE", "1").args(words);
     command
 }
 
-/// Runs Python on so many hosts of a site at once, with its words; each has succeeded.
+/// Runs Python on `hosts` hosts of a site at once; each must succeed.
 fn on_each(site: &Site, hosts: usize, words: &[&str]) -> Vec<Ended> {
     let start = |host: usize| {
         let name = format!("n{host}");
@@ -85,7 +86,7 @@ fn on_each(site: &Site, hosts: usize, words: &[&str]) -> Vec<Ended> {
     ends
 }
 
-/// Runs a file of tests on so many hosts at once, as one program on each.
+/// Runs a file of tests on `hosts` hosts at once, as one program on each.
 fn pytest_on_each(site: &Site, hosts: usize, tests: &str) {
     let tests = own(tests);
     let each = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", text(&tests)];
@@ -110,7 +111,7 @@ fn lab_ranks_call_each_other() {
 
 #[test]
 fn lab_sessions_move_files_and_memory() {
-    // A session that is to be ended in the middle takes a quarter of a second.
+    // At this rate a session takes a quarter of a second, long enough to be cancelled.
     let shaped = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) };
     pytest_on_each(&Site::beside("python_sessions", shaped), 3, "tests/test_sessions.py");
 }

@@ -1,4 +1,4 @@
-//! The end that answers.
+//! Replying end of the census.
 
 use super::Question;
 use super::kind::WHO;
@@ -9,16 +9,14 @@ use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::time::Duration;
 
-/// Who asks may be anybody: so many are answered at a time, and others not.
+/// Limit of askers served at once. Queries are unauthenticated, so further ones are dropped.
 const MOST_ASKERS: usize = 16;
-/// Between two answers of one receiver, whoever asks.
 const BETWEEN: Duration = Duration::from_millis(10);
 
-/// Answers that are due.
+/// Replies that are due.
 #[derive(Clone, Debug, Default)]
 pub struct Answerer {
     due: Vec<Due>,
-    /// Not before this moment.
     next: Option<Instant>,
 }
 
@@ -30,7 +28,7 @@ struct Due {
 }
 
 impl Answerer {
-    /// Takes a WHO that may be meant for this host; false if it is malformed.
+    /// Takes a WHO that may be meant for this host; returns false if it is malformed.
     pub fn hear(&mut self, now: Instant, frame: &Frame<'_>, station: &Station) -> bool {
         if frame.header.kind != WHO {
             return false;
@@ -46,7 +44,7 @@ impl Answerer {
         let due = Due { at, to: frame.source, nonce: question.nonce };
         let has_room = self.due.len() < MOST_ASKERS;
         match self.due.iter_mut().find(|due| due.to == frame.source) {
-            // Who asks again before the answer has gone gets it when it was due.
+            // An asker that repeats its query before the reply gets it at the earlier time.
             Some(waiting) => *waiting = Due { at: waiting.at.min(at), ..due },
             None if has_room => self.due.push(due),
             None => {}
@@ -54,7 +52,7 @@ impl Answerer {
         true
     }
 
-    /// Whom to answer now, and which question.
+    /// Returns the address and nonce of a reply that is due.
     pub fn poll(&mut self, now: Instant) -> Option<(MacAddr, u64)> {
         if self.next.is_some_and(|next| now < next) {
             return None;
@@ -66,7 +64,7 @@ impl Answerer {
         Some((to, nonce))
     }
 
-    /// When the next answer is due.
+    /// Returns when the next reply is due.
     pub fn next(&self) -> Option<Deadline> {
         let at = self.due.iter().map(|due| due.at).min()?;
         Some(Wait::Announce.at(self.next.map_or(at, |next| at.max(next))))

@@ -1,4 +1,4 @@
-//! The end that asks.
+//! Querying end of the census.
 
 use super::kind::{HERE, WHO};
 use super::{Answer, Question, address};
@@ -8,47 +8,43 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// More than so many are not kept: whoever invents receivers by the thousand takes no more memory.
+/// Limit of receivers kept: forged ones by the thousand must not take more memory.
 const MOST: usize = 65_536;
-/// Between two questions of one round.
 const ASK_EVERY: Duration = Duration::from_millis(300);
-/// Answers are spread over so long at least; and so much longer for each receiver that is known.
+/// Shortest time over which replies are spread; it grows with each known receiver.
 const LEAST_SPREAD: Duration = Duration::from_millis(50);
 const SPREAD_EACH: Duration = Duration::from_micros(200);
-/// A receiver that has not answered for so many rounds is not there any more.
+/// Rounds without a reply after which a receiver is forgotten.
 const FORGOTTEN_AFTER: u32 = 2;
 
-/// A receiver that has answered.
+/// A receiver that has replied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
     /// Its address.
     pub mac: MacAddr,
-    /// What it says of itself.
+    /// Its latest reply.
     pub answer: Answer,
-    /// The round of its last answer.
     round: u32,
 }
 
-/// Asks in rounds who listens.
+/// Asks in rounds which receivers are there.
 #[derive(Debug)]
 pub struct Asker {
     identity: Identity,
     group: String,
-    /// How long a round lasts.
     wait: Duration,
     nonce: u64,
     round: u32,
     round_began: Instant,
-    /// When to ask next.
     ask_at: Instant,
     asks: bool,
     found: BTreeMap<(MacAddr, String), Present>,
-    /// Answers for which there was no room.
     lost: u64,
 }
 
 impl Asker {
-    /// Asks from `now` on; each round takes so long. `nonce` is drawn at random. An empty group is all groups.
+    /// Asks from `now` on, in rounds of length `wait`. `nonce` is random. An empty group stands for
+    /// all groups.
     pub fn new(now: Instant, identity: Identity, group: &str, wait: Duration, nonce: u64) -> Asker {
         Asker {
             identity,
@@ -64,17 +60,17 @@ impl Asker {
         }
     }
 
-    /// How many rounds are over.
+    /// Returns the number of complete rounds.
     pub fn rounds(&self) -> u32 {
         self.round
     }
 
-    /// Who is there, by address and group.
+    /// Returns the present receivers, by address and group.
     pub fn present(&self) -> impl Iterator<Item = &Present> {
         self.found.values()
     }
 
-    /// Answers for which there was no room.
+    /// Returns the number of replies for which there was no room.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -83,7 +79,7 @@ impl Asker {
         LEAST_SPREAD + SPREAD_EACH * self.found.len().min(MOST) as u32
     }
 
-    /// The question's number in this round: an answer that is late belongs to none.
+    /// Returns the query's nonce in this round: a late reply belongs to none.
     fn number(&self) -> u64 {
         self.nonce.wrapping_add(u64::from(self.round))
     }

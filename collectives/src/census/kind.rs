@@ -1,8 +1,8 @@
-//! The kinds of frames that ask who listens: 49 and 50 of [`Kind`].
+//! Frame kinds of the census: 49 and 50 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 
-/// Who listens?
+/// Query for receivers.
 pub const WHO: Kind = Kind(49);
-/// A receiver does: what it says of itself.
+/// Reply of a receiver, with its description.
 pub const HERE: Kind = Kind(50);

@@ -1,44 +1,43 @@
-//! The question and the answer, and their bodies.
+//! Query and reply, and their bodies.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
 use std::time::Duration;
 
-/// The longest time over which answers are spread: a question that asks for more is answered within this.
+/// Longest time over which replies are spread, even if a query requests more.
 const MOST_SPREAD: Duration = Duration::from_secs(2);
-/// The longest version, and the longest name of what was sent, in bytes: with a group's and a host's name, an answer
-/// fits into a frame of the least MTU. Longer ones are cut.
+/// Limits of the version and of the name of what was sent, in bytes; longer ones are cut. With a
+/// group's and a host's name, a reply fits into a frame of the least MTU.
 const MOST_VERSION_BYTES: usize = 32;
 const MOST_SOURCE_BYTES: usize = 100;
-/// What stands for "not known" in a body.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Who listens?
+/// A query for receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Drawn at random: answers repeat it.
+    /// Random number that replies repeat.
     pub nonce: u64,
-    /// Over how long the answers are to be spread.
+    /// Time over which the replies have to be spread.
     pub spread: Duration,
-    /// Receivers of this group only; of all, if it is empty.
+    /// Group whose receivers have to reply; all groups if empty.
     pub group: String,
 }
 
-/// What a receiver is busy with.
+/// Activity of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Busy {
-    /// It waits for a sender.
+    /// Waits for a sender.
     Waiting = 0,
-    /// It has asked a sender, and waits for the start.
+    /// Has sent a join request, and waits for the start.
     Joining = 1,
-    /// It is a member of a session.
+    /// Is a member of a session.
     Receiving = 2,
 }
 
 impl Busy {
     const ALL: [Busy; 3] = [Busy::Waiting, Busy::Joining, Busy::Receiving];
 
-    /// In a word.
+    /// Returns one word for it.
     pub fn word(self) -> &'static str {
         match self {
             Busy::Waiting => "waiting",
@@ -48,53 +47,53 @@ impl Busy {
     }
 }
 
-/// How a receiver's last session went.
+/// Outcome of a receiver's last session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastSession {
-    /// Whether all of it was received and verified.
+    /// Whether everything was received and verified.
     pub is_delivered: bool,
-    /// What was sent.
+    /// Name of what was sent.
     pub source: String,
-    /// How long ago it ended, in seconds.
+    /// Time since its end, in seconds.
     pub seconds_ago: u32,
 }
 
-/// What a host says of itself, whatever happens: told to its receiver by its user.
+/// Constant description of a host, configured by its user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// The program and its version.
+    /// Program and its version.
     pub version: String,
-    /// The link's rate in Mbit/s, if it is known.
+    /// Rate of the link in Mbit/s, if known.
     pub megabits_per_second: Option<u32>,
-    /// Its last session, if it has had one.
+    /// Last session, if any.
     pub last: Option<LastSession>,
 }
 
-/// What a receiver answers.
+/// Reply of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// That of the question.
+    /// Nonce of the query.
     pub nonce: u64,
-    /// Its group.
+    /// Group of the receiver.
     pub group: String,
-    /// Its name.
+    /// Name of the host.
     pub host: String,
-    /// Its link's MTU.
+    /// MTU of the link, in bytes.
     pub mtu_bytes: u16,
-    /// Room for what is to come, if it says so.
+    /// Free space at the destination, in bytes, if known.
     pub free_bytes: Option<u64>,
-    /// What it is busy with.
+    /// Activity.
     pub busy: Busy,
-    /// What has come of the session that it is in.
+    /// Bytes received in the current session.
     pub bytes: u64,
-    /// The bytes of that session, if they are known.
+    /// Size of that session, in bytes, if known.
     pub size: Option<u64>,
-    /// What else it says of itself.
+    /// Constant description.
     pub about: About,
 }
 
 impl Question {
-    /// Its body.
+    /// Returns the body.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
         let spread = self.spread.min(MOST_SPREAD).as_millis() as u16;
@@ -112,7 +111,7 @@ impl Question {
 }
 
 impl Answer {
-    /// Its body.
+    /// Returns the body.
     pub fn encode(&self) -> Vec<u8> {
         let About { version, megabits_per_second, last } = &self.about;
         let mut out = BodyWriter::default();
@@ -145,7 +144,6 @@ impl Answer {
     }
 }
 
-/// The beginning of a text, whole characters.
 fn within(text: &str, bytes: usize) -> &str {
     let end = (0..=text.len().min(bytes)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     &text[..end]

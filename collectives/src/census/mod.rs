@@ -1,9 +1,9 @@
-//! Who listens: a question to all receivers of an Ethernet, and their answers.
+//! Census: a query to all receivers of an Ethernet, and their replies.
 //!
-//! Whoever asks sends WHO to an address that every receiver hears, whatever its group, and each answers with HERE: its
-//! name, its group, what it is busy with, how its last session went. Answers come at moments of their own, so that five
-//! hundred do not come at once; a question is repeated, and whoever has answered it does so again, as frames get lost.
-//! Nothing is decided by it: an answer is what a host says of itself, and anybody may say anything.
+//! An asker sends WHO to an address that every receiver hears, whatever its group. Each replies
+//! with HERE: its name, its group, its activity, and how its last session ended. Replies are spread
+//! in time, so that five hundred do not arrive at once. Since frames get lost, a query is repeated,
+//! and receivers reply again. Replies are unauthenticated, and nothing is decided by them.
 
 mod answerer;
 mod asker;
@@ -19,7 +19,8 @@ pub(crate) use spell::spell;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::group_mac;
 
-/// The address that every receiver hears: that of a group whose name no user can give, as it is too long.
+/// Returns the address that every receiver hears. Its group name is too long for users to
+/// configure.
 pub fn address() -> MacAddr {
     group_mac(&"census".repeat(11))
 }

@@ -1,10 +1,9 @@
-//! What the question and the answer say, for those who look at frames.
+//! Text form of census frames, for capture tools.
 
 use super::kind::{HERE, WHO};
 use super::{Answer, Question};
 use ethbcast_transport::wire::{Fields, Frame, Spelled};
 
-/// What a WHO or HERE says; `None` if it is of another kind.
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
         WHO => ("WHO", Question::decode(frame.payload).map(question)),

@@ -44,7 +44,6 @@ fn asker(group: &str) -> Asker {
     Asker::new(at(0), station(9999, "").identity(0, Rank::NONE), group, Duration::from_secs(1), 77)
 }
 
-/// The question that an asker puts now, if it does.
 fn asked(asker: &mut Asker, now: Instant) -> Option<Vec<u8>> {
     let mut buffer = vec![0; 1514];
     let length = asker.poll_transmit(now, &mut buffer)?;
@@ -52,7 +51,7 @@ fn asked(asker: &mut Asker, now: Instant) -> Option<Vec<u8>> {
     Some(buffer)
 }
 
-/// A round of so many receivers; `passes` says which answers arrive. When each answer came.
+/// Runs a round of `hosts`; `passes` says which replies arrive. Returns the arrival times.
 fn round(asker: &mut Asker, hosts: &mut [(Station, Answerer)], passes: impl Fn(usize, u64) -> bool) -> Vec<u64> {
     let (mut moments, begin) = (Vec::new(), asker.rounds());
     for micros in (u64::from(begin) * 1_000_000..).step_by(1000) {

@@ -1,4 +1,5 @@
-//! How the processes of a group find each other: all are equal, and each calls until all have the same list.
+//! Assembly of a group: its processes find each other without a root. Each sends CALLs until all
+//! have the identical list.
 
 use super::body::CallBody;
 use super::config::{Config, gone_after, period};
@@ -13,53 +14,44 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a nonce must come back before two processes are taken to share an interface: late frames of a former
-/// process come back once.
+/// Returns of an old nonce after which two processes are taken to share an interface. Late frames
+/// of a former process cause one return.
 const TWIN_RETURNS: u32 = 2;
 
-/// Callers that are kept beyond those wanted: who they are goes into an error.
+/// Callers kept beyond the group's size, so that an error can name them.
 const SPARE_CALLERS: usize = 16;
 
-/// So often a process must call before what it says keeps a group from becoming one: a single frame may be made up.
+/// Calls of a process before its claims can prevent the group: a single frame may be forged.
 const CREDIBLE_CALLS: u32 = 2;
 
-/// So many processes that do not fit are counted; of more nothing is believed.
+/// Limit of misfit processes counted; further ones are ignored.
 const MOST_MISFITS: usize = 64;
 
-/// Another process that calls.
 #[derive(Clone, Debug)]
 struct Caller {
     nonce: u64,
-    /// How often it has called since it is known by this nonce.
     calls: u32,
-    /// The nonce before this one.
     replaced: Option<u64>,
-    /// How often the replaced one came back.
     returns: u32,
     host: String,
     mtu_bytes: u16,
     digest: RosterDigest,
     joined: bool,
     network: SpreadWord,
-    /// How often it has said that of the network in a row.
+    /// Consecutive calls with an unchanged network description.
     said: u32,
     heard_at: Instant,
 }
 
-/// What a process knows of the others before the group is complete.
 #[derive(Clone, Debug)]
 pub(super) struct Assembly {
     config: Config,
     callers: BTreeMap<MacAddr, Caller>,
-    /// How often those have called that do not fit, since they last did.
     misfits: BTreeMap<MacAddr, u32>,
-    /// The list, once as many are there as there are to be.
     list: Option<Roster>,
-    /// What is known of the network between them.
     spread: Spread,
-    /// The list once that is known, too.
+    /// List of ranks with the network description's number, once both are known.
     roster: Option<Roster>,
-    /// When to call next.
     due: Instant,
 }
 
@@ -86,7 +78,6 @@ impl Assembly {
         self.config.join_by.map_or(self.due, |join_by| self.due.min(join_by))
     }
 
-    /// Whether it is time to call; the next time is set.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         let due = self.due <= now;
         if due {
@@ -95,30 +86,27 @@ impl Assembly {
         due
     }
 
-    /// What is known of the network, once the list is there.
     pub(super) fn network(&self) -> Option<&Arc<Network>> {
         self.spread.known().map(|(network, _)| network)
     }
 
-    /// How many calls to make now: who tells the others of the network makes several.
+    /// Returns how many calls to send now. The process that distributes the network description
+    /// sends several.
     pub(super) fn calls(&self) -> u16 {
         if self.tells() { self.spread.pieces(self.piece_bytes()) } else { 1 }
     }
 
-    /// Room for a piece of what is known of the network, in bytes.
     fn piece_bytes(&self) -> usize {
         let station = &self.config.station;
         let call_bytes = HEADER_BYTES + CallBody::bytes(&station.group, &station.host);
         usize::from(station.mtu_bytes.min(LEAST_MTU_BYTES)).saturating_sub(call_bytes).max(1)
     }
 
-    /// Whether this process is the one that tells the others of the network, and one of them has yet to hear of it.
     fn tells(&self) -> bool {
         let lacks = |caller: &Caller| caller.network.list == self.spread.list() && caller.network.network == 0;
         self.teller() == Some(self.config.station.mac) && self.callers.values().any(lacks)
     }
 
-    /// The first in the list of those who were told of the network.
     fn teller(&self) -> Option<MacAddr> {
         let was_told = |mac: &MacAddr| match self.callers.get(mac) {
             Some(caller) => caller.network.told,
@@ -127,7 +115,6 @@ impl Assembly {
         self.list.as_ref()?.entries().iter().map(|entry| entry.mac).find(was_told)
     }
 
-    /// What this process calls.
     pub(super) fn call(&mut self, joined: bool) -> CallBody {
         let (tells, room_bytes) = (self.tells(), self.piece_bytes());
         let network = self.spread.word(self.config.describes_network(), tells, room_bytes);
@@ -145,10 +132,6 @@ impl Assembly {
         }
     }
 
-    /// Takes the call of another process of this group.
-    ///
-    /// # Errors
-    /// What cannot become a group.
     pub(super) fn on_call(&mut self, now: Instant, mac: MacAddr, call: CallBody) -> Result<(), CommunicatorError> {
         let Config { size, preset, .. } = self.config;
         if call.size != size || call.preset != preset as u8 {
@@ -172,15 +155,10 @@ impl Assembly {
         self.check(now)
     }
 
-    /// Why there will be no group, if this process alone knows that.
     pub(super) fn fault(&self) -> Option<CommunicatorError> {
         self.spread.fault().cloned()
     }
 
-    /// Takes a frame of another version of the protocol.
-    ///
-    /// # Errors
-    /// If a process of that version wants to be in this group.
     pub(super) fn on_other_version(&mut self, other: OtherVersion, frame: &[u8]) -> Result<(), CommunicatorError> {
         let OtherVersion { version, kind, source } = other;
         let names = wire::older_payload(frame).and_then(CallBody::names);
@@ -192,7 +170,6 @@ impl Assembly {
         self.on_misfit(source, CommunicatorError::OtherBuild(OtherBuild { mac: source, host, version }))
     }
 
-    /// A process calls that does not fit: that counts when it does so again.
     fn on_misfit(&mut self, mac: MacAddr, why: CommunicatorError) -> Result<(), CommunicatorError> {
         if self.misfits.len() >= MOST_MISFITS && !self.misfits.contains_key(&mac) {
             return Ok(());
@@ -202,7 +179,6 @@ impl Assembly {
         if *calls < CREDIBLE_CALLS { Ok(()) } else { Err(why) }
     }
 
-    /// Notes a call; true if it changes the list.
     fn note(&mut self, now: Instant, mac: MacAddr, call: CallBody) -> bool {
         let CallBody { nonce, mtu_bytes, joined, digest, host, network, .. } = call;
         let mtu_bytes = mtu_bytes.max(LEAST_MTU_BYTES);
@@ -227,7 +203,6 @@ impl Assembly {
         !same
     }
 
-    /// Makes the list if as many are there as there are to be. Whoever has a new one says so at once.
     fn recount(&mut self, now: Instant) {
         let complete = self.callers.len() + 1 == usize::from(self.config.size);
         let list = complete.then(|| {
@@ -249,7 +224,6 @@ impl Assembly {
         self.complete();
     }
 
-    /// Nobody or somebody was told of the network: the list is complete once that is known here.
     fn complete(&mut self) {
         if self.list.is_some() && self.teller().is_none() {
             self.spread.settle_unknown();
@@ -258,8 +232,6 @@ impl Assembly {
         self.roster = known.map(|(list, (_, network))| list.knowing(network));
     }
 
-    /// Looks for what cannot become a group among those heard lately: what was heard last long ago may be a process
-    /// that has ended.
     fn check(&self, now: Instant) -> Result<(), CommunicatorError> {
         let fresh_for = period(self.config.size) * 5 / 2;
         let is_fresh = |caller: &&Caller| caller.calls >= CREDIBLE_CALLS && now.since(caller.heard_at) < fresh_for;
@@ -271,7 +243,7 @@ impl Assembly {
         if let Some(caller) = fresh().find(|caller| caller.network.unfit && caller.said >= CREDIBLE_CALLS) {
             return Err(CommunicatorError::Unfit { host: caller.host.clone() });
         }
-        // Each return makes its calls count anew.
+        // Each return resets the count of calls.
         let twin = |caller: &&Caller| caller.returns >= TWIN_RETURNS && now.since(caller.heard_at) < fresh_for;
         if let Some(caller) = self.callers.values().find(twin) {
             return Err(CommunicatorError::TwoProcesses { host: caller.host.clone() });
@@ -279,7 +251,7 @@ impl Assembly {
         if let Some(host) = self.namesake(is_fresh) {
             return Err(CommunicatorError::Namesakes { host });
         }
-        // A group that is running ends some time; only those who want to be in this one count.
+        // A running group may end some time; only processes that want to join this one count.
         let rivals = fresh().filter(|caller| !caller.joined).count() + 1;
         if rivals > usize::from(self.config.size) {
             return Err(CommunicatorError::TooMany { size: self.config.size, hosts: self.hosts() });
@@ -287,7 +259,6 @@ impl Assembly {
         Ok(())
     }
 
-    /// A name that two hosts have; ranks behind one interface are on one host.
     fn namesake(&self, is_fresh: impl Fn(&&Caller) -> bool) -> Option<String> {
         let Station { host, mac, .. } = &self.config.station;
         let fresh = self.callers.iter().filter(|(_, caller)| is_fresh(caller));
@@ -300,7 +271,6 @@ impl Assembly {
         hosts.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0.to_owned())
     }
 
-    /// Looks for two that were told different things of the network.
     fn check_network(&self, now: Instant, fresh_for: Duration) -> Result<(), CommunicatorError> {
         let own = self.spread.known().filter(|_| self.config.describes_network());
         let own = own.map(|(_, network)| SpreadWord {
@@ -322,22 +292,22 @@ impl Assembly {
         }
     }
 
-    /// A frame of the session that this list makes: its sender knows that all have the list.
+    /// Whether a frame is of the session that this list makes. Its sender then knows that all have
+    /// the list.
     pub(super) fn is_of_session(&self, session: u32, rank: Rank, mac: MacAddr) -> bool {
         self.roster
             .as_ref()
             .is_some_and(|roster| roster.session() == session && roster.is(rank, mac) && mac != self.config.station.mac)
     }
 
-    /// Whether all have announced the same list.
     pub(super) fn is_confirmed(&self) -> bool {
         self.roster.as_ref().is_some_and(|roster| self.callers.values().all(|caller| caller.digest == roster.digest()))
     }
 
-    /// Forgets who has not called for long; an error when patience ends.
+    /// Forgets callers that have been silent for long.
     ///
     /// # Errors
-    /// Says who is missing.
+    /// If `join_by` has passed; names the missing processes.
     pub(super) fn on_timeout(&mut self, now: Instant) -> Result<(), CommunicatorError> {
         let gone_after = gone_after(self.config.size);
         let before = self.callers.len();
@@ -349,7 +319,6 @@ impl Assembly {
         if late { Err(self.lateness()) } else { Ok(()) }
     }
 
-    /// Why the group is not complete.
     fn lateness(&self) -> CommunicatorError {
         let (size, digest) = (self.config.size, self.roster.as_ref().map(Roster::digest));
         let running = |caller: &Caller| caller.joined && Some(caller.digest) != digest;
@@ -371,7 +340,6 @@ impl Assembly {
         self.callers.values().filter(|caller| which(caller)).map(|caller| caller.host.clone()).collect()
     }
 
-    /// All that were heard and this host, in order.
     fn hosts(&self) -> Vec<String> {
         let mut hosts = self.names(|_| true);
         hosts.push(self.config.station.host.clone());

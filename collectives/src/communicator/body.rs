@@ -1,4 +1,4 @@
-//! The bodies of the three control messages of a group without a root: CALL, ALIVE and BYE.
+//! Bodies of the three control messages of a group without a root: CALL, ALIVE and BYE.
 
 use super::failure::Failure;
 use super::network::SpreadWord;
@@ -7,16 +7,14 @@ use super::signature::Signature;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::wire::Rank;
 
-/// CALL: a process looks for the others of its group, or answers one that does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CallBody {
     pub nonce: u64,
     pub size: u16,
     pub mtu_bytes: u16,
     pub preset: u8,
-    /// Whether the caller knows that all have the same list.
     pub joined: bool,
-    /// Of the list it has, zeros if it has not heard all.
+    /// Digest of the sender's list; zeros if the list is incomplete.
     pub digest: RosterDigest,
     pub group: String,
     pub host: String,
@@ -24,7 +22,6 @@ pub(super) struct CallBody {
 }
 
 impl CallBody {
-    /// What a call of a process with these names takes without a piece of what is known of the network, in bytes.
     pub(super) fn bytes(group: &str, host: &str) -> usize {
         8 + 2 + 2 + 1 + 1 + 32 + 1 + group.len() + 1 + host.len() + SpreadWord::BYTES
     }
@@ -41,7 +38,6 @@ impl CallBody {
         out.into_bytes()
     }
 
-    /// `None` if it is malformed.
     pub(super) fn decode(wire: &[u8]) -> Option<CallBody> {
         let mut from = BodyReader::new(wire);
         Some(CallBody {
@@ -57,7 +53,7 @@ impl CallBody {
         })
     }
 
-    /// The names of group and host in a call of an earlier version, which ended with them.
+    /// Reads the names of group and host from a call of an earlier version, which ended with them.
     pub(super) fn names(wire: &[u8]) -> Option<(String, String)> {
         let mut from = BodyReader::new(wire);
         from.bytes(8 + 2 + 2 + 1 + 1 + 32)?;
@@ -65,20 +61,18 @@ impl CallBody {
     }
 }
 
-/// How many of its last calls a member tells of: as many as it may make before the others hear of the one that differs.
+/// Recent calls in each status message: as many as a member may make before the others learn of one
+/// that differs.
 pub(super) const TOLD_CALLS: usize = 4;
 
-/// ALIVE and BYE: what a member has called last, and why it cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
-    /// The collectives it has called last, the newest first.
     pub calls: [Option<Signature>; TOLD_CALLS],
     pub failure: Option<Failure>,
-    /// Whom it waits for in the call in progress.
     pub waits_for: Option<Rank>,
-    /// Changes as its calls get on.
+    /// Low bits of the member's progress counter.
     pub moved: u16,
-    /// BYE: how often it will be repeated.
+    /// BYE: repetitions still to come.
     pub repeats: u8,
 }
 
@@ -91,7 +85,6 @@ impl Notice {
         out.into_bytes()
     }
 
-    /// `None` if it is malformed.
     pub(super) fn decode(wire: &[u8], size: u16) -> Option<Notice> {
         let mut from = BodyReader::new(wire);
         let (repeats, _) = (from.u8()?, from.u8()?);

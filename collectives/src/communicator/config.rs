@@ -1,4 +1,4 @@
-//! What a member is told before it looks for the others, and how often it speaks.
+//! Configuration of a member, and the intervals of its control messages.
 
 use super::error::CommunicatorError;
 use crate::measure::Processors;
@@ -11,59 +11,60 @@ use ethbcast_transport::messages::Settings;
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
-/// The longest name of a host, in bytes.
+/// Longest name of a host, in bytes.
 pub const MAX_HOST_BYTES: usize = 128;
-/// The most ranks: the list of all is kept and compared by each.
+/// Largest number of ranks: each keeps and compares the list of all.
 pub const MAX_RANKS: u16 = 4096;
 
-/// The most slots of a feed. What a broadcast may run ahead of the slowest rank: 12 ms at 1 Gbit/s.
+/// Largest feed, in slots. A broadcast may be this far ahead of the slowest rank: 12 ms at 1
+/// Gbit/s.
 const FEED_FRAMES: u64 = 1024;
-/// Signs of life and calls that a host hears in a second, from all others together.
+/// Keepalives and calls that a host receives per second from all others together.
 const SIGNS_PER_SECOND: u32 = 640;
-/// The least time between two signs of life of one member.
 const LEAST_PERIOD: Duration = Duration::from_millis(100);
 /// Periods of silence after which a member counts as gone: 1.5 s among up to 64 ranks.
 const GONE_AFTER_PERIODS: u32 = 15;
 
-/// What a member is told before it looks for the others.
+/// Configuration of a member.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The host, its interface and the group's name.
     pub station: Station,
-    /// How many ranks there are to be.
+    /// Number of ranks in the group.
     pub size: u16,
-    /// Drawn at random by each run of a process.
+    /// Random number of this run of the process.
     pub nonce: u64,
-    /// The protocol's numbers.
+    /// Preset of protocol parameters.
     pub preset: Preset,
-    /// Where the hosts are; the group's among them, by the names they join under. Without it, on one switch. What one
-    /// rank is told of topology, calibration, route, casts and probe holds for all; if several are told, it must be the
-    /// same.
+    /// Topology with the group's hosts, under the names they join with. Default: one switch. One
+    /// rank's topology, calibration, route, casts and probe settings apply to all; ranks that set
+    /// them must agree.
     pub topology: Option<Topology>,
-    /// What the network costs, if that is known. If neither that nor the topology is, every broadcast is cast.
+    /// Measured network costs, if known. Without these and a topology, every broadcast is cast.
     pub calibration: Option<Calibration>,
-    /// Which way broadcasts take.
+    /// Route of broadcasts.
     pub route: Route,
     /// Whether a saved plan may use a cable of the topology for several senders at a time.
     pub contention: Contention,
-    /// Whether broadcasts and allgathers may go by one frame to all; control messages always do.
+    /// Whether broadcasts and allgathers may use broadcast frames. Control messages always do.
     pub casts: bool,
-    /// Whether rank 0 measures what the network costs once all are there, unless there is a calibration.
+    /// Whether rank 0 measures the network costs once all are there, unless there is a calibration.
     pub probe: bool,
-    /// This host's processors: then it is also measured what frames take them and another's.
+    /// This host's processors. If set, the processor time of frames is measured, too.
     pub processors: Option<Processors>,
-    /// When to give up waiting for the others.
+    /// Deadline for all ranks to join.
     pub join_by: Option<Instant>,
-    /// What the feeds of the streams of all ranks may take together, in bytes, for each way that broadcasts take; each
-    /// has 64 slots at least. Memory is taken when a rank first broadcasts by a way.
+    /// Memory limit for the feeds of all ranks' streams, in bytes, for each route. Each feed has at
+    /// least 64 slots. Memory is allocated when a rank first broadcasts on a route.
     pub feed_bytes: u64,
 }
 
 impl Config {
-    /// What `feed_bytes` is unless there is a reason: a feed of 1024 full frames for each of 44 ranks.
+    /// Default of `feed_bytes`: 1024 full frames for each of 44 ranks.
     pub const FEED_BYTES: u64 = 64 << 20;
 
-    /// One of `size` ranks that waits for the others as long as it takes and casts every broadcast.
+    /// Returns the configuration of one of `size` ranks that waits indefinitely for the others and
+    /// casts every broadcast.
     pub fn new(station: Station, size: u16, nonce: u64) -> Config {
         let (preset, feed_bytes) = (Preset::Default, Config::FEED_BYTES);
         let (topology, calibration, route, contention) = (None, None, Route::Auto, Contention::Refused);
@@ -85,14 +86,13 @@ impl Config {
         }
     }
 
-    /// Whether it says anything of the network or of the way, which then holds for all ranks.
     pub(super) fn describes_network(&self) -> bool {
         let Config { topology, calibration, route, casts, probe, .. } = self;
         topology.is_some() || calibration.is_some() || *route != Route::Auto || !casts || *probe
     }
 
     /// # Errors
-    /// Names the first value that cannot be.
+    /// Names the first invalid value.
     pub(super) fn check(&self) -> Result<(), CommunicatorError> {
         let Station { group, host, mtu_bytes, .. } = &self.station;
         let names = [("group", group, MAX_GROUP_BYTES), ("host", host, MAX_HOST_BYTES)];
@@ -110,18 +110,16 @@ impl Config {
         Ok(())
     }
 
-    /// The numbers of messages, with room for those of collectives.
     pub(super) fn settings(&self) -> Settings {
         let mut settings = self.preset.settings();
         let ranks = usize::from(self.size);
         settings.send_messages += 2 * ranks;
         settings.receives += 2 * ranks;
-        // Silence is found out by the missing signs of life.
+        // Missing keepalives, not the mailbox, detect silence.
         settings.silent_after = settings.silent_after.max(gone_after(self.size) * 2);
         settings
     }
 
-    /// The numbers of streams, before those that depend on the number of receivers.
     pub(super) fn tuning(&self) -> Tuning {
         let mut tuning = self.preset.tuning().with_feed_frames(FEED_FRAMES);
         tuning.feed.bytes = self.feed_bytes / u64::from(self.size);
@@ -129,18 +127,16 @@ impl Config {
     }
 }
 
-/// The time between two signs of life, and between two calls for the others.
 pub(super) fn period(size: u16) -> Duration {
     LEAST_PERIOD.max(Duration::from_secs(1) * u32::from(size) / SIGNS_PER_SECOND)
 }
 
-/// The silence after which a member is asked alone whether it is there: what goes to all may not have come. It leaves
-/// time for all in turn: an eighth of them in a period.
+/// Silence after which a member is probed by unicast: broadcast may not reach it. An eighth of the
+/// members are probed per period, which leaves time for all.
 pub(super) fn asked_after(size: u16) -> Duration {
     gone_after(size) / 3
 }
 
-/// The silence after which a member counts as gone.
 pub(super) fn gone_after(size: u16) -> Duration {
     period(size) * GONE_AFTER_PERIODS
 }

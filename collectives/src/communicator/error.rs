@@ -1,4 +1,4 @@
-//! What a communicator can fail with.
+//! Errors of a communicator.
 
 use super::signature::Signature;
 use crate::membership::OtherBuild;
@@ -22,12 +22,12 @@ impl fmt::Display for Named {
     }
 }
 
-/// Who keeps a collective from being done, as far as the ranks know.
+/// Rank that keeps a collective from finishing, as far as known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Culprit {
     /// A rank that is heard has not made the call.
     NotEntered(Named),
-    /// A rank that is heard and waits for nobody takes nothing from the other.
+    /// A rank that is heard and waits for no other takes nothing from the second.
     TakesNothing(Named, Named),
     /// Two ranks that are heard wait for each other.
     Between(Named, Named),
@@ -43,76 +43,76 @@ impl fmt::Display for Culprit {
     }
 }
 
-/// Why a communicator cannot be joined, or a call on it fails; each sentence says what to do.
+/// Error of joining a communicator or of a call on it. Each sentence says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CommunicatorError {
-    /// A name that is empty or too long.
+    /// A name is empty or too long.
     #[error("the {what} name has {bytes} bytes: choose one of 1 to {most}")]
     Name {
-        /// Whose name.
+        /// Kind of name.
         what: &'static str,
-        /// Its length.
+        /// Its length in bytes.
         bytes: usize,
-        /// The longest there may be.
+        /// Limit in bytes.
         most: usize,
     },
-    /// No such number of ranks.
+    /// Invalid number of ranks.
     #[error("there cannot be {size} ranks: ask for 1 to {most}")]
     Size {
-        /// The number asked for.
+        /// Requested size.
         size: u16,
-        /// The largest there may be.
+        /// Largest size.
         most: u16,
     },
-    /// Frames of this interface are too short.
+    /// The interface's frames are too short.
     #[error("frames of {mtu_bytes} bytes are too short: raise the interface's MTU to {least} or more")]
     Mtu {
-        /// What it carries.
+        /// MTU of the interface, in bytes.
         mtu_bytes: u16,
-        /// What is needed.
+        /// Required MTU, in bytes.
         least: u16,
     },
-    /// Another process was told another number of ranks.
+    /// Another process was configured with a different number of ranks.
     #[error("{host} waits for {theirs} ranks, this process for {ours}: give all processes of a group the same size")]
     SizesDiffer {
         /// The other host.
         host: String,
-        /// What it was told.
+        /// Size configured there.
         theirs: u16,
-        /// What this process was told.
+        /// Size configured here.
         ours: u16,
     },
-    /// Another process uses other numbers of the protocol.
+    /// Another process uses a different preset of protocol parameters.
     #[error("{host} runs another preset than this process: give all processes of a group the same")]
     PresetsDiffer {
         /// The other host.
         host: String,
     },
-    /// What this process was told of the network is not about this group, or contradicts itself.
+    /// This process's network description does not fit the group, or contradicts itself.
     #[error("{why}")]
     Network {
-        /// What is wrong, with file and line where it was read from one, and what to do.
+        /// The fault, with file and line where it was read from one, and what to do.
         why: String,
     },
-    /// What another process was told of the network is not about this group.
+    /// Another process's network description does not fit the group.
     #[error("{host} cannot take part: what it was told of the network is not about this group; it says what is wrong")]
     Unfit {
         /// The other host.
         host: String,
     },
-    /// Two processes were told different things of the network.
+    /// Two processes were configured with different network descriptions.
     #[error(
         "{one} and {other} were told different things of the network (topology, calibration, plan or way): give both \
          the same files and options, or only one of them any"
     )]
     NetworksDiffer {
-        /// The one host.
+        /// One host.
         one: String,
-        /// The other.
+        /// The other host.
         other: String,
     },
-    /// Another process is of another version of the protocol.
+    /// Another process has a different protocol version.
     #[error("{0}")]
     OtherBuild(OtherBuild),
     /// Two hosts have the same name.
@@ -121,7 +121,7 @@ pub enum CommunicatorError {
         /// The name.
         host: String,
     },
-    /// Two processes call from the same interface and do not know of each other.
+    /// Two processes call from one interface and do not see each other.
     #[error(
         "two processes of this group run on {host} and do not see each other: let both have the same /dev/shm (in \
          containers, too), end one, or give them groups of their own"
@@ -130,27 +130,27 @@ pub enum CommunicatorError {
         /// The host.
         host: String,
     },
-    /// More processes than there are ranks.
+    /// More processes called than there are ranks.
     #[error(
         "{} processes want to be one of {size} ranks ({}): end those that are too many, or raise the size",
         hosts.len(), hosts.join(", ")
     )]
     TooMany {
-        /// How many there should be.
+        /// Required number.
         size: u16,
-        /// Who is there.
+        /// Hosts that called.
         hosts: Vec<String>,
     },
-    /// Not all processes came in time.
+    /// Some processes did not come in time.
     #[error(
         "{} of {size} were there: {}; start the others, one on each host, and see whether they use this group, \
          size and network",
         hosts.len(), hosts.join(", ")
     )]
     Missing {
-        /// How many there should be.
+        /// Required number.
         size: u16,
-        /// Who was there.
+        /// Hosts that called.
         hosts: Vec<String>,
     },
     /// The group is complete without this process.
@@ -159,18 +159,18 @@ pub enum CommunicatorError {
         /// Hosts of the running group.
         hosts: Vec<String>,
     },
-    /// All were heard, but some do not hear all.
+    /// All processes were heard, but some have not confirmed the list.
     #[error(
         "all {size} were heard, but {} did not confirm the list of all: see whether every host hears every other",
         hosts.join(", ")
     )]
     Unconfirmed {
-        /// How many there are.
+        /// Number of ranks.
         size: u16,
-        /// Who did not confirm.
+        /// Hosts that did not confirm.
         hosts: Vec<String>,
     },
-    /// Rank 0 was to measure the network, and what it found has not come.
+    /// Rank 0's measurement of the network has not arrived.
     #[error(
         "rank 0 ({host}) has not told what it measured of the network: see whether its frames arrive here, or join \
          without a probe"
@@ -179,63 +179,63 @@ pub enum CommunicatorError {
         /// Rank 0's host.
         host: String,
     },
-    /// A call before all ranks are there.
+    /// A call was made before all ranks were there.
     #[error("not all ranks are there yet: wait until the group is joined")]
     NotJoined,
-    /// A call after this rank has left.
+    /// A call was made after this rank had left.
     #[error("this rank has left the group: join again")]
     Closed,
-    /// A collective while another one is in progress.
+    /// A collective was called while another is in progress.
     #[error("{signature} is in progress on this rank: finish or abandon it first")]
     Busy {
-        /// The one in progress.
+        /// The collective in progress.
         signature: Signature,
     },
-    /// No such rank.
+    /// Invalid rank.
     #[error("there is no rank {rank} among {size}: name a rank from 0 to {}", size - 1)]
     NoSuchRank {
-        /// The rank named.
+        /// The requested rank.
         rank: Rank,
-        /// How many there are.
+        /// Number of ranks.
         size: u16,
     },
-    /// A buffer of the wrong length.
+    /// A buffer has the wrong length.
     #[error(
         "{blocks_bytes} bytes are not {size} blocks of {block_bytes}: pass a buffer of as many bytes as all blocks \
          together"
     )]
     Length {
-        /// The length of the buffer for all blocks.
+        /// Length of the buffer for all blocks, in bytes.
         blocks_bytes: usize,
-        /// The length of one block.
+        /// Length of one block, in bytes.
         block_bytes: usize,
-        /// How many blocks there are.
+        /// Number of blocks.
         size: u16,
     },
-    /// A tag that collectives use themselves.
+    /// A tag is reserved for collectives.
     #[error("tag {tag} is reserved: use tags below 2147483648")]
     Tag {
         /// The tag.
         tag: u32,
     },
-    /// A queue of messages is full.
+    /// The queue of sends is full.
     #[error("too many messages wait: take the outcomes of earlier ones first ({0})")]
     Sends(SendError),
-    /// A queue of receives is full.
+    /// The queue of receives is full.
     #[error("too many receives wait: take the outcomes of earlier ones first ({0})")]
     Receives(RecvError),
-    /// Two ranks call different collectives, or the same with another root or length.
+    /// Two ranks call different collectives, or one with a different root or length.
     #[error(
         "the ranks' calls differ: {one} is in {}, {other} is in {}; call the same collectives in the same order \
          with the same root and length on all ranks",
         signatures.0, signatures.1
     )]
     Mismatch {
-        /// The one rank.
+        /// One rank.
         one: Named,
-        /// The other.
+        /// The other rank.
         other: Named,
-        /// The calls of both.
+        /// Calls of both.
         signatures: (Signature, Signature),
     },
     /// A rank has fallen silent.
@@ -250,7 +250,7 @@ pub enum CommunicatorError {
     /// A rank has left the group.
     #[error("{0} has left the group: let all ranks make the same calls before they leave")]
     Left(Named),
-    /// A collective stood still for longer than its caller allowed.
+    /// A collective made no progress for longer than its caller allowed.
     #[error(
         "{signature} was not done in time{}{}: let all ranks call it, or allow more time",
         missing(missing_ranks),
@@ -259,9 +259,9 @@ pub enum CommunicatorError {
     TimedOut {
         /// The call.
         signature: Signature,
-        /// The ranks that had not called it, as far as is known.
+        /// Ranks that had not made the call, as far as known.
         missing_ranks: Vec<Named>,
-        /// Whose fault it seems to be.
+        /// Probable culprit.
         culprit: Option<Box<Culprit>>,
     },
     /// A rank gave a collective up, and the ranks are out of step.
@@ -271,20 +271,20 @@ pub enum CommunicatorError {
         because(culprit, &[])
     )]
     Abandoned {
-        /// Who gave up.
+        /// Rank that gave up.
         rank: Named,
-        /// What it gave up.
+        /// Collective that it gave up.
         signature: Signature,
-        /// Whose fault it seemed to be.
+        /// Probable culprit.
         culprit: Option<Box<Culprit>>,
     },
     /// A rank is heard by some and not by others.
     #[error("nothing gets through between {0} and {1}: see the cables and the switch between them, then start again")]
     Cut(Named, Named),
-    /// A rank hears most of the others no more.
+    /// A rank no longer hears most of the others.
     #[error("{0} hears the others no more: see its cable, or what became of them, then start the group again")]
     Deaf(Named),
-    /// A rank sends what is no part of the collective in progress, and it is not known of which.
+    /// A rank sends data of no known collective.
     #[error(
         "{0} sends what does not belong to this call: make the same calls on all ranks, and run the same version \
          everywhere"
@@ -293,7 +293,7 @@ pub enum CommunicatorError {
 }
 
 impl CommunicatorError {
-    /// Whether messages that others have asked for have to end first.
+    /// Whether a queue is full: earlier messages have to end first.
     pub fn is_queue_full(&self) -> bool {
         use CommunicatorError::{Receives, Sends};
         matches!(self, Sends(SendError::QueueFull { .. }) | Receives(RecvError::QueueFull { .. }))
@@ -305,7 +305,6 @@ fn missing(ranks: &[Named]) -> String {
     if names.is_empty() { String::new() } else { format!(", {} had not called it", names.join(", ")) }
 }
 
-/// The culprit, unless it is among those said to be missing.
 fn because(culprit: &Option<Box<Culprit>>, missing: &[Named]) -> String {
     match culprit.as_deref() {
         Some(Culprit::NotEntered(rank)) if missing.contains(rank) => String::new(),

@@ -1,4 +1,4 @@
-//! Why a group's collectives cannot go on: found by one rank, told to all.
+//! Failures of a group's collectives: found by one rank, announced to all.
 
 use super::error::{CommunicatorError, Culprit, Named};
 use super::roster::Roster;
@@ -6,7 +6,7 @@ use super::signature::Signature;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::wire::Rank;
 
-/// A reason, and the first collective it stands in the way of.
+/// Failure: a cause, and the first collective that it prevents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Collectives with lower numbers may still succeed.
@@ -14,7 +14,7 @@ pub struct Failure {
     pub cause: Cause,
 }
 
-/// See the variants of [`CommunicatorError`] with the same names.
+/// Cause of a failure; see the variants of [`CommunicatorError`] with these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     Mismatch { one: (Rank, Signature), other: (Rank, Signature) },
@@ -26,7 +26,7 @@ pub enum Cause {
     Deaf { rank: Rank },
 }
 
-/// Whom a rank that gives a collective up takes to be the cause.
+/// Cause named by a rank that gives a collective up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     NotEntered { rank: Rank },
@@ -35,7 +35,6 @@ pub enum Blame {
 }
 
 impl Blame {
-    /// Its code, and the ranks it is about.
     fn to_wire(self) -> (u8, Rank, Rank) {
         match self {
             Blame::NotEntered { rank } => (1, rank, Rank(0)),
@@ -44,7 +43,6 @@ impl Blame {
         }
     }
 
-    /// `None` if there is no such code.
     fn from_wire(code: u8, one: Rank, other: Rank) -> Option<Option<Blame>> {
         Some(match code {
             0 => None,
@@ -55,7 +53,6 @@ impl Blame {
         })
     }
 
-    /// The same with the ranks' names.
     pub(super) fn named(self, named: impl Fn(Rank) -> Named) -> Culprit {
         match self {
             Blame::NotEntered { rank } => Culprit::NotEntered(named(rank)),
@@ -66,13 +63,12 @@ impl Blame {
 }
 
 impl Failure {
-    /// Two ranks have called different collectives with one number.
     pub(super) fn mismatch(one: (Rank, Signature), other: (Rank, Signature)) -> Failure {
         Failure { from: one.1.number.min(other.1.number), cause: Cause::Mismatch { one, other } }
     }
 
-    /// Writes its code, that of whom is to blame, the ranks, the first number and the signatures; zeros stand for what
-    /// is not there.
+    /// Writes the failure's code, the blame's code, the ranks, the first number and the signatures;
+    /// zeros stand for absent values.
     pub(super) fn write(failure: Option<Failure>, out: &mut BodyWriter) {
         let none = (0, Rank(0), Rank(0));
         let (mut blame, mut signatures) = (none, [None, None]);
@@ -97,7 +93,6 @@ impl Failure {
         signatures.into_iter().for_each(|signature| Signature::write_or_zeros(signature, out));
     }
 
-    /// Reads what `write` writes, for a group of `size` ranks; `None` if it is malformed.
     pub(super) fn read(from: &mut BodyReader<'_>, size: u16) -> Option<Option<Failure>> {
         let (code, blame) = (from.u8()?, from.u8()?);
         let (rank, other, third) = (Rank(from.u16()?), Rank(from.u16()?), Rank(from.u16()?));
@@ -121,7 +116,6 @@ impl Failure {
         (rank.max(other).max(third).0 < size).then_some(Some(Failure { from: first, cause }))
     }
 
-    /// The same as an error of rank `own`, ranks by their names.
     pub(super) fn error(&self, own: Rank, roster: &Roster) -> CommunicatorError {
         let named = |rank: Rank| Named { rank, host: roster.host(rank).to_owned() };
         match self.cause {

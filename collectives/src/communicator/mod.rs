@@ -1,21 +1,24 @@
-//! Ranks that call each other: a group without a root, messages between any two, and collectives on top (EQA §1).
+//! Ranks that call each other: a group without a root, messages between any two, and collectives on
+//! top (EQA §1).
 //!
-//! **Assembly.** All processes are equal and are told the group's name and size. Each calls until all have heard all
-//! and have the same list; a rank is a place in it ([`Member::begin`], [`Member::joined`]).
+//! **Assembly.** All processes are equal and are configured with the group's name and size. Each
+//! calls until all have heard all and have the identical list; a rank is a place in it
+//! ([`Member::begin`], [`Member::joined`]).
 //!
 //! **Messages** go from rank to rank by push and pull ([`Member::send`], [`Member::recv`]), as
 //! [`ethbcast_transport::messages`] has them.
 //!
-//! **Collectives** ([`Broadcast`], [`Barrier`], [`Scatter`], [`Gather`], [`Allgather`]) are values that their caller
-//! advances. All ranks must call the same ones in the same order. Each is numbered and has a [`Signature`]; members
-//! compare signatures in whatever they send each other, so that calls that differ are found, named and fail on all
-//! ranks instead of waiting for ever.
+//! **Collectives** ([`Broadcast`], [`Barrier`], [`Scatter`], [`Gather`], [`Allgather`]) are values
+//! that their caller advances. All ranks must call equal ones in one order. Each is numbered and
+//! has a [`Signature`]. Members compare signatures in all they send each other, so that differing
+//! calls are found, named and fail on all ranks instead of waiting for ever.
 //!
-//! **Presence.** Members give signs of life. One that is silent is gone, and collectives fail on all others; one that
-//! says good-bye has left, which harms only those who need something more of it.
+//! **Presence.** Members send keepalives. A silent one is gone, and collectives fail on all others.
+//! One that says good-bye has left, which harms only ranks that need something more of it.
 //!
-//! Like every protocol part a [`Member`] is a state machine without socket, clock, thread or random source.
-//! [`Communicator`] is one on a real interface, with blocking calls; only its folder, `live`, knows such things.
+//! Like every protocol part a [`Member`] is a state machine without socket, clock, thread or random
+//! source. [`Communicator`] is one on a real interface, with blocking calls; only its folder,
+//! `live`, uses such things.
 
 mod assembly;
 mod body;

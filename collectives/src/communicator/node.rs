@@ -1,24 +1,21 @@
-//! Which ranks share a host: its interface has one address, and each of them a seat behind it.
+//! Ranks that share a host: its interface has one address, and each of them a local port id (seat)
+//! behind it.
 //!
-//! What goes from one host to another is to go once: arrivals and acknowledgements go through the first rank of each
-//! host, its *speaker*, and plans see a host of several ranks as a switch of its own.
+//! Traffic between hosts crosses the cable once: arrivals and acknowledgements go through the first
+//! rank of each host, its *speaker*, and plans treat a host of several ranks as a switch.
 
 use ethbcast_planning::topology::{Place, Topology, Uplink};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Rank;
 use std::ops::Range;
 
-/// The hosts of a group, in the order of their first ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nodes {
-    /// Of each rank, the number of its host.
     of: Vec<u16>,
-    /// Of each host, its ranks.
     ranks: Vec<Vec<Rank>>,
 }
 
 impl Nodes {
-    /// Those of ranks that have these addresses.
     pub(super) fn new(addresses: impl IntoIterator<Item = MacAddr>) -> Nodes {
         let mut nodes = Nodes { of: Vec::new(), ranks: Vec::new() };
         let mut numbers = std::collections::HashMap::new();
@@ -33,44 +30,40 @@ impl Nodes {
         nodes
     }
 
-    /// So many ranks, each on a host of its own.
     pub(super) fn apart(size: u16) -> Nodes {
         Nodes { of: (0..size).collect(), ranks: (0..size).map(|rank| vec![Rank(rank)]).collect() }
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> u16 {
         self.ranks.len() as u16
     }
 
-    /// Whether any has several ranks.
     pub(super) fn are_shared(&self) -> bool {
         self.ranks.len() < self.of.len()
     }
 
-    /// The number of a rank's host.
     pub(super) fn of(&self, rank: Rank) -> u16 {
         self.of[rank.index()]
     }
 
-    /// The ranks of a host.
     pub(super) fn ranks(&self, node: u16) -> &[Rank] {
         &self.ranks[usize::from(node)]
     }
 
-    /// The first rank of a host.
     pub(super) fn speaker(&self, node: u16) -> Rank {
         self.ranks(node)[0]
     }
 
-    /// Who is above a rank in a tree: the speaker of its host; of a speaker, that of the host which `above` says.
+    /// Returns the parent of a rank in a tree of hosts: the speaker of its host, or for a speaker
+    /// the speaker of the host given by `above`.
     pub(super) fn above(&self, rank: Rank, above: impl FnOnce(u16) -> Option<u16>) -> Option<Rank> {
         let node = self.of(rank);
         let speaker = self.speaker(node);
         if rank == speaker { above(node).map(|node| self.speaker(node)) } else { Some(speaker) }
     }
 
-    /// Who is below a rank in that tree: of a speaker, the others of its host and those that `below` says.
+    /// Returns the children of a rank in that tree: for a speaker the others of its host and the
+    /// speakers of the hosts given by `below`.
     pub(super) fn below(&self, rank: Rank, below: impl FnOnce(u16) -> Range<u16>) -> Vec<Rank> {
         let node = self.of(rank);
         if rank != self.speaker(node) {
@@ -80,8 +73,6 @@ impl Nodes {
         others.chain(below(node).map(|node| self.speaker(node))).collect()
     }
 
-    /// The ranks on a topology of their hosts: those that share one hang on a switch of its own, for one cable takes
-    /// what is for all of them. `hosts` are the places of the hosts by number.
     pub(super) fn topology(&self, mut uplinks: Vec<Uplink>, hosts: &[Place]) -> Option<Topology> {
         let mut places = vec![Place { switch: 0, rate: None, injection_ns: None }; self.of.len()];
         for (ranks, &place) in self.ranks.iter().zip(hosts) {
@@ -100,7 +91,6 @@ impl Nodes {
 mod tests {
     use super::*;
 
-    /// Ranks that share hosts in these numbers.
     fn nodes(sizes: &[u8]) -> Nodes {
         let address = |node| MacAddr::new(2, 0, 0, 0, 0, node);
         let seats = sizes.iter().zip(0..).flat_map(|(&size, node)| (0..size).map(move |seat| (node, seat)));

@@ -1,4 +1,4 @@
-//! The list of all ranks: who is there, in which order, and the digest by which all know that they have the same.
+//! List of all ranks in order, and the digest by which all know that their lists are equal.
 
 use super::node::Nodes;
 use crate::Preset;
@@ -6,10 +6,8 @@ use ethbcast_planning::natural_order;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::Rank;
 
-/// BLAKE3 of a roster.
 pub(super) type RosterDigest = [u8; 32];
 
-/// One process of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RosterEntry {
     pub mac: MacAddr,
@@ -17,7 +15,6 @@ pub(super) struct RosterEntry {
     pub host: String,
 }
 
-/// All processes of a group by rank, and what they agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Roster {
     entries: Vec<RosterEntry>,
@@ -27,7 +24,8 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    /// Orders the processes of `group` by host name, then address and seat. `mtu_bytes` is the smallest of all.
+    /// Orders the processes of `group` by host name, then address and seat. `mtu_bytes` is the
+    /// smallest of all.
     pub(super) fn new(group: &str, mut entries: Vec<RosterEntry>, mtu_bytes: u16, preset: Preset) -> Roster {
         entries.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
         let digest = digest(group, &entries, mtu_bytes, preset);
@@ -35,7 +33,6 @@ impl Roster {
         Roster { entries, nodes, mtu_bytes, digest }
     }
 
-    /// The same list, of processes that also know the same of their network: the description of this number.
     pub(super) fn knowing(&self, network: u64) -> Roster {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.digest).update(&network.to_be_bytes());
@@ -45,7 +42,6 @@ impl Roster {
         &self.entries
     }
 
-    /// Which of them share a host.
     pub(super) fn nodes(&self) -> &Nodes {
         &self.nodes
     }
@@ -62,13 +58,13 @@ impl Roster {
         self.digest
     }
 
-    /// The list's number: the digest's first eight bytes, which are not all zero.
+    /// Returns the list's number, never zero: the digest's first eight bytes.
     pub(super) fn number(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.digest;
         u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)
     }
 
-    /// The number that every frame of the group carries: the digest's first four bytes.
+    /// Returns the number in every frame of the group: the digest's first four bytes.
     pub(super) fn session(&self) -> u32 {
         let [a, b, c, d, ..] = self.digest;
         u32::from_be_bytes([a, b, c, d])
@@ -82,13 +78,11 @@ impl Roster {
         self.entries.iter().position(|entry| entry.mac == mac).map(|rank| Rank(rank as u16))
     }
 
-    /// Whether `rank` has this address.
     pub(super) fn is(&self, rank: Rank, mac: MacAddr) -> bool {
         self.entries.get(rank.index()).is_some_and(|entry| entry.mac == mac)
     }
 }
 
-/// BLAKE3 of everything that members agree on.
 fn digest(group: &str, entries: &[RosterEntry], mtu_bytes: u16, preset: Preset) -> RosterDigest {
     let mut hasher = blake3::Hasher::new();
     let mut text = |text: &str| {

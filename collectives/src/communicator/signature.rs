@@ -1,4 +1,4 @@
-//! What a collective is told apart by: its number, what it does, its root and its length; and the same as bytes.
+//! Signature of a collective: its number, operation, root and length; and its encoding.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::wire::Rank;
@@ -11,13 +11,13 @@ use std::fmt;
 pub enum Operation {
     /// One rank's bytes to all.
     Broadcast = 1,
-    /// Nobody goes on before all are there.
+    /// No rank goes on before all are there.
     Barrier = 2,
-    /// To each rank a block of its own, from one.
+    /// A block for each rank, from one.
     Scatter = 3,
-    /// From each rank a block, to one.
+    /// A block from each rank, to one.
     Gather = 4,
-    /// From each rank a block, to all.
+    /// A block from each rank, to all.
     Allgather = 5,
 }
 
@@ -30,29 +30,28 @@ impl Operation {
     }
 }
 
-/// One collective as a rank calls it. Those with the same number must be the same on all ranks.
+/// One collective as a rank calls it. Calls with equal numbers must be equal on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Signature {
-    /// How many collectives were called before.
+    /// Number of collectives called before.
     pub number: u64,
-    /// What it does.
+    /// Operation.
     pub operation: Operation,
-    /// The root; 0 where there is none.
+    /// Root; 0 where there is none.
     pub root: Rank,
-    /// The length of the message or of each block, in bytes.
+    /// Length of the message or of each block, in bytes.
     pub bytes: u64,
 }
 
 impl Signature {
-    /// Its length on the wire: number, operation, reserved byte, root, four reserved bytes, length.
+    /// Length on the wire, in bytes: number, operation, reserved byte, root, four reserved bytes,
+    /// length.
     pub(super) const BYTES: usize = 24;
 
-    /// Appends the signature to a message.
     pub(super) fn write(self, out: &mut BodyWriter) {
         out.u64(self.number).u8(self.operation as u8).zeros(1).u16(self.root.0).zeros(4).u64(self.bytes);
     }
 
-    /// The same, with zeros for one that is not there.
     pub(super) fn write_or_zeros(signature: Option<Signature>, out: &mut BodyWriter) {
         match signature {
             Some(signature) => signature.write(out),
@@ -60,7 +59,6 @@ impl Signature {
         }
     }
 
-    /// A message of a collective: its signature, then `bytes`.
     pub(super) fn head(self, bytes: &[u8]) -> Vec<u8> {
         let mut out = BodyWriter::default();
         self.write(&mut out);
@@ -68,14 +66,12 @@ impl Signature {
         out.into_bytes()
     }
 
-    /// Takes a signature off a message; `None` if there is none.
     pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Signature> {
         let (number, operation, _) = (from.u64()?, Operation::from_wire(from.u8()?)?, from.u8()?);
         let (root, _, bytes) = (from.u16()?, from.u32()?, from.u64()?);
         Some(Signature { number, operation, root: Rank(root), bytes })
     }
 
-    /// Reads a signature and what follows it; `None` if there is none.
     pub(super) fn split(wire: &[u8]) -> Option<(Signature, &[u8])> {
         let mut from = BodyReader::new(wire);
         Some((Signature::read(&mut from)?, from.rest()))

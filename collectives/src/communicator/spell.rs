@@ -1,4 +1,4 @@
-//! What frames of a group without a root say, for those who look at frames.
+//! Text form of the frames of a group without a root, for capture tools.
 
 use super::body::{CallBody, Notice};
 use super::failure::{Cause, Failure};
@@ -6,7 +6,6 @@ use super::kind;
 use super::network::SpreadWord;
 use ethbcast_transport::wire::{Fields, Frame, Rank, Spelled};
 
-/// What a CALL, ALIVE or BYE says; `None` if it is of another kind.
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
         kind::CALL => ("CALL", CallBody::decode(frame.payload).map(|body| call(&body))),
@@ -32,7 +31,7 @@ fn call(body: &CallBody) -> Fields {
 }
 
 fn notice(payload: &[u8]) -> Option<Fields> {
-    // How many ranks there are is not known here: any may be meant.
+    // The number of ranks is unknown here, so any rank is accepted.
     let Notice { calls, failure, waits_for, moved, repeats } = Notice::decode(payload, Rank::NONE.0)?;
     let fields = Fields::default().number("repeats", repeats).perhaps("waits_for", waits_for.map(|rank| rank.0));
     let mut fields = fields.number("moved", moved);

@@ -1,23 +1,21 @@
-//! The bodies of PROBE, ECHO and REPORT frames.
+//! Bodies of PROBE, ECHO and REPORT frames.
 
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::MacAddr;
 
-/// What a PROBE asks for; an ECHO repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Task {
-    /// Who is there? The rest of the body is the group's name.
     Invite = 0,
-    /// Send as many bytes back, once the last frame is there.
+    /// Send an equal number of bytes back, once the last frame has arrived.
     Ping = 1,
-    /// Count, and report when a frame asks for it.
+    /// Count, and report when a frame requests it.
     Train = 2,
-    /// Report what has been counted: of the prober's own train, or of that of the address that follows.
+    /// Report the count of the prober's own train, or of that of the address that follows.
     Ask = 3,
-    /// Send a train to the address that follows, if the one behind it is one's own.
+    /// Send a train to the address that follows, if the address behind it is the receiver's own.
     Flow = 4,
-    /// Take a stream, as a receiver of a session does, and report where it stands.
+    /// Receive a stream like a receiver of a session, and report the progress.
     Bulk = 5,
 }
 
@@ -28,14 +26,12 @@ impl Task {
     }
 }
 
-/// The fixed part of a PROBE's body; padding, or a name, follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbeBody {
-    /// What is asked for.
     pub task: Task,
-    /// Ping: the longest payload of a frame of the message. Flow, bulk: the payload of their frames. Else 0.
+    /// Ping: longest payload of the message's frames. Flow, bulk: payload of each frame. Else 0.
     pub payload_bytes: u16,
-    /// Ping: the bytes of the whole message. Train: the frame from which on the second count goes. Flow: how many
+    /// Ping: bytes of the whole message. Train: first frame of the second count. Flow: number of
     /// frames. Bulk: the receiver's rank. Else 0.
     pub number: u32,
 }
@@ -44,31 +40,26 @@ impl ProbeBody {
     /// Bytes of the fixed part: task, a reserved byte, the longest payload, the number.
     pub(super) const BYTES: usize = 8;
 
-    /// A body of which nothing but the task matters.
     pub(super) const fn plain(task: Task) -> Self {
         ProbeBody { task, payload_bytes: 0, number: 0 }
     }
 
-    /// Writes it to the front of a payload.
     pub(super) fn write(&self, payload: &mut [u8]) {
         payload[..Self::BYTES].copy_from_slice(&self.encode().into_bytes());
     }
 
-    /// The fixed part, with nothing behind it yet.
     pub(super) fn encode(&self) -> BodyWriter {
         let mut out = BodyWriter::default();
         out.u8(self.task as u8).zeros(1).u16(self.payload_bytes).u32(self.number);
         out
     }
 
-    /// The body of an invitation, or of the answer to one, with the name of the group or the host.
     pub(super) fn named(&self, name: &str) -> Vec<u8> {
         let mut out = self.encode();
         out.name(name);
         out.into_bytes()
     }
 
-    /// A body about other hosts, whose addresses follow.
     pub(super) fn about(&self, hosts: &[MacAddr]) -> Vec<u8> {
         let mut out = self.encode();
         hosts.iter().for_each(|host| {
@@ -77,7 +68,6 @@ impl ProbeBody {
         out.into_bytes()
     }
 
-    /// Reads it, and returns what follows; `None` if it is malformed.
     pub(super) fn read(payload: &[u8]) -> Option<(ProbeBody, BodyReader<'_>)> {
         let mut from = BodyReader::new(payload);
         let (task, _) = (Task::from_wire(from.u8()?)?, from.u8()?);
@@ -86,22 +76,18 @@ impl ProbeBody {
     }
 }
 
-/// What a responder has counted of a train. Moments are those of its own clock: only their differences mean something.
+/// Count of a train by its responder. Times are of the responder's clock: only differences are
+/// meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReportBody {
-    /// Frames that arrived.
     pub arrived: u64,
-    /// Those from the second count's first frame on.
+    /// Frames that arrived from the second count's first frame on.
     pub arrived_late: u64,
-    /// When the first frame came.
     pub first_nanos: u64,
-    /// When the first one of the second count came.
+    /// Arrival of the first frame of the second count.
     pub late_nanos: u64,
-    /// When the one with the highest number came.
     pub last_nanos: u64,
-    /// Processor time that the responder has had; 0 if it does not tell.
     pub worked_nanos: u64,
-    /// What tells the responder's computer from others, if it does.
     pub computer: Option<u64>,
 }
 
@@ -116,7 +102,6 @@ impl ReportBody {
         out.into_bytes()
     }
 
-    /// Reads it; `None` if it is malformed.
     pub(super) fn decode(payload: &[u8]) -> Option<ReportBody> {
         let mut from = BodyReader::new(payload);
         let (arrived, arrived_late) = (from.u64()?, from.u64()?);
@@ -127,7 +112,6 @@ impl ReportBody {
     }
 }
 
-/// The next address that follows a body; `None` if there is none, but padding.
 pub(super) fn address(from: &mut BodyReader<'_>) -> Option<MacAddr> {
     from.array::<6>().map(MacAddr::from).filter(|&host| host != MacAddr::default())
 }

@@ -1,16 +1,15 @@
-//! What the model takes from a measurement.
+//! Conversion of a measurement to the model's calibration.
 
 use super::processor::per_frame_and_byte;
 use super::{self as measure, Bulk, CastFinding, ProbeResult, TargetResult};
 use ethbcast_planning::model::{Broadcast, Calibration, CalibrationError, HostCost, Point, Processing};
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 
-/// A share of lost frames below this is an accident, not a property of the network (and a calibration's loss is below
-/// 1).
+/// Loss below this share is an accident, not a property of the network.
 const LEAST_LOSS: f64 = 1e-5;
 const MOST_LOSS: f64 = 0.99;
 
-/// The calibration that a measurement gives.
+/// Derives the calibration from a measurement.
 ///
 /// # Errors
 /// [`CalibrationError`] if fewer than two sizes were measured.
@@ -24,9 +23,9 @@ pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> 
     }
 }
 
-/// What the processors of both ends take, if both have told: by trains of several sizes, and, where they are what
-/// limits, by streams. How long an idle host takes to notice a frame is what is left of half the shortest round trip
-/// after both ends' work and two cables.
+/// Returns the processor costs of both ends, if both report them: from trains of several sizes, and
+/// from streams where processors are the limit. An idle host's wake-up time is half the shortest
+/// round trip less both ends' work and two cables.
 fn processing(result: &ProbeResult) -> Option<Processing> {
     if result.work.len() < 2 {
         return None;
@@ -52,11 +51,10 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
         wake_up_ns,
         shared_cores,
     };
-    // Whoever lies about one number does not cost the others.
+    // Clamping keeps one forged number from spoiling the others.
     Some(processing.clamped())
 }
 
-/// What a model takes from what was found out about broadcast.
 pub(crate) fn broadcast(finding: CastFinding) -> Broadcast {
     match finding {
         CastFinding::Policed { knee_frames_per_second } => Broadcast::Policed(knee_frames_per_second.max(1)),
@@ -65,8 +63,8 @@ pub(crate) fn broadcast(finding: CastFinding) -> Broadcast {
     }
 }
 
-/// What each host that answered costs: how long a full frame to it keeps the way busy, by the longest that reaches all
-/// of them. `name` is what a rank's host is called.
+/// Returns the cost of each host that replied: the time that a full frame to it occupies the path,
+/// at the longest payload that reaches all of them. `name` returns the host name of a rank.
 pub fn host_costs(result: &ProbeResult, name: impl Fn(Rank) -> String) -> Vec<HostCost> {
     let frame_bytes = result.path_mtu_bytes.map(|mtu_bytes| mtu_bytes.saturating_sub(HEADER_BYTES));
     let cost = |target: &TargetResult| {
@@ -76,7 +74,7 @@ pub fn host_costs(result: &ProbeResult, name: impl Fn(Rank) -> String) -> Vec<Ho
     result.targets.iter().filter_map(cost).collect()
 }
 
-/// L(m) is taken from the round trip, not from the probe's L(m), which never falls below zero.
+/// L(m) is derived from the round trip. The probe's own L(m) is clamped at zero.
 fn point(point: &measure::Point) -> Point {
     let signed = |nanos: u64| i64::try_from(nanos).unwrap_or(i64::MAX);
     Point {

@@ -1,4 +1,4 @@
-//! Finding hosts that answer.
+//! Discovery of hosts that answer probes.
 
 use super::body::{ProbeBody, Task};
 use super::kind;
@@ -7,9 +7,8 @@ use ethbcast_transport::wire::{self, Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
-/// Between two invitations.
 const INVITE_EVERY: Duration = Duration::from_millis(100);
-/// Without a number to wait for: so long nobody new must have answered.
+/// Time without a new reply after which a search without a wanted number ends.
 const SETTLED_AFTER: Duration = Duration::from_millis(500);
 
 /// A host that answers probes.
@@ -17,27 +16,27 @@ const SETTLED_AFTER: Duration = Duration::from_millis(500);
 pub struct Answerer {
     /// Its name.
     pub host: String,
-    /// Its interface.
+    /// Address of its interface.
     pub mac: MacAddr,
-    /// Its interface's MTU.
+    /// MTU of its interface, in bytes.
     pub mtu_bytes: usize,
 }
 
-/// Whom to look for, and how long.
+/// Hosts to look for, and a time limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// These hosts, if any are named.
+    /// Wanted hosts by name, if any.
     pub hosts: Vec<String>,
-    /// So many hosts, whoever they are.
+    /// Wanted number of hosts, if any.
     pub count: Option<usize>,
-    /// The longest time to look.
+    /// Time limit.
     pub patience: Duration,
 }
 
-/// Invites the hosts of a group to answer.
+/// Invites the hosts of a group to reply.
 ///
-/// It is done when everybody wanted has answered, when patience is over, or, if nobody in particular is wanted, half a
-/// second after the last new answer.
+/// It is done when all wanted hosts have replied, when the time limit is reached, or, if none in
+/// particular is wanted, half a second after the last new reply.
 #[derive(Debug)]
 pub struct Finder {
     identity: Identity,
@@ -50,7 +49,7 @@ pub struct Finder {
     invite: bool,
     settled_at: Option<Instant>,
     done: bool,
-    /// Those who answered only when all hosts were invited, and not the group.
+    /// Hosts that replied only to an invitation by broadcast, not to the group's address.
     deaf_to_group: Vec<MacAddr>,
     invites_all: bool,
 }
@@ -79,17 +78,17 @@ impl Finder {
         self.done
     }
 
-    /// Who has answered, in that order.
+    /// Returns the hosts that have replied, in order of reply.
     pub fn found(&self) -> &[Answerer] {
         &self.found
     }
 
-    /// Whether this host answered only when all hosts were invited by broadcast, and not to the group's address.
+    /// Whether this host replied only to an invitation by broadcast, not to the group's address.
     pub fn is_deaf_to_group(&self, mac: MacAddr) -> bool {
         self.deaf_to_group.contains(&mac)
     }
 
-    /// Which of the hosts looked for by name have not answered.
+    /// Returns the wanted hosts that have not replied.
     pub fn missing(&self) -> Vec<&str> {
         let unheard = |host: &&String| self.found.iter().all(|found| found.host != **host);
         self.wanted.hosts.iter().filter(unheard).map(String::as_str).collect()
@@ -101,7 +100,6 @@ impl Finder {
 }
 
 impl Part for Finder {
-    /// Takes an answer to one of its own invitations; all other frames are ignored.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if frame.header.kind != kind::ECHO || frame.header.session != self.identity.session {
             return;
@@ -129,7 +127,7 @@ impl Part for Finder {
         self.done |= complete || now.since(self.began) >= self.wanted.patience;
         if !self.done && self.invite_at <= now {
             self.invite = true;
-            // A switch may drop frames to groups and pass those to all hosts.
+            // A switch may drop multicast and pass broadcast.
             self.invites_all = now.since(self.began) >= self.wanted.patience / 2;
             self.invite_at = now + INVITE_EVERY;
         }

@@ -1,10 +1,10 @@
-//! The kinds of frames that measure: 26–28 of [`Kind`].
+//! Frame kinds of measurements: 26–28 of [`Kind`].
 
 use ethbcast_transport::wire::Kind;
 
-/// A frame that measures the network, or asks who is there.
+/// A frame that measures the network, or invites hosts to reply.
 pub const PROBE: Kind = Kind(26);
 /// A frame that comes back.
 pub const ECHO: Kind = Kind(27);
-/// What arrived of a train of probes, and when.
+/// Count and times of a received train.
 pub const REPORT: Kind = Kind(28);

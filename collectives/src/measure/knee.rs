@@ -1,40 +1,35 @@
-//! Whether a group train that was lost was policed: the arithmetic.
+//! Arithmetic that tells whether a lost train to the group was policed.
 
 use super::body::ReportBody;
 
-/// Below this part of what should have arrived, a train counts as policed. 64 frames at 10 % loss stay above it in 99
-/// of 100 cases.
+/// Share of the expected arrivals below which a train counts as policed. At 10 % loss, 64 frames
+/// stay above it in 99 of 100 cases.
 pub(super) const POLICED_BELOW: f64 = 0.85;
-/// The same of the shorter trains of a gentle ramp: 16 frames that count.
+/// Share for the shorter trains of a gentle ramp: 16 frames that count.
 pub(super) const GENTLY_POLICED_BELOW: f64 = 0.7;
 
-/// A paced train to the group address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RampPace {
-    /// How fast it was sent.
     pub frames_per_second: f64,
-    /// How many frames.
     pub frames: u64,
 }
 
 impl RampPace {
-    /// The first frame of the second half: what counts, because a policer lets a burst pass first.
+    /// Returns the first frame of the second half. Only that half counts, because a policer lets a
+    /// burst pass first.
     pub(super) fn mark(self) -> u64 {
         self.frames / 2
     }
 }
 
-/// What unicast has shown about a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Known {
-    /// Full frames it took in a second.
     pub frames_per_second: f64,
-    /// Share of them that was lost.
     pub loss: f64,
 }
 
-/// The rate at which frames got through to a target, if they were policed; `None` if not less than `least_part` of
-/// those came that unicast makes expect.
+/// Returns the rate at which frames got through to a target, if they were policed; `None` if at
+/// least `least_part` of those expected from unicast arrived.
 pub(super) fn policed(pace: RampPace, known: Known, report: &ReportBody, least_part: f64) -> Option<f64> {
     let expected = (known.frames_per_second / pace.frames_per_second).min(1.0) * (1.0 - known.loss);
     let late_frames = pace.frames - pace.mark();
@@ -42,8 +37,8 @@ pub(super) fn policed(pace: RampPace, known: Known, report: &ReportBody, least_p
     (part < expected * least_part).then(|| passed(pace, report, part))
 }
 
-/// By the receiver's clock, from the first to the last arrival of the second half; few arrivals have to be set against
-/// the pace.
+/// Returns the rate by the receiver's clock, from the first to the last arrival of the second half.
+/// If few arrive, the train's pace is used instead.
 fn passed(pace: RampPace, report: &ReportBody, part: f64) -> f64 {
     let nanos = report.last_nanos.saturating_sub(report.late_nanos);
     match report.arrived_late {
@@ -59,7 +54,6 @@ mod tests {
 
     const KNOWN: Known = Known { frames_per_second: 8000.0, loss: 0.01 };
 
-    /// So many frames of the second half, evenly over its time.
     fn report(pace: RampPace, arrived_late: u64) -> ReportBody {
         let half_nanos = (pace.mark() as f64 * 1e9 / pace.frames_per_second) as u64;
         ReportBody {

@@ -1,4 +1,4 @@
-//! The receiving end of a stream that a prober sends.
+//! Receiving end of a prober's stream.
 
 use super::body::{ProbeBody, ReportBody, address};
 use crate::membership::codec::BodyReader;
@@ -8,27 +8,22 @@ use ethbcast_transport::wire::{Frame, Identity, Peer, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning};
 use std::time::Duration;
 
-/// Whose prober says nothing for so long has been left.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Where the application's bytes go, again and again: more than caches keep, as a file does not stay there either.
+/// Size of the application's ring of memory: more than caches hold, because a file would not stay
+/// there either.
 const APPLICATION_BYTES: usize = 16 << 20;
 
-/// Where a receiver is in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Who sends it the stream, if not the prober.
     pub parent: Option<Peer>,
-    /// Whom it hands the stream.
     pub child: Option<Peer>,
-    /// If it is cast, to so many; else 0.
     pub listeners: u16,
-    /// Its place among these.
     pub position: u16,
 }
 
 impl Place {
-    /// An order's payload: its body, and behind it both neighbours, each as rank and address, zeros for nobody, and
-    /// what is to be known of a cast.
+    /// Returns an order's payload: its body, both neighbours as rank and address (zeros for none),
+    /// and the cast's numbers.
     pub(super) fn behind(&self, body: &ProbeBody) -> Vec<u8> {
         let nobody = Peer { rank: Rank(0), mac: MacAddr::default() };
         let mut out = body.encode();
@@ -39,8 +34,8 @@ impl Place {
         out.into_bytes()
     }
 
-    /// Reads it behind the body of an order by `prober`; none if a neighbour is a group, the receiver itself, whose
-    /// address is `own`, or both its parent and its child.
+    /// Reads the place behind an order's body. Returns `None` if a neighbour is a group address, or
+    /// the receiver's `own`, or both parent and child.
     pub(super) fn read(from: &mut BodyReader<'_>, own: MacAddr, prober: MacAddr) -> Option<Place> {
         let mut peer = || Some((Rank(from.u16()?), address(from)));
         let (parent, child) = (peer()?, peer()?);
@@ -53,26 +48,23 @@ impl Place {
     }
 }
 
-/// The stream of one test in a prober's session.
 pub(super) fn stream_of(test: u32) -> StreamId {
     StreamId(test as u16)
 }
 
-/// The engine's numbers for one of so many listeners, as sessions have them, or, for none, without a cast.
 pub(super) fn tuned(listeners: usize, position: usize) -> Tuning {
     let own = Tuning::default();
     if listeners > 0 { own.for_cast(listeners, position) } else { own }
 }
 
-/// Takes the stream of one prober by the engine, as a receiver of a session does, and has an application that copies
-/// all of it.
+/// Receives a prober's stream with the engine, like a receiver of a session, and has an application
+/// that copies all of it.
 #[derive(Clone, Debug)]
 pub(super) struct Listener {
     prober: MacAddr,
     session: u32,
     test: u32,
     stream: Box<Stream>,
-    /// When the application had the first frames, and the latest.
     first_nanos: u64,
     last_nanos: u64,
     application: Vec<u8>,
@@ -81,8 +73,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// One for the stream that `order` announces, with the application's memory of one before, if there was one: all of
-    /// it has been written to.
+    /// Creates a listener for the stream announced by `order`. It reuses an earlier listener's
+    /// application memory, whose pages have been touched.
     pub(super) fn new(
         now: Instant,
         identity: Identity,
@@ -110,22 +102,19 @@ impl Listener {
         }
     }
 
-    /// Whether it listens for this prober, in this session.
     pub(super) fn is_for(&self, prober: MacAddr, session: u32) -> bool {
         (self.prober, self.session) == (prober, session)
     }
 
-    /// Whether what belongs to this session may be for it.
     pub(super) fn hears(&self, session: u32) -> bool {
         self.session == session
     }
 
-    /// How far a test is ahead of the one that its stream belongs to, in serial arithmetic: 0 if it is this one.
+    /// Returns how far `test` is ahead of this stream's test, in serial arithmetic; 0 if equal.
     pub(super) fn ahead(&self, test: u32) -> i32 {
         test.wrapping_sub(self.test) as i32
     }
 
-    /// Takes a frame of the stream; others change nothing.
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let before = self.stream.stats().data_received;
         self.stream.handle_frame(now, frame);
@@ -134,7 +123,6 @@ impl Listener {
         }
     }
 
-    /// Hands the application what has come, and writes an acknowledgement or what is to be handed on.
     pub(super) fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         while let Some(run) = self.stream.peek_run(u64::MAX) {
             let fits = self.filled + run.bytes.len() <= self.application.len();
@@ -162,7 +150,6 @@ impl Listener {
         Some(self.stream.poll_timeout(now).map_or(end, |deadline| deadline.min(end)))
     }
 
-    /// Whether its prober has gone.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         self.heard_at + PATIENCE <= now
     }
@@ -171,12 +158,10 @@ impl Listener {
         self.stream.is_urgent()
     }
 
-    /// Its application's memory, for another.
     pub(super) fn into_application(self) -> Vec<u8> {
         self.application
     }
 
-    /// One past the last frame that the application has, and what is said of it.
     pub(super) fn counted(&self) -> (u64, ReportBody) {
         let taken = self.stream.position();
         let (first_nanos, last_nanos) = (self.first_nanos, self.last_nanos);

@@ -1,19 +1,22 @@
-//! Measuring the network between one host and others (Patarasuk 2008 §5.1): g(m), RTT(m), L(m) = RTT(m)/2 − g(m), the
-//! link's rate, the path's MTU, the loss, and whether broadcast arrives at full rate.
+//! Measurement of the network between one host and others (Patarasuk 2008 §5.1): g(m), RTT(m), L(m)
+//! = RTT(m)/2 − g(m), the link's rate, the path's MTU, the loss, and whether broadcast arrives at
+//! full rate.
 //!
-//! Four state machines: a [`Finder`] asks who is there, a [`Prober`] measures, a [`Surveyor`] finds the switches
-//! between hosts, a [`Responder`] answers all three. Each is a [`Part`](ethbcast_transport::Part):
-//! [alone](ethbcast_transport::Alone) under a driver, or embedded in a machine that hands it the PROBE, ECHO and REPORT
-//! frames of its session. `docs/protocol.md` §14 describes the frames.
+//! There are four state machines: a [`Finder`] discovers hosts, a [`Prober`] measures, a
+//! [`Surveyor`] finds the switches between hosts, and a [`Responder`] answers all three. Each is a
+//! [`Part`](ethbcast_transport::Part): [alone](ethbcast_transport::Alone) under a driver, or
+//! embedded in a machine that hands it the PROBE, ECHO and REPORT frames of its session.
+//! `docs/protocol.md` §14 describes the frames.
 //!
-//! **How the gap is measured.** The paper takes the time that M sends take at the sender; behind a kernel that buffers
-//! frames that says little. Here a train of messages is sent with a bounded number of frames in flight, and the
-//! *responder* says when frames arrived, by its own clock: the slope over the last three quarters of the train is the
-//! gap, whatever the first frames found empty on their way (buffers, a shaper's bucket), and however many frames or
-//! reports are lost.
+//! **Gap.** The paper measures the time of M sends at the sender, which says little behind a kernel
+//! that buffers frames. Here a train of messages is sent with a bounded number of frames in flight,
+//! and the *responder* reports arrival times by its own clock. The slope over the last three
+//! quarters of the train is the gap. It does not depend on buffers or a shaper's bucket, which only
+//! the first frames find empty, nor on lost frames or reports.
 //!
-//! **What processors take.** If both ends are lent their [`Processors`], it is measured what trains take them, and, as
-//! streams are not trains, what a stream of the engine does, to one and by cast to all, and how fast it is.
+//! **Processor time.** If both ends have [`Processors`], the processor time of trains is measured.
+//! Streams differ from trains, so the processor time and speed of an engine stream is measured,
+//! too, to one receiver and by cast to all.
 
 mod body;
 mod calibrate;

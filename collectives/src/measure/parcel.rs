@@ -1,42 +1,38 @@
-//! A message of m bytes as the frames it takes.
+//! A message of m bytes as the frames that carry it.
 
 use super::body::ProbeBody;
 use ethbcast_transport::wire::OVERHEAD_BYTES;
 
-/// The shortest frame on the wire, checksum not counted (IEEE 802.3).
+/// Shortest frame on the wire without checksum, in bytes (IEEE 802.3).
 const MIN_FRAME_BYTES: usize = 60;
-/// What a frame costs on the wire beside its own bytes: preamble and delimiter 8, checksum 4, gap 12 (IEEE 802.3).
+/// Bytes on the wire beside a frame's own: preamble and delimiter 8, checksum 4, gap 12 (IEEE
+/// 802.3).
 const WIRE_OVERHEAD_BYTES: usize = 24;
 
-/// A message: full frames, and one with the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parcel {
-    /// Its length, the bodies of its frames included.
     pub bytes: usize,
-    /// The longest payload of a frame.
     pub payload_bytes: usize,
 }
 
 impl Parcel {
-    /// The frames it takes, at least one.
     pub(super) fn frames(self) -> u64 {
         self.bytes.div_ceil(self.payload_bytes).max(1) as u64
     }
 
-    /// The payload of frame `index`; never too short for the body.
     pub(super) fn payload_of(self, index: u64) -> usize {
         let rest = self.bytes.saturating_sub(index as usize * self.payload_bytes);
         rest.clamp(ProbeBody::BYTES, self.payload_bytes)
     }
 
-    /// What the first `frames` frames of a train of such messages take on the wire, preamble and gap included.
+    /// Returns the bytes on the wire of the first `frames` frames of a train of such messages,
+    /// preamble and gap included.
     pub(super) fn wire_bytes(self, frames: u64) -> u64 {
         let each = self.frames();
         let front = |frames: u64| (0..frames).map(|index| frame_wire_bytes(self.payload_of(index))).sum::<u64>();
         frames / each * front(each) + front(frames % each)
     }
 
-    /// What the whole message takes on the wire.
     pub(super) fn message_wire_bytes(self) -> u64 {
         self.wire_bytes(self.frames())
     }

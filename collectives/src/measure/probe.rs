@@ -1,4 +1,4 @@
-//! Writing PROBE frames, and the headers of all three kinds.
+//! Writing of PROBE frames, and of the headers of all three kinds.
 
 use super::body::{ProbeBody, Task};
 use super::kind;
@@ -6,34 +6,30 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES};
 use std::ops::Range;
 
-/// Where a PROBE to one host carries the nonce which that host has drawn: behind the fixed part.
+/// Position of the nonce drawn by the addressed host in a PROBE to it: behind the fixed part.
 const NONCE: Range<usize> = ProbeBody::BYTES..ProbeBody::BYTES + 8;
 
-/// Tests from this number on are [pings](write_ping) of those who ask to join; a prober's own count below.
+/// First test number of [pings](write_ping) to hosts that request to join; a prober's own tests
+/// count below.
 pub(crate) const FIRST_PING: u32 = 1 << 31;
 
-/// What every PROBE of a prober has in common, and the numbers of its tests.
 #[derive(Clone, Debug)]
 pub(super) struct ProbeWriter {
     identity: Identity,
     test: u32,
 }
 
-/// One PROBE to be written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     pub to: MacAddr,
     pub test: u32,
-    /// The frame's number within its message or train.
     pub index: u64,
     pub flags: Flags,
     pub body: ProbeBody,
-    /// The payload's length, body included.
     pub payload_bytes: usize,
 }
 
 impl Probe {
-    /// The question for what has been counted of a train of `index` frames.
     pub(super) fn ask(to: MacAddr, test: u32, index: u64) -> Probe {
         let body = ProbeBody::plain(Task::Ask);
         Probe { to, test, index, flags: Flags::default(), body, payload_bytes: ProbeBody::BYTES }
@@ -41,7 +37,8 @@ impl Probe {
 }
 
 impl ProbeWriter {
-    /// `test` is the number before the first one. Within a session numbers must grow, from one prober to the next, too.
+    /// Creates a writer; `test` is the number before the first test. Numbers must grow within a
+    /// session, also from one prober to the next.
     pub(super) fn new(identity: Identity, test: u32) -> ProbeWriter {
         ProbeWriter { identity, test }
     }
@@ -54,25 +51,21 @@ impl ProbeWriter {
         self.identity.session
     }
 
-    /// A number for a new test.
     pub(super) fn draw(&mut self) -> u32 {
         self.test = self.test.wrapping_add(1);
         self.test
     }
 
-    /// Writes one frame and returns its length.
     pub(super) fn write(&self, buffer: &mut [u8], probe: &Probe) -> usize {
         self.fill(buffer, probe);
         self.seal(buffer, probe)
     }
 
-    /// Writes one frame with this payload instead, and returns its length.
     pub(super) fn order(&self, buffer: &mut [u8], order: &Probe, payload: &[u8]) -> usize {
         let header = header(&self.identity, kind::PROBE, order.test, order.index, order.flags);
         self.identity.write(buffer, order.to, &header, payload)
     }
 
-    /// Writes the payload, and returns it.
     fn fill<'a>(&self, buffer: &'a mut [u8], probe: &Probe) -> &'a mut [u8] {
         let payload = &mut buffer[OVERHEAD_BYTES..][..probe.payload_bytes];
         payload[ProbeBody::BYTES..].fill(0);
@@ -86,8 +79,9 @@ impl ProbeWriter {
     }
 }
 
-/// Writes a PROBE of one frame that is to come back as long as it went, and returns its length; the ECHO has the test's
-/// number as its stamp. The frame carries `nonce`, which its receiver has drawn: nobody can have said so before.
+/// Writes a PROBE of one frame that the receiver echoes at equal length, and returns its length.
+/// The ECHO has the test's number as its stamp. The frame carries `nonce`, which its receiver has
+/// drawn, so that it cannot be forged in advance.
 pub(crate) fn write_ping(
     buffer: &mut [u8],
     identity: &Identity,
@@ -103,12 +97,11 @@ pub(crate) fn write_ping(
     writer.seal(buffer, &probe)
 }
 
-/// Whether a PROBE carries this nonce.
 pub(crate) fn carries(probe: &Frame<'_>, nonce: u64) -> bool {
     probe.payload.get(NONCE) == Some(&nonce.to_be_bytes())
 }
 
-/// A header of one of the three kinds: the test's number lies where streams have their stamp.
+/// Returns a header of one of the three kinds; the test number takes the place of a stream's stamp.
 pub(super) fn header(identity: &Identity, kind: Kind, test: u32, index: u64, flags: Flags) -> Header {
     Header { flags, sequence: index, stamp: test, ..identity.header(kind) }
 }

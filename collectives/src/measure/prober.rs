@@ -13,25 +13,26 @@ use ethbcast_transport::wire::{Flags, Frame, Identity, Kind, Peer};
 use ethbcast_transport::{Deadline, Instant, Kept, Part, SplitFrame, Timer};
 use std::collections::VecDeque;
 
-/// Measures the network between this host and its targets, one target at a time, so that nothing disturbs anything.
+/// Measures the network between this host and its targets, one target at a time, so that tests do
+/// not disturb each other.
 ///
-/// It is a [`Part`]: embedded in the machine of a session, or [`Alone`](ethbcast_transport::Alone). At every moment
-/// [`result`](Prober::result) says what has been found out so far.
+/// It is a [`Part`]: embedded in the machine of a session, or [`Alone`](ethbcast_transport::Alone).
+/// [`result`](Prober::result) returns the findings so far at any time.
 #[derive(Clone, Debug)]
 pub struct Prober {
     writer: ProbeWriter,
     settings: ProbeSettings,
     ends_at: Instant,
-    /// The latest moment that it has been told of.
+    /// Latest time that it was called with.
     told: Instant,
     findings: Findings,
     agenda: VecDeque<Item>,
     step: Option<Box<dyn Step>>,
 }
 
-/// Something to do; what is found out builds on what has been before. `EachLargest` stands for the largest frame to
-/// every target, `EachSize` for round trips and trains of all sizes with every target, `EachBulk` for a stream to each
-/// of the first.
+/// Queued test; later ones build on the findings of earlier ones. `EachLargest` expands to the
+/// largest frame for every target, `EachSize` to round trips and trains of all sizes with every
+/// target, `EachBulk` to a stream to each of the first targets.
 #[derive(Clone, Copy, Debug)]
 enum Item {
     RollCall,
@@ -47,16 +48,17 @@ enum Item {
     CastBulk,
 }
 
-/// Streams go to so many targets, one after the other: the others' are taken to be like these.
+/// Limit of targets that are sent a stream; the others are assumed to be alike.
 const BULK_TARGETS: usize = 8;
-/// A stream is cast to so many at most, who all acknowledge to this end.
+/// Limit of receivers of a cast stream, who all acknowledge to this end.
 const MOST_LISTENERS: usize = 16;
 
 impl Prober {
-    /// Begins to measure between this host and `targets`, which must run a [`Responder`](super::Responder).
+    /// Begins to measure between this host and `targets`, which must run a
+    /// [`Responder`](super::Responder).
     ///
-    /// The session number goes into all frames and has to come back in all answers. Of two probers of one session the
-    /// second must begin later by the same clock.
+    /// The session number goes into all frames and has to come back in all replies. Of two probers
+    /// of one session the second must begin later by one clock.
     pub fn new(now: Instant, identity: Identity, targets: Vec<Peer>, settings: ProbeSettings) -> Prober {
         let settings = ProbeSettings { mtu_bytes: settings.mtu_bytes.min(usize::from(u16::MAX)), ..settings };
         let payload_bytes = full_payload(settings.mtu_bytes);
@@ -74,7 +76,7 @@ impl Prober {
             Item::CastBulk,
         ];
         let mut prober = Prober {
-            // A test takes far longer than a microsecond: numbers drawn from the clock are never drawn again.
+            // A test takes far longer than a microsecond, so numbers from the clock never repeat.
             writer: ProbeWriter::new(identity, now.as_micros() as u32),
             ends_at: now + settings.budget,
             told: now,
@@ -94,7 +96,7 @@ impl Prober {
         prober
     }
 
-    /// Also measures what trains take the processors of both ends, if this one's are lent.
+    /// Also measures the processor time of trains at both ends, if `processors` are given.
     pub fn with_processors(mut self, processors: Option<Processors>) -> Prober {
         self.findings.processors = processors;
         self
@@ -105,12 +107,12 @@ impl Prober {
         self.step.is_none()
     }
 
-    /// What has been found out, whether all is done or not.
+    /// Returns the findings so far.
     pub fn result(&self) -> ProbeResult {
         ProbeResult::new(&self.findings)
     }
 
-    /// Time is up: what the present test has found out counts, the rest is left out.
+    /// Ends at the time limit: the present test's findings count, the rest is skipped.
     fn cut_short(&mut self) {
         if let Some(step) = self.step.take() {
             step.conclude(&mut self.findings);
@@ -118,7 +120,6 @@ impl Prober {
         self.agenda.clear();
     }
 
-    /// Puts the next test in place of one that is done.
     fn go_on(&mut self) {
         while self.step.as_ref().is_none_or(|step| step.is_done()) {
             if let Some(step) = self.step.take() {
@@ -129,7 +130,6 @@ impl Prober {
         }
     }
 
-    /// Begins the test for an item, unless its target has fallen silent, or puts the items it stands for before others.
     fn begin(&mut self, item: Item) {
         let (findings, settings) = (&self.findings, &self.settings);
         self.step = match item {
@@ -169,10 +169,9 @@ impl Prober {
         };
     }
 
-    /// A stream to the first targets that are there, if that is to be tried and there are several.
     fn bulk(&self, most: usize, way: Way) -> Option<Box<dyn Step>> {
         let (findings, settings) = (&self.findings, &self.settings);
-        // Who takes no stream alone keeps nobody waiting again.
+        // A target that took no stream alone would delay the others.
         let takes = |at: usize, target: &Target| target.present && (at >= BULK_TARGETS || target.bulk.is_some());
         let present = (0..).zip(&findings.targets).filter(|&(at, target)| takes(at, target)).map(|(at, _)| at);
         let present: Vec<_> = present.take(most).collect();
@@ -180,8 +179,9 @@ impl Prober {
         tried.then(|| Box::new(Bulk::new(&present, way, findings, settings)) as _)
     }
 
-    /// All sizes with all targets, once for each round: when time runs out, every target has had its turn. Trains come
-    /// last: they may tempt a driver to sleep through arrivals, which would lengthen round trips.
+    /// Returns all sizes with all targets, round by round, so that every target is measured before
+    /// time runs out. Trains come last: they may make a driver coalesce arrivals, which would
+    /// lengthen round trips.
     fn sizes(&self) -> Vec<Item> {
         let (assumed, found) = (full_payload(self.settings.mtu_bytes), self.findings.payload_bytes);
         let mut sizes: Vec<usize> =
@@ -200,7 +200,6 @@ impl Prober {
 }
 
 impl Part for Prober {
-    /// Takes an answer of its targets; all other frames are ignored.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let header = &frame.header;
         let from = self.findings.targets.iter().position(|target| target.peer.mac == frame.source);
@@ -250,8 +249,8 @@ impl Part for Prober {
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let end = Wait::Silence.at(self.ends_at);
         let step = self.step.as_ref()?;
-        // What was to be sent by the time it was told of waits for room, and for no timer. What has become due since
-        // then, as between two looks at the clock, has had no turn yet.
+        // Frames due by the last call wait for room, not for a timer. Frames that became due later,
+        // between two looks at the clock, have had no turn yet.
         let deadline = step.deadline(now).filter(|deadline| deadline.why != Timer::PACE || deadline.at > self.told);
         Some(deadline.map_or(end, |deadline| deadline.min(end)))
     }

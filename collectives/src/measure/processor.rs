@@ -1,11 +1,11 @@
-//! What sending and receiving takes the processors of both ends.
+//! Processor time of sending and receiving, at both ends.
 
 use super::parcel::Parcel;
 use std::fmt;
 use std::time::Duration;
 
-/// The processors this process runs on, and how much of their time it has had: lent by whoever runs a machine of
-/// states, which has no clock of its own.
+/// This process's processors and their time. The driver supplies them, since a state machine has no
+/// clock of its own.
 #[derive(Clone, Copy)]
 pub struct Processors {
     time: fn() -> Duration,
@@ -14,23 +14,21 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// `time` tells what this process has had; `computer` tells the computer from others, whatever namespace a process
-    /// is in, as the kernel's boot id does (0 if nothing does); it has so many `cores`.
+    /// Creates a source of processor time. `time` returns the time used by this process. `computer`
+    /// identifies the computer across namespaces, like the kernel's boot id (0 if unknown). `cores`
+    /// is its number of cores.
     pub fn new(time: fn() -> Duration, computer: u64, cores: u32) -> Self {
         Processors { time, computer, cores }
     }
 
-    /// The time this process has had, in nanoseconds, at this moment.
     pub(super) fn nanos(self) -> u64 {
         u64::try_from((self.time)().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// What tells the computer from others; `None` if nothing does.
     pub(super) fn computer(self) -> Option<u64> {
         (self.computer != 0).then_some(self.computer)
     }
 
-    /// How many cores they have.
     pub(super) fn cores(self) -> u32 {
         self.cores
     }
@@ -42,19 +40,17 @@ impl fmt::Debug for Processors {
     }
 }
 
-/// Both ends' processor time at a report of a train.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     /// One past the highest frame that had arrived, and one past the last that had been sent.
     pub seen: u64,
     pub sent: u64,
-    /// Of the responder, as it said; of the prober, when it heard of it.
     pub receiving_nanos: u64,
     pub sending_nanos: u64,
 }
 
-/// What a message took both ends between two reports, in nanoseconds: to send, to receive. `None` if that was not
-/// told, or no frame came in between.
+/// Returns both ends' processor time per message between two reports, in nanoseconds: to send, to
+/// receive. `None` if it was not reported, or no frame arrived in between.
 pub(super) fn between(first: &Work, last: &Work, parcel: Parcel) -> Option<(u64, u64)> {
     let each = |nanos: u64, frames: u64| nanos.checked_mul(parcel.frames())?.checked_div(frames);
     let sending = last.sending_nanos.checked_sub(first.sending_nanos)?;
@@ -66,21 +62,21 @@ pub(super) fn between(first: &Work, last: &Work, parcel: Parcel) -> Option<(u64,
     ))
 }
 
-/// What messages of one size take the processors of both ends, in nanoseconds.
+/// Processor time of messages of one size at both ends, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkPoint {
-    /// The size of the message.
+    /// Size of the message.
     pub bytes: usize,
-    /// Its frames.
+    /// Frames of the message.
     pub frames: u64,
-    /// What the sender takes.
+    /// Sender's time.
     pub sending_nanos: u64,
-    /// What the receiver takes.
+    /// Receiver's time.
     pub receiving_nanos: u64,
 }
 
-/// So much for each frame, in nanoseconds, and for each byte, in picoseconds: the least relative squares, neither below
-/// zero.
+/// Fits the time per frame, in nanoseconds, and per byte, in picoseconds: the least relative
+/// squares, neither below zero.
 pub(super) fn per_frame_and_byte(points: &[WorkPoint], of: fn(&WorkPoint) -> u64) -> (u64, u64) {
     let terms = || {
         points.iter().filter(|point| of(point) > 0).map(|point| {
@@ -121,7 +117,7 @@ mod tests {
         let (frame, byte) = sending(&points(|frames, _| 3_000 * frames));
         assert!((2_990..=3_010).contains(&frame) && byte < 5, "{frame} ns, {byte} ps");
         assert_eq!(sending(&points(|_, bytes| bytes as u64 * 2)), (0, 2_000));
-        // Less for more: nothing is negative.
+        // Even if larger messages take less time, no cost is negative.
         let (frame, byte) = sending(&points(|frames, bytes| 90_000 * frames - bytes as u64));
         assert!(frame > 80_000 && byte == 0, "{frame} ns, {byte} ps");
         assert_eq!(sending(&[]), (0, 0));

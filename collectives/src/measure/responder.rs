@@ -1,4 +1,4 @@
-//! The host that answers.
+//! The host that answers probes.
 
 use super::body::{ProbeBody, ReportBody, Task, address};
 use super::kind;
@@ -11,34 +11,36 @@ use ethbcast_transport::wire::{Flags, Frame, HEADER_BYTES, Identity, OVERHEAD_BY
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame};
 use std::collections::VecDeque;
 
-/// Answers that may wait for room to send; more are not given.
+/// Limit of replies that wait for room; further ones are dropped.
 const MAX_ANSWERS: usize = 64;
-/// Probers whose trains are counted at the same time; one more takes the place of the one heard least recently.
+/// Limit of probers whose trains are counted at once; a further one replaces the one heard least
+/// recently.
 const MAX_PROBERS: usize = 16;
-/// The longest message that is echoed, in bytes and in frames: what one forged frame can bring about at most.
+/// Limits of a message that is echoed, in bytes and in frames. They bound the effect of one forged
+/// frame.
 const MAX_ECHO_BYTES: usize = 1 << 20;
 const MAX_ECHO_FRAMES: u64 = 256;
-/// The frames of a flow that one frame asks for, at most: 10 ms at 1 Gbit/s; and flows that wait to be sent.
+/// Limit of frames in a requested flow (10 ms at 1 Gbit/s), and of flows that wait to be sent.
 pub(super) const MAX_FLOW_FRAMES: u32 = 1024;
 const MAX_FLOWS: usize = 2;
 
-/// The first part of a flow, one in so many, is not what its rate is told by: buckets were full, and another flow may
-/// not have begun.
+/// Divisor of a flow's leading part, which does not count towards its rate: buckets were full, and
+/// another flow may not have begun.
 const FLOW_LEAD_IN_PART: u32 = 4;
 
-/// What a responder says of its host when it is invited.
+/// Host information sent in reply to an invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostInfo {
-    /// Name of the group it listens to; invitations to others are ignored.
+    /// Name of the host's group; invitations to others are ignored.
     pub group: String,
-    /// Its host name.
+    /// Host name.
     pub host: String,
 }
 
 /// Answers PROBE frames: echoes, counts, reports.
 ///
-/// Which frames it gets to see (those of a session, of a group) is for its owner to decide: embedded, it is handed
-/// some; [`Alone`](ethbcast_transport::Alone) it takes whatever its driver lets through.
+/// Its owner chooses the frames it receives (those of a session, of a group). Embedded, it is
+/// handed some; [`Alone`](ethbcast_transport::Alone) it takes all that its driver lets through.
 #[derive(Clone, Debug)]
 pub struct Responder {
     identity: Identity,
@@ -49,9 +51,7 @@ pub struct Responder {
     frames_sent: u64,
     processors: Option<Processors>,
     listener: Option<Listener>,
-    /// The application's memory of the one before.
     application: Vec<u8>,
-    /// The prober, session and test of the stream that was ended last.
     ended: Option<(MacAddr, u32, u32)>,
 }
 
@@ -71,21 +71,20 @@ enum What {
     Flow { frames: u32, payload_bytes: usize, next: u32 },
 }
 
-/// What has arrived of one prober's present train.
 #[derive(Clone, Debug)]
 struct TrainTally {
     prober: MacAddr,
     session: u32,
     test: u32,
-    /// One past the highest number.
     seen: u64,
     counts: ReportBody,
 }
 
 impl Responder {
-    /// A responder on an interface with this MTU; without `info` it does not answer invitations.
+    /// Creates a responder on an interface with this MTU; without `info` it does not answer
+    /// invitations.
     ///
-    /// Of the identity's session nothing is used: an answer carries the session of its PROBE.
+    /// The identity's session is unused: a reply carries the session of its PROBE.
     pub fn new(identity: Identity, mtu_bytes: usize, info: Option<HostInfo>) -> Responder {
         let (answers, tallies) = (VecDeque::new(), Vec::new());
         Responder {
@@ -102,18 +101,17 @@ impl Responder {
         }
     }
 
-    /// Also tells what time of these it has had, and on which computer, if they are lent.
+    /// Also reports the processor time used and the computer's identifier, if `processors` are
+    /// given.
     pub fn with_processors(self, processors: Option<Processors>) -> Responder {
         Responder { processors, ..self }
     }
 
-    /// What has been counted of a prober's train, and one past its highest frame.
     pub(super) fn counted(&self, prober: MacAddr, (session, test): (u32, u32)) -> (u64, ReportBody) {
         let is_it = |tally: &&TrainTally| (tally.prober, tally.session, tally.test) == (prober, session, test);
         self.tallies.iter().find(is_it).map_or((0, ReportBody::default()), |tally| (tally.seen, tally.counts))
     }
 
-    /// Begins to send a train of full frames to somebody who counts them.
     pub(super) fn flow(&mut self, to: MacAddr, (session, test): (u32, u32), frames: u32, payload_bytes: usize) {
         let payload_bytes = payload_bytes.clamp(ProbeBody::BYTES, self.most_payload_bytes());
         let is_flow = |answer: &&Reply| matches!(answer.what, What::Flow { .. });
@@ -127,18 +125,18 @@ impl Responder {
         self.mtu_bytes.saturating_sub(HEADER_BYTES).max(ProbeBody::BYTES)
     }
 
-    /// The payload of the frames that are asked for, as long as they can be.
     fn payload_bytes(&self, body: &ProbeBody) -> usize {
         usize::from(body.payload_bytes).clamp(ProbeBody::BYTES, self.most_payload_bytes())
     }
 
-    /// Only who was started to answer probes takes streams, and one at a time, until its prober says that it is over.
+    /// Starts, queries or ends a stream. Only a responder with `info` takes streams, and one at a
+    /// time.
     fn on_bulk(&mut self, now: Instant, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
         let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
         let own = self.identity.mac;
         let Some(place) = Place::read(&mut rest, own, prober).filter(|_| self.info.is_some()) else { return };
         let known = self.listener.as_ref();
-        // Somebody else's; or a question that was long on its way.
+        // The order is another prober's, or was delayed on its way.
         if known.is_some_and(|known| !known.is_for(prober, session) || known.ahead(test) < 0) {
             return;
         }
@@ -167,12 +165,12 @@ impl Responder {
         }
     }
 
-    /// Frames it has sent.
+    /// Returns the number of frames sent.
     pub fn frames_sent(&self) -> u64 {
         self.frames_sent
     }
 
-    /// The echo goes out when the message's last frame is there, as it does between processes (§5.1).
+    /// Echoes a message when its last frame has arrived, as between processes (§5.1).
     fn on_ping(&mut self, frame: &Frame<'_>, body: ProbeBody) {
         let payload_bytes = self.payload_bytes(&body);
         let parcel = Parcel { bytes: (body.number as usize).min(MAX_ECHO_BYTES + 1), payload_bytes };
@@ -182,8 +180,8 @@ impl Responder {
         }
     }
 
-    /// Only who was started to answer probes sends to others because somebody says so; and only who is meant, lest one
-    /// frame to the group has all do it.
+    /// Sends a requested flow. Only a responder with `info` does so, and only if it is addressed,
+    /// lest one frame to the group has all of them send.
     fn on_flow(&mut self, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
         let (to, sender) = (address(&mut rest), address(&mut rest));
         if let (Some(to), true, Some(_)) = (to, sender == Some(self.identity.mac), &self.info) {
@@ -215,7 +213,8 @@ impl Responder {
         }
     }
 
-    /// The count for the frame's train, begun if it is a new one; `None` for a straggler of one that is over.
+    /// Returns the count for the frame's train, and begins it if it is new; `None` for a late frame
+    /// of a finished one.
     fn tally(&mut self, frame: &Frame<'_>) -> Option<&mut TrainTally> {
         let (prober, session, test) = (frame.source, frame.header.session, frame.header.stamp);
         let fresh = TrainTally { prober, session, test, seen: 0, counts: ReportBody::default() };
@@ -228,12 +227,11 @@ impl Responder {
         if newer != 0 && newer < 1 << 31 {
             tally = TrainTally { test, seen: 0, counts: ReportBody::default(), ..tally };
         }
-        // The one heard last is at the end.
+        // The most recently heard prober is at the end.
         self.tallies.push(tally);
         self.tallies.last_mut().filter(|tally| tally.test == test)
     }
 
-    /// Says what has been counted of a prober's train: zeros, if none of it has come.
     fn report(&mut self, frame: &Frame<'_>, prober: MacAddr, asked: bool) {
         let counted = self.counted(prober, (frame.header.session, frame.header.stamp));
         self.answer_report(frame, counted, asked);
@@ -254,7 +252,6 @@ impl Responder {
 }
 
 impl Part for Responder {
-    /// Takes a PROBE, and frames of a stream that one has announced; all others are ignored.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if let Some(listener) = &mut self.listener
             && listener.hears(frame.header.session)
@@ -289,7 +286,8 @@ impl Part for Responder {
         Some(split.join(buffer, |kept| self.payload(kept)))
     }
 
-    /// Reports before a stream, which may never leave room for them, and other answers behind it.
+    /// Sends reports before a stream, which may never leave room for them, and other replies behind
+    /// it.
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         let is_report = |answer: &Reply| matches!(answer.what, What::Report { .. });
         let report = if self.listener.is_some() { self.answers.iter().position(is_report) } else { None };
@@ -313,14 +311,13 @@ impl Part for Responder {
         self.listener.as_ref().and_then(|listener| listener.poll_timeout(now))
     }
 
-    /// While a stream lasts it is received as in a session; else everything is answered at once.
+    /// Whether to answer at once: a stream is received as in a session, everything else is urgent.
     fn is_urgent(&self) -> bool {
         self.listener.as_ref().is_none_or(Listener::is_urgent)
     }
 }
 
 impl Responder {
-    /// Writes the next answer that is no part of a stream.
     fn poll_answer(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let answer = self.answers.front_mut()?;
         let identity = Identity { session: answer.session, ..self.identity };

@@ -1,22 +1,22 @@
-//! What measuring comes to.
+//! Results of a measurement.
 
 use super::findings::{CastFinding, Findings, Target, median};
 use super::processor::WorkPoint;
 use ethbcast_transport::wire::{Peer, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A processor that is busy for so much of the time is what a stream waits for.
+/// Utilisation above which a processor is the stream's bottleneck.
 const BUSY: f64 = 0.7;
 
-/// Where a chain is slower than this times one send, processors make it so.
+/// Factor over the time of one send, above which processors limit a chain.
 const LIMITED: u64 = 2;
 
 /// The model's numbers for messages of one size (Patarasuk 2008 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The size m of a message.
+    /// Size m of a message, in bytes.
     pub bytes: usize,
-    /// g(m): the time between two messages of many, one way.
+    /// g(m): interval between consecutive messages of a train, one way.
     pub gap_nanos: u64,
     /// RTT(m): there and back again.
     pub round_trip_nanos: u64,
@@ -24,68 +24,71 @@ pub struct Point {
     pub latency_nanos: u64,
 }
 
-/// What a stream of full frames takes, for each.
+/// Costs of a stream of full frames, per frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bulk {
-    /// The payload of its frames.
+    /// Payload of its frames, in bytes.
     pub payload_bytes: usize,
-    /// The time between two, one way.
+    /// Interval between two frames, one way.
     pub gap_nanos: u64,
-    /// What it takes processors to send one and to receive it, if they tell.
+    /// Processor time to send one and to receive it, if reported.
     pub work_nanos: Option<(u64, u64)>,
-    /// What it takes to receive one and send it on, if that was tried.
+    /// Processor time to receive one and forward it, if measured.
     pub relaying_nanos: Option<u64>,
-    /// What it takes to send one to all at once, if that was tried.
+    /// Processor time to send one to all at once, if measured.
     pub casting_nanos: Option<u64>,
 }
 
 impl Bulk {
-    /// Whether a processor was what it waited for. On a slower cable frames come one by one and each wakes its
-    /// receiver: what that takes says nothing about more of them.
+    /// Whether a processor is the bottleneck. On a slower cable each frame arrives alone and wakes
+    /// its receiver, so its cost says nothing about denser arrivals.
     pub(super) fn waits_for_processors(&self) -> bool {
         let busy = self.work_nanos.map_or(0, |(sending, receiving)| sending.max(receiving));
         busy as f64 >= self.gap_nanos as f64 * BUSY
     }
 }
 
-/// What was measured with one host.
+/// Results of one host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetResult {
     /// The host.
     pub peer: Peer,
-    /// By size; sizes that could not be measured are left out.
+    /// Points by size; sizes that could not be measured are left out.
     pub points: Vec<Point>,
-    /// Bits per second, preamble and gap of Ethernet included; `None` if no gap was measured.
+    /// Rate of the link in bits per second, preamble and gap of Ethernet included; `None` if no gap
+    /// was measured.
     pub rate_bits_per_second: Option<u64>,
-    /// The largest MTU whose frames came back.
+    /// Largest MTU whose frames came back, in bytes.
     pub path_mtu_bytes: Option<usize>,
     /// Share of frames lost on the way there.
     pub loss: f64,
 }
 
-/// What a [`Prober`](super::Prober) has found out: medians over the hosts, and each host by itself.
+/// Findings of a [`Prober`](super::Prober): medians over the hosts, and each host by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeResult {
-    /// By size, with gaps that never fall; sizes that could not be measured are left out.
+    /// Points by size, with gaps that never fall; sizes that could not be measured are left out.
     pub points: Vec<Point>,
-    /// Bits per second, preamble and gap of Ethernet included, by the largest gap; `None` if none was measured.
+    /// Rate in bits per second, preamble and gap of Ethernet included, by the largest gap; `None`
+    /// if none was measured.
     pub rate_bits_per_second: Option<u64>,
-    /// The largest MTU whose frames came back from every host that answered; `None` if none did.
+    /// Largest MTU whose frames came back from every host that replied, in bytes; `None` if there
+    /// is none.
     pub path_mtu_bytes: Option<usize>,
     /// Share of frames lost on the way to all hosts.
     pub loss: f64,
-    /// Broadcast.
+    /// Fate of broadcast.
     pub cast: CastFinding,
-    /// Ranks of the hosts that did not answer, or fell silent.
+    /// Ranks of the hosts that did not reply, or fell silent.
     pub silent: Vec<Rank>,
-    /// Each host that answered.
+    /// Results of each host that replied.
     pub targets: Vec<TargetResult>,
-    /// What messages take the processors of both ends, by size; empty if they do not tell.
+    /// Processor time of messages at both ends, by size; empty if not reported.
     pub work: Vec<WorkPoint>,
-    /// What streams take; `None` if there were none.
+    /// Costs of streams; `None` if there were none.
     pub bulk: Option<Bulk>,
-    /// The cores that this host shares with all who answered, as in namespaces of one computer; 0 if each has its own,
-    /// or one does not say.
+    /// Cores that this host shares with all that replied, as in namespaces of one computer; 0 if
+    /// each has its own, or one does not report.
     pub shared_cores: u32,
 }
 
@@ -112,7 +115,6 @@ impl ProbeResult {
     }
 }
 
-/// The medians over the targets that were sent a stream.
 fn bulk(findings: &Findings) -> Option<Bulk> {
     let found = || findings.targets.iter().filter_map(|target| target.bulk);
     let middle = |nanos: Vec<u64>| median(&nanos);
@@ -128,8 +130,9 @@ fn bulk(findings: &Findings) -> Option<Bulk> {
     })
 }
 
-/// The median of what relays take for a frame, who are sent one alone in `gap_nanos`. Where all share the processors
-/// that a chain is as slow by, it is these between two frames, idle moments and all, for each copy.
+/// Returns the median of the relays' processor time per frame. `gap_nanos` is the interval of a
+/// stream to one. If all hosts share the processors that limit the chain, it is their time between
+/// two frames, idle time included, per copy.
 fn relaying(findings: &Findings, gap_nanos: u64) -> Option<u64> {
     let chain = &findings.chain;
     let own = median(&chain.relaying_nanos)?;
@@ -138,8 +141,9 @@ fn relaying(findings: &Findings, gap_nanos: u64) -> Option<u64> {
     Some(own.max(shared))
 }
 
-/// How many times what a train's full frames take a stream's do, where processors are what they wait for: elsewhere a
-/// train, whose frames are timed one by one and none of which is sent again, tells it more exactly.
+/// Returns the factor from a train's full-frame gap to a stream's, where processors are the
+/// bottleneck. Elsewhere a train is more exact: its frames are timed one by one and none is
+/// repeated.
 fn streaming(findings: &Findings, bulk: Option<&Bulk>) -> f64 {
     let bulk = bulk.filter(|bulk| bulk.waits_for_processors());
     let gaps = findings.targets.iter().filter_map(|target| median(target.gaps.get(&findings.payload_bytes)?));
@@ -147,7 +151,6 @@ fn streaming(findings: &Findings, bulk: Option<&Bulk>) -> f64 {
     bulk.zip(train).map_or(1.0, |(bulk, train)| bulk.gap_nanos as f64 / train.max(1) as f64)
 }
 
-/// For each size the medians of all samples of all targets.
 fn work(findings: &Findings) -> Vec<WorkPoint> {
     let of = |bytes: usize, samples: fn(&Target) -> &BTreeMap<usize, Vec<u64>>| {
         let all = findings.targets.iter().filter_map(|target| samples(target).get(&bytes)).flatten();
@@ -165,7 +168,6 @@ fn work(findings: &Findings) -> Vec<WorkPoint> {
     sizes.into_iter().filter_map(point).collect()
 }
 
-/// Messages of full frames and more take as long as `streaming` makes it.
 fn target_result(target: &Target, findings: &Findings, streaming: f64) -> TargetResult {
     let measured = target.gaps.iter().filter_map(|(&bytes, gaps)| {
         let round_trip_nanos = median(target.round_trips.get(&bytes)?)?;
@@ -188,7 +190,6 @@ fn target_result(target: &Target, findings: &Findings, streaming: f64) -> Target
     }
 }
 
-/// For each size the median over the targets.
 fn over_targets(targets: &[TargetResult], findings: &Findings) -> Vec<Point> {
     let mut sizes: Vec<usize> =
         targets.iter().flat_map(|target| target.points.iter().map(|point| point.bytes)).collect();
@@ -207,7 +208,8 @@ fn over_targets(targets: &[TargetResult], findings: &Findings) -> Vec<Point> {
     smoothed(points.collect(), |bytes| findings.parcel(bytes).message_wire_bytes())
 }
 
-/// By the largest size: there a frame's fixed costs and the clocks' grain count least.
+/// Returns the rate from the largest size, where fixed costs and the clocks' resolution matter
+/// least.
 fn rate(points: &[Point], findings: &Findings) -> Option<u64> {
     let point = points.last()?;
     let bits = findings.parcel(point.bytes).message_wire_bytes() * 8;
@@ -216,9 +218,10 @@ fn rate(points: &[Point], findings: &Findings) -> Option<u64> {
 
 /// Makes the gaps grow with the sizes, and derives the latencies: L(m) = RTT(m)/2 − g(m).
 ///
-/// Neighbours that fall are replaced by their mean until none do (pool adjacent violators), which changes as little as
-/// possible. And no byte on the wire, of which a message of a size has `wire_bytes`, takes less time than in the
-/// longest: a few short messages pass a rate limiter at once, or come together where a processor had no time for them.
+/// Neighbours that fall are replaced by their mean until none do (pool adjacent violators), which
+/// changes as little as possible. No byte on the wire takes less time than in the longest message:
+/// a few short messages pass a rate limiter at once, or are handled together by a busy processor.
+/// `wire_bytes` returns a size's bytes on the wire.
 fn smoothed(mut points: Vec<Point>, wire_bytes: impl Fn(usize) -> u64) -> Vec<Point> {
     // Runs of equal gaps: sum and count.
     let mut runs: Vec<(u64, u64)> = Vec::new();
@@ -256,7 +259,6 @@ mod tests {
         points.iter().map(|point| point.gap_nanos).collect()
     }
 
-    /// Messages so much longer each time that none has a byte slower than the one before.
     fn tenfold(size: usize) -> u64 {
         10_u64.pow(size as u32)
     }

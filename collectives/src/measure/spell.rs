@@ -1,10 +1,9 @@
-//! What frames that measure say, for those who look at frames.
+//! Text form of measurement frames, for capture tools.
 
 use super::body::{ProbeBody, ReportBody, Task, address};
 use super::kind;
 use ethbcast_transport::wire::{Fields, Frame, Spelled};
 
-/// What a PROBE, ECHO or REPORT says; `None` if it is of another kind.
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
         kind::PROBE => ("PROBE", probe(frame.payload, "group")),
@@ -15,7 +14,7 @@ pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     Some(Spelled { kind, fields })
 }
 
-/// An invitation names a group, the answer to it a host.
+/// Decodes a PROBE or ECHO. An invitation names a group, its reply a host.
 fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
     let (ProbeBody { task, payload_bytes, number }, mut rest) = ProbeBody::read(payload)?;
     let word = match task {

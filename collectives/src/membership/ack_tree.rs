@@ -1,29 +1,32 @@
-//! Who acknowledges to whom in a cast: decided here, for sessions and communicators alike.
+//! Acknowledgement tree of a cast, for sessions and communicators alike.
 //!
-//! Up to [`DIRECT_RECEIVERS`] receivers acknowledge to the origin. Above, a complete tree over the receivers keeps the
-//! number of those who do small: parents merge what their children say, and the origin serves its own children only.
-//! Data does not follow this tree: it comes to all by one frame.
+//! Up to [`DIRECT_RECEIVERS`] receivers acknowledge to the origin. Above, a complete tree over the
+//! receivers keeps the number of those who do small: parents merge their children's
+//! acknowledgements, and the origin serves its own children only. Data does not follow this tree:
+//! one frame carries it to all.
 
 use ethbcast_transport::{Policy, Tuning};
 use std::ops::{Range, RangeInclusive};
 
-/// The most receivers of a cast that all acknowledge to its origin.
+/// Limit of receivers that all acknowledge to the origin.
 const DIRECT_RECEIVERS: usize = 128;
-/// How many children a host of the tree may have: fewer make it deep and slow, more let acknowledgements meet at one
-/// port.
+/// Children of a host in the tree: fewer make it deep and slow, more let acknowledgements collide
+/// at one port.
 const FAN_OUT: RangeInclusive<usize> = 8..=16;
 
-/// The receivers of a cast, by position: counted from 0, the origin left out. `None` stands for the origin.
+/// Receivers of a cast, by position counted from 0 without the origin. `None` stands for the
+/// origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckTree {
     receivers: usize,
-    /// The children of each host; `None` if there is no tree, because all acknowledge to the origin.
+    /// Children of each host; `None` if all acknowledge to the origin.
     fan_out: Option<usize>,
 }
 
 impl AckTree {
-    /// The tree over so many receivers: of the least fan-out that makes it no deeper than the largest would. Strict
-    /// go-back-n has none: nobody can repair for others what nobody keeps out of order.
+    /// Creates the tree over `receivers`, of the least fan-out that makes it no deeper than the
+    /// largest would. Under strict go-back-n there is none: no receiver keeps frames out of order,
+    /// so none can repair for others.
     pub(crate) fn new(receivers: usize, policy: Policy) -> AckTree {
         let deepest = levels(receivers, *FAN_OUT.end());
         let is_tree = receivers > DIRECT_RECEIVERS && policy == Policy::HolesAllowed;
@@ -32,12 +35,10 @@ impl AckTree {
         AckTree { receivers, fan_out }
     }
 
-    /// To whom the receiver at `position` acknowledges.
     pub(crate) fn parent(self, position: usize) -> Option<usize> {
         (position / self.fan_out?).checked_sub(1)
     }
 
-    /// Who acknowledges to the receiver at this position, or to the origin.
     pub(crate) fn children(self, position: Option<usize>) -> Range<usize> {
         match (self.fan_out, position) {
             (None, None) => 0..self.receivers,
@@ -49,18 +50,16 @@ impl AckTree {
         }
     }
 
-    /// The receivers that acknowledge to the same host as the one at `position`, itself among them.
     fn siblings(self, position: usize) -> Range<usize> {
         self.children(self.parent(position))
     }
 
-    /// The place of the receiver at `position` among its siblings, counted from 0.
     pub(crate) fn order(self, position: usize) -> usize {
         position - self.siblings(position).start
     }
 
-    /// The numbers of the receiver at this position, which depend on how many acknowledge to the same host; or of the
-    /// origin, which hears its children and speaks to them as if it were the first of them.
+    /// Returns the tuning of the receiver at `position`, which depends on its number of siblings.
+    /// The origin is tuned as the first of its children.
     pub(crate) fn tuned(self, own: &Tuning, position: Option<usize>) -> Tuning {
         let order = position.map_or(0, |position| self.order(position));
         match self.fan_out {
@@ -70,7 +69,7 @@ impl AckTree {
     }
 }
 
-/// The levels of a complete tree over so many receivers, below the origin.
+/// Returns the levels below the origin of a complete tree over `receivers`.
 fn levels(receivers: usize, fan_out: usize) -> usize {
     let (mut levels, mut level, mut there) = (0, 1, 0);
     while there < receivers {

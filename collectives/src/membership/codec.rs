@@ -1,15 +1,13 @@
-//! Reading and writing the bodies of all control messages: big-endian numbers, reserved bytes, strings behind a length
-//! byte.
+//! Reading and writing of control messages' bodies: big-endian numbers, reserved bytes, strings
+//! behind a length byte.
 
-/// The longest name of a host or of what is sent, in bytes: its length is one byte.
+/// Longest name of a host or of what is sent, in bytes: its length is one byte.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// Appends fields to a message body.
 #[derive(Debug, Default)]
 pub(crate) struct BodyWriter(Vec<u8>);
 
 impl BodyWriter {
-    /// What has been written.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -19,31 +17,30 @@ impl BodyWriter {
         self
     }
 
-    /// Reserved bytes, or the place of something that is not there.
+    /// Appends reserved bytes, or zeros in place of an absent value.
     pub(crate) fn zeros(&mut self, count: usize) -> &mut Self {
         self.0.resize(self.0.len() + count, 0);
         self
     }
 
-    /// A name, whole: one of more than [`MAX_NAME_BYTES`] is refused where it is given, or heard.
+    /// Appends a whole name: one of more than [`MAX_NAME_BYTES`] has been refused earlier.
     pub(crate) fn name(&mut self, text: &str) -> &mut Self {
         self.text(text)
     }
 
-    /// A sentence, cut at a character boundary if it is longer than 255 bytes.
+    /// Appends a sentence, cut at a character boundary if it is longer than 255 bytes.
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         let text = within_name_bytes(text);
         self.u8(text.len() as u8).bytes(text.as_bytes())
     }
 }
 
-/// As much of `text` as a message holds, whole characters.
 fn within_name_bytes(text: &str) -> &str {
     let end = (0..=text.len().min(MAX_NAME_BYTES)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     &text[..end]
 }
 
-/// Takes fields off a message body; every read fails softly at the end.
+/// Takes fields off a message body; every read returns `None` beyond the end.
 #[derive(Debug)]
 pub(crate) struct BodyReader<'a>(&'a [u8]);
 
@@ -52,7 +49,6 @@ impl<'a> BodyReader<'a> {
         BodyReader(body)
     }
 
-    /// What has not been read.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0
     }
@@ -67,16 +63,16 @@ impl<'a> BodyReader<'a> {
         self.bytes(N)?.try_into().ok()
     }
 
-    /// A string; a control character in it, which a terminal would act on, and what is no UTF-8 come out as U+FFFD.
+    /// Reads a string. Control characters, which a terminal would act on, and invalid UTF-8 become
+    /// U+FFFD.
     pub(crate) fn text(&mut self) -> Option<String> {
         let length = usize::from(self.u8()?);
         let text = String::from_utf8_lossy(self.bytes(length)?);
-        // What stands for bytes that are no text may be longer than they are.
+        // Replacement characters may be longer than the bytes they replace.
         Some(within_name_bytes(&text.replace(char::is_control, "\u{FFFD}")).to_owned())
     }
 }
 
-/// Numbers, highest byte first.
 macro_rules! numbers {
     ($($number:ident),*) => {
         impl BodyWriter {

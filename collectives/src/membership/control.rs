@@ -1,12 +1,12 @@
-//! Control messages on their way out.
+//! Queue of outgoing control messages.
 
 use super::station::{ControlStats, Station};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Header, Identity, Kind};
 use std::collections::VecDeque;
 
-/// Control messages that wait to be sent, and no more of them than there is room for: all are repeated, or asked for
-/// again.
+/// Control messages that wait to be sent. Messages without room are dropped: all are repeated or
+/// requested again.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlQueue {
     queue: VecDeque<(MacAddr, Header, Vec<u8>)>,
@@ -14,19 +14,17 @@ pub(crate) struct ControlQueue {
 }
 
 impl ControlQueue {
-    /// A queue for so many messages.
     pub(crate) fn new(room: usize) -> ControlQueue {
         ControlQueue { queue: VecDeque::new(), room }
     }
 
-    /// Queues a message for `to`, if there is room; see [`header`].
     pub(crate) fn put(&mut self, to: MacAddr, header: Header, body: Vec<u8>) {
         if self.queue.len() < self.room {
             self.queue.push_back((to, header, body));
         }
     }
 
-    /// The same for a message that makes those of its kind for `to` which still wait needless: it takes their place.
+    /// Queues a message in place of a waiting one of its kind for `to`.
     pub(crate) fn put_newest(&mut self, to: MacAddr, header: Header, body: Vec<u8>) {
         let same = |(other, waiting, _): &&mut (MacAddr, Header, Vec<u8>)| *other == to && waiting.kind == header.kind;
         match self.queue.iter_mut().find(same) {
@@ -35,14 +33,12 @@ impl ControlQueue {
         }
     }
 
-    /// Writes the oldest queued message as a frame.
     pub(crate) fn poll(&mut self, station: &Station, stats: &mut ControlStats, buffer: &mut [u8]) -> Option<usize> {
         let (to, header, body) = self.queue.pop_front()?;
         stats.sent += 1;
         Some(station.identity(header.session, header.rank).write(buffer, to, &header, &body))
     }
 
-    /// How many messages wait, and of how many bytes they are.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         (self.queue.len(), self.queue.iter().map(|(_, _, body)| body.len()).sum())
     }
@@ -51,13 +47,13 @@ impl ControlQueue {
         self.queue.is_empty()
     }
 
-    /// Forgets what waits.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
     }
 }
 
-/// The header of a control message sent under view `epoch`; only its lowest byte travels.
+/// Returns the header of a control message sent under view `epoch`; only the epoch's lowest byte is
+/// sent.
 pub(crate) fn header(from: &Identity, kind: Kind, epoch: u32) -> Header {
     Header { epoch: epoch as u8, ..from.header(kind) }
 }

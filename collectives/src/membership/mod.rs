@@ -1,4 +1,4 @@
-//! What sessions and communicators share: who is there, how they say so, and when.
+//! Shared parts of sessions and communicators: presence of members, control messages, timers.
 
 pub(crate) mod ack_tree;
 pub(crate) mod codec;

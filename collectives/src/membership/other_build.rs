@@ -1,4 +1,4 @@
-//! A host that speaks another version of the protocol.
+//! A host with another protocol version.
 
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::VERSION;
@@ -9,9 +9,9 @@ use std::fmt;
 pub struct OtherBuild {
     /// Its address.
     pub mac: MacAddr,
-    /// Its name, if it has said it where it can be read.
+    /// Its name, if readable in that version's frames.
     pub host: Option<String>,
-    /// The version it speaks.
+    /// Its protocol version.
     pub version: u8,
 }
 

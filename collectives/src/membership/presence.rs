@@ -1,35 +1,29 @@
-//! Who is there: a member that is silent for long is gone, one that said good-bye has left.
+//! Presence of members: one that is silent for long is gone, one that said good-bye has left.
 
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// Whether a member is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attendance {
-    /// It is there, though it may be suspected of being gone.
+    /// The member is present, though it may be suspected.
     Here,
-    /// It is silent, and may come back.
     Away,
-    /// It said good-bye after so many collectives, and answers until then.
+    /// The member said BYE after `calls` collectives, and answers until then.
     Leaving { calls: u64, until: Instant },
-    /// It has left after so many collectives.
+    /// The member has left after `calls` collectives.
     Left { calls: u64 },
-    /// It is silent, or does not count any more for another reason.
+    /// The member is silent for too long, or was removed.
     Gone,
 }
 
-/// What a look at the clock has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It has been silent for so long, and may be gone.
     Suspected(Rank, Duration),
-    /// It has been silent for long, and is waited for.
     Away(Rank),
-    /// Its good-bye is over.
+    /// The time of the member's BYE is over.
     Left(Rank),
-    /// It has been silent for too long.
     Gone(Rank),
 }
 
@@ -40,36 +34,34 @@ struct Entry {
     standing: Attendance,
 }
 
-/// What one member of a group knows of the others' presence, by rank.
+/// One member's knowledge of the others' presence, by rank.
 ///
-/// A root looks whenever a silence is due ([`next_silence`](Presence::next_silence)) and says whom it suspects; a
-/// member of a communicator looks at each of its signs of life and when a good-bye is over
-/// ([`next_farewell`](Presence::next_farewell)).
+/// A root checks whenever a silence is due ([`next_silence`](Presence::next_silence)) and reports
+/// suspects. A member of a communicator checks at each of its keepalives and when a BYE's time is
+/// over ([`next_farewell`](Presence::next_farewell)).
 #[derive(Clone, Debug)]
 pub(crate) struct Presence {
     own: Rank,
-    /// Silence after which a member is suspected; with `None` nobody is.
     suspect_after: Option<Duration>,
     gone_after: Duration,
-    /// How much longer whoever is silent is waited for.
+    /// Additional wait for a silent member.
     patience: Duration,
-    /// Who falls silent within so much of another is away with it.
+    /// Members that go silent within this interval count as one failure.
     together: Duration,
-    /// Whether a host that has not looked for half of `gone_after` takes it that it has slept itself. Only one that
-    /// looks at regular intervals can tell.
+    /// Whether a host that has not checked for half of `gone_after` assumes that it was asleep
+    /// itself. Only one that checks at regular intervals can tell.
     forgives_own_sleep: bool,
     entries: Vec<Entry>,
     looked_at: Instant,
-    /// When the next good-bye is over.
     next_farewell: Option<Instant>,
-    /// The fewest collectives after which a member has left.
+    /// Fewest collectives after which a member has left.
     fewest: u64,
-    /// Whether nobody was heard when this was looked at last.
     alone: bool,
 }
 
 impl Presence {
-    /// All `size` ranks are there at `now`; each but the `own` is gone when it has been silent for `gone_after`.
+    /// Creates the state of `size` ranks present at `now`. Each but `own` is gone after a silence
+    /// of `gone_after`.
     pub(crate) fn new(now: Instant, own: Rank, size: u16, gone_after: Duration) -> Presence {
         let entry = Entry { heard_at: now, suspected: false, standing: Attendance::Here };
         Presence {
@@ -87,24 +79,25 @@ impl Presence {
         }
     }
 
-    /// The same, with a word about those who have been silent for `suspect_after`.
     pub(crate) fn suspecting_after(self, suspect_after: Duration) -> Presence {
         Presence { suspect_after: Some(suspect_after), ..self }
     }
 
-    /// The same with patience: who is silent is away first, and gone only when it has not come back for so much longer.
-    /// Silence of all at once is this host's own: then nobody is away.
+    /// Adds patience: a silent member is away first, and gone only after this additional time.
+    /// Silence of all at once is this host's own fault: then no member is away.
     pub(crate) fn with_patience(self, patience: Duration) -> Presence {
         Presence { patience, ..self }
     }
 
-    /// The same with company: when somebody is away, so is whoever will be within `period` unless it speaks. Those who
-    /// have died together spoke last at different moments of one period.
+    /// Counts failures within `period` as one: a member that is about to be away is away with the
+    /// first, unless it speaks. Members that die together were last heard at different moments of a
+    /// period.
     pub(crate) fn together_within(self, period: Duration) -> Presence {
         Presence { together: period.min(self.gone_after / 4), ..self }
     }
 
-    /// The same for one that looks at regular intervals: after it has slept itself, everybody's silence counts anew.
+    /// Restarts all silences after this host was asleep, for a host that checks at regular
+    /// intervals.
     pub(crate) fn forgiving_own_sleep(self) -> Presence {
         Presence { forgives_own_sleep: true, ..self }
     }
@@ -113,10 +106,9 @@ impl Presence {
         self.entries[rank.index()].standing
     }
 
-    /// Whether frames of a member still count; if so, it has been heard.
     pub(crate) fn hear(&mut self, now: Instant, rank: Rank) -> bool {
         if std::mem::take(&mut self.alone) {
-            // It was this host that could not hear: the others are given as long anew.
+            // This host could not hear; the others' silences start again.
             self.entries.iter_mut().for_each(|entry| entry.heard_at = now);
         }
         let entry = &mut self.entries[rank.index()];
@@ -128,7 +120,7 @@ impl Presence {
         matches!(entry.standing, Attendance::Here | Attendance::Leaving { .. })
     }
 
-    /// A member has said good-bye after so many collectives, and answers until then at least.
+    /// Records a BYE: the member has made `calls` collectives, and answers until `until` at least.
     pub(crate) fn on_bye(&mut self, rank: Rank, calls: u64, until: Instant) {
         let until = match self.standing(rank) {
             Attendance::Here | Attendance::Away => until,
@@ -140,7 +132,7 @@ impl Presence {
         self.next_farewell = Some(self.next_farewell.map_or(until, |next| next.min(until)));
     }
 
-    /// A member says that it is there: it was not the one that said good-bye in its name.
+    /// Records that a member is there: its BYE was forged.
     pub(crate) fn on_stay(&mut self, rank: Rank) {
         let entry = &mut self.entries[rank.index()];
         if let Attendance::Leaving { .. } = entry.standing {
@@ -148,17 +140,14 @@ impl Presence {
         }
     }
 
-    /// One more is there, with the next rank.
     pub(crate) fn admit(&mut self, now: Instant) {
         self.entries.push(Entry { heard_at: now, suspected: false, standing: Attendance::Here });
     }
 
-    /// A member does not count any more, whether it is silent or not.
     pub(crate) fn remove(&mut self, rank: Rank) {
         self.entries[rank.index()].standing = Attendance::Gone;
     }
 
-    /// A member that has left before collective `number`.
     pub(crate) fn who_left_before(&self, number: u64) -> Option<Rank> {
         if number < self.fewest {
             return None;
@@ -170,12 +159,10 @@ impl Presence {
         self.entries.iter().position(left).map(|rank| Rank(rank as u16))
     }
 
-    /// When a good-bye is over, which is to be looked at.
     pub(crate) fn next_farewell(&self) -> Option<Instant> {
         self.next_farewell
     }
 
-    /// How long a member has been silent.
     pub(crate) fn silence(&self, now: Instant, rank: Rank) -> Duration {
         now.since(self.entries[rank.index()].heard_at)
     }
@@ -184,7 +171,6 @@ impl Presence {
         self.entries.iter().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own).map(|(entry, _)| entry)
     }
 
-    /// When the next member would be suspected, away or gone.
     pub(crate) fn next_silence(&self) -> Option<Instant> {
         let due = |entry: &Entry| match entry.standing {
             Attendance::Here if !entry.suspected && self.suspect_after.is_some() => {
@@ -197,13 +183,12 @@ impl Presence {
         self.others().filter_map(due).min()
     }
 
-    /// Looks who has been silent, and whose good-bye is over.
     pub(crate) fn look(&mut self, now: Instant) -> Vec<Change> {
         if self.forgives_own_sleep && now.since(self.looked_at) > self.gone_after / 2 {
             self.entries.iter_mut().for_each(|entry| entry.heard_at = now);
         }
         self.looked_at = now;
-        // Whoever is suspected does not speak for the others' silence being their own.
+        // Suspects are not evidence that this host still hears.
         let heard_within = self.suspect_after.unwrap_or(self.gone_after);
         let speaks = |entry: &Entry| match entry.standing {
             Attendance::Here | Attendance::Leaving { .. } => now.since(entry.heard_at) < heard_within,

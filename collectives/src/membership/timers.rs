@@ -1,36 +1,31 @@
-//! The timers of sessions and communicators: what each is for, and when those of one machine fall due.
+//! Timers of sessions and communicators.
 
 use ethbcast_transport::{Deadline, Instant, Timer};
 
-/// What a machine of this crate waits for.
+/// Event that a machine of this crate waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// An invitation to join is to be sent, or awaited.
+    /// An invitation to be sent or awaited.
     Announce,
-    /// A request to join that is unanswered, or the wait for those who ask.
+    /// An unanswered join request, or the wait for candidates.
     Join,
-    /// A view not yet confirmed.
     View,
-    /// A sign of life.
     Status,
     /// A peer about to be declared dead.
     Silence,
-    /// A verdict not yet confirmed, or the last word of a session.
     Verdict,
-    /// The moment to leave, whatever is still open.
+    /// The time to leave, whatever is still open.
     Leave,
-    /// Frames for hosts that are served alone.
+    /// Frames for demoted receivers, which are served by unicast.
     Side,
-    /// What is to be told with whatever else changes meanwhile.
+    /// A change that is collected with others before it is announced.
     Change,
-    /// Bytes that were asked for again.
     Fetch,
-    /// Words by which a root proves that it lives.
+    /// The root's liveness replies.
     Proof,
 }
 
 impl Wait {
-    /// What the timers are called, in the order of their declaration.
     const LABELS: [Timer; 11] = [
         Timer("announce"),
         Timer("join"),
@@ -45,25 +40,21 @@ impl Wait {
         Timer("proof"),
     ];
 
-    /// The deadline of this timer at a moment.
     pub(crate) fn at(self, at: Instant) -> Deadline {
         Deadline { at, why: Wait::LABELS[self as usize] }
     }
 }
 
-/// When each timer of one machine falls due, if it is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimerTable {
     due: [Option<Instant>; Wait::LABELS.len()],
 }
 
 impl TimerTable {
-    /// Sets a timer, whether it is set already or not.
     pub(crate) fn set(&mut self, wait: Wait, at: Instant) {
         self.due[wait as usize] = Some(at);
     }
 
-    /// Sets a timer unless it is set already.
     pub(crate) fn set_unless_set(&mut self, wait: Wait, at: Instant) {
         self.due[wait as usize].get_or_insert(at);
     }
@@ -76,12 +67,11 @@ impl TimerTable {
         self.due[wait as usize].is_some()
     }
 
-    /// Whether a timer has fallen due; it is cleared then.
+    /// Whether a timer is due; it is cleared then.
     pub(crate) fn take_due(&mut self, wait: Wait, now: Instant) -> bool {
         self.due[wait as usize].take_if(|at| *at <= now).is_some()
     }
 
-    /// The next deadline of all.
     pub(crate) fn next(&self) -> Option<Deadline> {
         self.due.into_iter().zip(Wait::LABELS).filter_map(|(at, why)| Some(Deadline { at: at?, why })).min()
     }

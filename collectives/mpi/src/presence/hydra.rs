@@ -8,19 +8,19 @@ use std::os::fd::{FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// How long Hydra may take for an answer, which its process on this host gives: longer than any load delays it.
+/// Longest wait for a reply from Hydra's process on this host; any load delays it less.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The descriptor, which the MPI uses in `MPI_Init` and later: between two of our questions nothing is left in it.
+/// Descriptor that the MPI uses, too, in `MPI_Init` and later; nothing is left in it between two
+/// requests.
 pub struct Hydra {
     descriptor: RawFd,
     rank: String,
 }
 
 impl Hydra {
-    /// The launcher, if this process is Hydra's.
     pub fn find() -> Option<Result<Hydra, String>> {
-        // Other launchers set PMI_FD and PMI_RANK, too, and speak otherwise there.
+        // Other launchers set PMI_FD and PMI_RANK, too, but use another protocol there.
         env::var_os("MPI_LOCALNRANKS")?;
         let (descriptor, rank) = (env::var("PMI_FD").ok()?, env::var("PMI_RANK").ok()?);
         let descriptor = descriptor.parse().map_err(|_| format!("PMI_FD={descriptor} is no descriptor"));
@@ -34,7 +34,6 @@ impl Hydra {
         talk.ask(&format!("cmd=put kvsname={store} key={KEY}-{} value=1", self.rank), "put_result").map(drop)
     }
 
-    /// The first of so many ranks that has left no word.
     pub fn lacking(&self, ranks: u32) -> Result<Option<u32>, String> {
         let mut talk = Talk::on(self.descriptor)?;
         let store = talk.store()?;
@@ -48,12 +47,11 @@ impl Hydra {
     }
 }
 
-/// Questions and answers.
 struct Talk(ManuallyDrop<BufReader<UnixStream>>);
 
 impl Talk {
     fn on(descriptor: RawFd) -> Result<Talk, String> {
-        // SAFETY: `fcntl` takes any number, and says whether it is a descriptor.
+        // SAFETY: `fcntl` takes any number, and reports whether it is a descriptor.
         if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
             return Err(format!("PMI_FD={descriptor} is not open"));
         }
@@ -67,7 +65,6 @@ impl Talk {
         self.0.get_ref().set_read_timeout(limit).map_err(|error| format!("PMI_FD: {error}"))
     }
 
-    /// The name of the place where the words of this program are.
     fn store(&mut self) -> Result<String, String> {
         let answer = self.ask("cmd=get_my_kvsname", "my_kvsname")?;
         value(&answer, "kvsname").map(str::to_owned).ok_or_else(|| format!("Hydra names no place: {answer}"))
@@ -85,12 +82,11 @@ impl Talk {
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        // As the MPI expects it; it has never been otherwise if that fails.
+        // The MPI expects no timeout. If resetting fails, none was set.
         drop(self.wait_at_most(None));
     }
 }
 
-/// What is behind `name=` in an answer.
 fn value<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     answer.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }

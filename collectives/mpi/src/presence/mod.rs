@@ -1,9 +1,10 @@
-//! Whether every rank has the drop-in: a rank without it would not take part in what the others agree on, and a call
-//! of its own would be taken for theirs.
+//! Check that every rank has the drop-in. A rank without it would not take part in the others'
+//! agreements, and its calls would be mistaken for theirs.
 //!
-//! No call of MPI's can ask that, so the launcher is asked: each rank leaves a word with it before `MPI_Init`, in
-//! which launchers exchange such words among all processes, and looks for everybody's afterwards. So all ranks know
-//! the same, and nobody waits for a rank that will never come.
+//! No MPI call can tell, so the launcher's key-value store is used. Each rank puts a key there
+//! before `MPI_Init`, in which launchers exchange such keys among all processes, and looks for
+//! everybody's afterwards. All ranks thus get equal answers, and none waits for a rank that never
+//! comes.
 
 mod hydra;
 mod pmix;
@@ -14,27 +15,21 @@ use hydra::Hydra;
 use parking_lot::Mutex;
 use pmix::Pmix;
 
-/// The word that a rank leaves, by its rank.
 const KEY: &str = "ethbcast-mpi";
 
-/// Whom to ask.
 enum Launcher {
     Hydra(Hydra),
     Pmix(Pmix),
 }
 
-/// How far it is.
 enum State {
-    /// `MPI_Init` has not been seen.
     Unasked,
     Announced(Launcher),
-    /// Every rank has it, or why that is not so.
     Settled(Result<(), String>),
 }
 
 static STATE: Mutex<State> = Mutex::new(State::Unasked);
 
-/// Before the MPI's own `MPI_Init`: leaves this rank's word.
 pub fn announce() {
     let process = Process::get();
     let mut state = STATE.lock();
@@ -46,7 +41,6 @@ pub fn announce() {
     };
 }
 
-/// After it: looks for the words of all.
 pub fn settle() {
     let Ok(table) = Process::get().table else { return };
     let mut state = STATE.lock();
@@ -55,7 +49,7 @@ pub fn settle() {
     }
 }
 
-/// Whether every rank of the world has the drop-in; the same answer on all ranks that have it.
+/// Returns whether every rank of the world has the drop-in; identical on all ranks that have it.
 pub fn everywhere() -> Result<(), String> {
     match &*STATE.lock() {
         State::Settled(found) => found.clone(),
@@ -82,7 +76,6 @@ impl Launcher {
         }
     }
 
-    /// Whether all ranks of the world have left a word.
     fn settle(&self, table: &Table) -> Result<(), String> {
         let size = u32::try_from((table.world_size)()).unwrap_or_default();
         let lacking = match self {

@@ -1,35 +1,32 @@
-//! PMIx, of Open MPI's and Slurm's launchers: a library that talks with the launcher's process on this host. Its
-//! functions and the layout of what they are given are part of its binary interface since version 2.
+//! PMIx, of Open MPI's and Slurm's launchers: a library that communicates with the launcher's
+//! process on this host. Its functions and their data layout are part of its binary interface since
+//! version 2.
 
 use super::KEY;
 use crate::dynamic::{library, symbol};
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-/// The library's name since version 2.
 const SONAME: &CStr = c"libpmix.so.2";
 const SUCCESS: c_int = 0;
-/// Every process of the program may see the word.
+/// Scope in which every process of the program sees the key.
 const GLOBAL: u8 = 3;
-/// Types of values.
 const BOOL: u16 = 1;
 const BYTE: u16 = 2;
 
-/// A process: its program's name and its rank.
 #[repr(C)]
 struct Process {
     program: [c_char; 256],
     rank: u32,
 }
 
-/// A value, as long as the longest there is.
+/// A value, as long as the longest type.
 #[repr(C)]
 struct Value {
     kind: u16,
     data: [u64; 3],
 }
 
-/// What a question is asked with.
 #[repr(C)]
 struct Info {
     key: [c_char; 512],
@@ -43,13 +40,11 @@ type Commit = extern "C" fn() -> c_int;
 type Get = extern "C" fn(of: *const Process, *const c_char, *const Info, usize, *mut *mut Value) -> c_int;
 type Finalize = extern "C" fn(info: *const Info, count: usize) -> c_int;
 
-/// The library, loaded.
 pub struct Pmix {
     library: usize,
 }
 
 impl Pmix {
-    /// The launcher, if this process is one of a launcher that speaks PMIx.
     pub fn find() -> Option<Result<Pmix, String>> {
         env::var_os("PMIX_NAMESPACE")?;
         let found = library(SONAME).map(|library| Pmix { library: library as usize });
@@ -71,7 +66,7 @@ impl Pmix {
         told("PMIx_Init", self.function::<Init>(c"PMIx_Init")?(&mut own, std::ptr::null(), 0)).map(|()| own)
     }
 
-    /// The MPI begins PMIx again in `MPI_Init` and ends it in `MPI_Finalize`; ours is ended before that.
+    /// Ends our use of PMIx: the MPI begins it again in `MPI_Init` and ends it in `MPI_Finalize`.
     fn ended(&self) -> Result<(), String> {
         told("PMIx_Finalize", self.function::<Finalize>(c"PMIx_Finalize")?(std::ptr::null(), 0))
     }
@@ -84,18 +79,17 @@ impl Pmix {
         told("PMIx_Commit", self.function::<Commit>(c"PMIx_Commit")?())
     }
 
-    /// The first of so many ranks that has left no word.
     pub fn lacking(&self, ranks: u32) -> Result<Option<u32>, String> {
         let mut of = self.begun()?;
         let (get, key) = (self.function::<Get>(c"PMIx_Get")?, CString::new(KEY).map_err(|error| error.to_string())?);
-        // What all have exchanged in `MPI_Init` is here; nobody is asked for more.
+        // `MPI_Init` has exchanged everything, so only local data is searched.
         let here = Info { key: text(c"pmix.optional"), flags: 0, value: Value { kind: BOOL, data: [1, 0, 0] } };
         let lacking = (0..ranks).find(|&rank| {
             of.rank = rank;
             let mut value = std::ptr::null_mut();
             let found = get(&of, key.as_ptr(), &here, 1, &mut value) == SUCCESS && !value.is_null();
             if found {
-                // SAFETY: PMIx has allocated it for the caller, and a byte has nothing behind it.
+                // SAFETY: PMIx has allocated it for the caller, and a byte contains no pointer.
                 unsafe { libc::free(value.cast()) };
             }
             !found
@@ -109,7 +103,6 @@ fn told(name: &str, code: c_int) -> Result<(), String> {
     if code == SUCCESS { Ok(()) } else { Err(format!("{name} fails: {code}")) }
 }
 
-/// A text with zeros behind it.
 fn text<const BYTES: usize>(text: &CStr) -> [c_char; BYTES] {
     let mut bytes = [0; BYTES];
     bytes.iter_mut().zip(text.to_bytes()).for_each(|(place, &byte)| *place = byte as c_char);

@@ -1,4 +1,4 @@
-//! Hosts of a lab with what MPI programs need: the drop-in, back ends, launchers.
+//! Hosts of a lab with the parts that MPI programs need: the drop-in, back ends, launchers.
 
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::in_full;
@@ -9,30 +9,29 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How long a program may take; whatever hangs is killed then.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
 pub fn own(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Where programs and back ends are: not in memory, where nothing may be run on many machines.
+/// Returns the folder of programs and back ends. It is on disk, because many machines forbid
+/// execution in memory file systems.
 pub fn directory() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// The drop-in, where Cargo has put it: beside this test.
 pub fn drop_in() -> PathBuf {
     let beside = std::env::current_exe().expect("a test knows where it is").with_file_name("libethbcast_mpi.so");
     assert!(beside.is_file(), "Cargo has built no {}", beside.display());
     beside
 }
 
-/// The MPIs whose compilers and headers are here; the others are named loudly.
+/// Returns the MPIs whose compilers and headers are installed; prints the others.
 pub fn here() -> &'static [Mpi] {
     static HERE: OnceLock<Vec<Mpi>> = OnceLock::new();
     HERE.get_or_init(|| {
-        // Other tests may make, or load, the same ones: they are put where they belong when they are whole.
+        // Other tests may make or load these files, so they are moved into place when complete.
         let place = directory_in(directory());
         let mut make = Command::new(own("build-backends"));
         make.arg(place.path());
@@ -49,12 +48,12 @@ pub fn here() -> &'static [Mpi] {
     })
 }
 
-/// One of them, or all of them in `./test --full`.
+/// Returns one of them, or all of them in `./test --full`.
 pub fn of_this_size() -> &'static [Mpi] {
     &here()[..in_full(1, here().len())]
 }
 
-/// A program, compiled unless the last one of this name was compiled the same way.
+/// Compiles a program, unless the last one of this name was compiled with identical arguments.
 pub fn compiled(mpi: Mpi, compiler: &str, source: &str, more: &[&str]) -> PathBuf {
     static MADE: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let name = Path::new(source).file_name().expect("a file").to_string_lossy().replace('.', "-");
@@ -71,12 +70,11 @@ pub fn compiled(mpi: Mpi, compiler: &str, source: &str, more: &[&str]) -> PathBu
 
 pub struct Bed {
     pub site: Site,
-    /// Files of the launcher.
     files: TempDir,
     pub ranks_per_host: usize,
     /// Whether the launcher lets the others live when a rank dies.
     pub outlives: bool,
-    /// MPICH's launcher, if it is not that on the path.
+    /// MPICH's launcher, if not the one on the path.
     pub hydra: Option<PathBuf>,
 }
 
@@ -86,7 +84,6 @@ impl Bed {
         Bed { site: Site::beside(story, config), files, ranks_per_host, outlives: false, hydra: None }
     }
 
-    /// Runs a program on all ranks with these variables.
     fn start(&self, mpi: Mpi, program: &Path, words: &[&str], set: &[(&str, &str)]) -> Run {
         let files = self.files.path();
         let cluster = MpiCluster::prepare(self.site.lab(), files, self.ranks_per_host).expect("a cluster");
@@ -96,12 +93,10 @@ impl Bed {
         Run::start(mpi.name(), command)
     }
 
-    /// Runs a program as it is.
     pub fn alone(&self, mpi: Mpi, program: &Path, words: &[&str]) -> Ended {
         self.start(mpi, program, words, &[]).end(LIMIT)
     }
 
-    /// The same with the drop-in, which says what it did.
     pub fn preloaded(&self, mpi: Mpi, program: &Path, words: &[&str], more: &[(&str, &str)]) -> Ended {
         self.start_preloaded(mpi, program, words, more).end(LIMIT)
     }
@@ -116,7 +111,7 @@ impl Bed {
             ("ETHBCAST_MPI_INTERFACE", "eth0"),
             ("ETHBCAST_MPI_VERBOSE", "1"),
             ("ETHBCAST_MPI_STATS", "1"),
-            // What is to be seen is the wire, also where the MPI would be faster.
+            // The test needs the wire, even where the MPI would be faster.
             ("ETHBCAST_MPI_TRIAL", "off"),
         ];
         set.extend_from_slice(more);
@@ -124,7 +119,6 @@ impl Bed {
     }
 }
 
-/// How many calls of an operation were taken.
 pub fn taken(ended: &Ended, operation: &str) -> u64 {
     let line = ended.stderr.lines().find(|line| line.contains(&format!(" {operation}: ")) && line.contains("taken"));
     let count = line.and_then(|line| line.split(&format!(" {operation}: ")).nth(1)?.split(' ').next()?.parse().ok());

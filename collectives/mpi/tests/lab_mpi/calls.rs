@@ -1,4 +1,4 @@
-//! What goes by the wire gives what the MPI would: bytes, errors, and an error where a rank dies.
+//! Results of calls by the wire equal the MPI's: bytes, errors, and an error where a rank dies.
 
 use crate::bed::{Bed, compiled, here, of_this_size, own, taken};
 use ethbcast_lab::LabConfig;
@@ -21,7 +21,7 @@ fn lab_every_call_gives_what_the_mpi_would() {
     ];
     for &mpi in here() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
-        // `CORRECT_COMMUNICATORS=200` is the long form; some of those that are there at a time have no place.
+        // `CORRECT_COMMUNICATORS=200` is the long form; some of the simultaneous ones get no place.
         let turns = std::env::var("CORRECT_COMMUNICATORS").unwrap_or_else(|_| "8".into());
         let more = [("CORRECT_COMMUNICATORS", turns.as_str()), ("ETHBCAST_MPI_COMMUNICATORS", "4")];
         let ended = bed.preloaded(mpi, &program, &parts, &more);
@@ -47,7 +47,8 @@ fn the_document_begins_with_the_example() {
     assert!(document.split("```c\n").nth(1).is_some_and(|rest| rest.starts_with(&example)), "docs/mpi.md has another");
 }
 
-/// Compiled without a word of ethbcast, and run as docs/mpi.md says, with the cables that make the wire worth it.
+/// Compiled without any mention of ethbcast, and run as docs/mpi.md says, with cables that make the
+/// wire worth it.
 #[test]
 fn lab_the_example_is_an_mpi_program_as_any() {
     let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(4) };
@@ -111,14 +112,14 @@ fn lab_lengths_that_differ_are_an_error_and_no_hang() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
         let ended = bed.preloaded(mpi, &program, &["lengths"], &[]);
         assert!(ended.stderr.contains("calls differ"), "{mpi:?}: {}{}", ended.stdout_text(), ended.stderr);
-        // By their lengths some ranks' call is the MPI's own, and others' goes by the wire.
+        // By their lengths some ranks' calls are the MPI's own, and others' use the wire.
         let split = [("ETHBCAST_MPI_MIN_BYTES", "4096"), ("ETHBCAST_MPI_MAX_BYTES", "1000000")];
         for part in ["decided", "stuck-elsewhere", "stuck-root"] {
             let ended = bed.preloaded(mpi, &program, &[part], &split);
             assert!(ended.stderr.contains("calls differ"), "{mpi:?}, {part}: {}{}", ended.stdout_text(), ended.stderr);
             assert!(!ended.stderr.contains(", line "), "{mpi:?}, {part}: {}{}", ended.stdout_text(), ended.stderr);
         }
-        // Where each length is tried before, the ranks ask for different ones.
+        // If each length is tried first, the ranks request different trials.
         let ended = bed.preloaded(mpi, &program, &["lengths"], &[("ETHBCAST_MPI_TRIAL", "on")]);
         assert!(ended.stderr.contains("calls differ: another rank"), "{mpi:?}: {}", ended.stderr);
         let split = [split[0], split[1], ("ETHBCAST_MPI_TRIAL", "on")];
@@ -142,21 +143,22 @@ fn lab_who_is_through_leaves_nobody_who_comes_late_without_the_bytes() {
 
 #[test]
 fn lab_a_rank_that_dies_in_a_broadcast_is_told_to_all_others() {
-    // So slow that it dies in the middle of one.
+    // Slow enough that the rank dies in the middle of a call.
     let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) };
     for ranks_per_host in [1, 2] {
         let mut bed = Bed::new("mpi_dying", config.clone(), ranks_per_host);
         bed.outlives = true;
         for &mpi in of_this_size() {
             let program = compiled(mpi, "mpicc", "tests/dying.c", &["-std=gnu11", "-O1", "-Wall"]);
-            // The root; the last, which where two ranks share a host is not the one on the wire.
+            // The root, and the last rank, which is not on the wire where two ranks share a host.
             for dies in [0, 3 * ranks_per_host - 1] {
                 let told = bed.site.directory(&format!("told-{}-{dies}", mpi.name()));
                 let number = dies.to_string();
                 let words = [number.as_str(), told.to_str().expect("a path of the test")];
                 let run = bed.start_preloaded(mpi, &program, &words, &[]);
                 let others = (0..3 * ranks_per_host).filter(|rank| *rank != dies);
-                // Hydra ends whatever runs on the host of the dead all the same, sooner or later than it is told.
+                // Hydra ends everything on the dead rank's host anyway, sooner or later than
+                // instructed.
                 let host = |rank: usize| rank / ranks_per_host;
                 let lives = |rank: &usize| mpi == Mpi::OpenMpi || host(*rank) != host(dies);
                 let name = |rank: usize| format!("other-{rank}");
@@ -169,7 +171,8 @@ fn lab_a_rank_that_dies_in_a_broadcast_is_told_to_all_others() {
                 });
                 let stranger = seen.iter().find(|told| !others.clone().any(|rank| name(rank) == **told));
                 assert_eq!(stranger, None, "{dies} dies, {mpi:?}: {seen:?}");
-                // How a launcher ends that has lost a rank is its own matter; all that it has started ends now.
+                // The launcher's exit after losing a rank does not matter; everything that it
+                // started ends now.
                 drop(run);
                 (0..3).for_each(|host| power_off(bed.site.lab(), &format!("n{host}")).expect("ended"));
             }

@@ -5,9 +5,9 @@ use ethbcast_tests::lab::{COMPILE_LIMIT, Mpi, Run, one_switch};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One binary, with a stand-in that turns the standard's interface into MPICH's, and with a real MPI of that interface
-/// where one is: `ETHBCAST_MPI_STANDARD` is the folder that it is installed in (`pip install mpich` puts it into
-/// that of a virtual environment).
+/// One binary, with a stand-in that turns the standard's interface into MPICH's, and with a real
+/// MPI of that interface if there is one: `ETHBCAST_MPI_STANDARD` is its installation folder (`pip
+/// install mpich` puts it into that of a virtual environment).
 #[test]
 fn lab_an_mpi_of_the_standards_own_interface_needs_no_back_end_beside_the_library() {
     let mut bed = Bed::new("mpi_standard", one_switch(3), 1);
@@ -20,7 +20,7 @@ fn lab_an_mpi_of_the_standards_own_interface_needs_no_back_end_beside_the_librar
     let mut places = Vec::new();
     if here().contains(&Mpi::Mpich) {
         let more = [&flags[..], &shared].concat();
-        // The header alone: MPICH's library it loads for itself.
+        // The header only; the stand-in loads MPICH's library itself.
         let mut mpicc = Command::new("mpicc.mpich");
         mpicc.arg("-compile_info");
         let header = Run::to_end(mpicc, COMPILE_LIMIT).stdout_text();

@@ -1,4 +1,4 @@
-//! Where it cannot, or is slower, everything is the MPI's own.
+//! Calls are the MPI's own where the wire cannot be used or is slower.
 
 use crate::bed::{Bed, LIMIT, compiled, directory, drop_in, here, own, taken};
 use ethbcast_lab::LabConfig;
@@ -6,7 +6,6 @@ use ethbcast_tests::lab::{COMPILE_LIMIT, Ended, Mpi, Run, one_switch, power_off,
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a program under a shell that changes its environment on one host.
 fn with_change(change: &str, program: &Path) -> [String; 3] {
     let script = format!("if [ \"$(hostname)\" = q2 ]; then {change}; fi; exec \"$0\" \"$@\"");
     ["-c".to_owned(), script, program.to_str().expect("a path of the build").to_owned()]
@@ -43,8 +42,8 @@ fn lab_one_rank_that_lacks_something_keeps_all_from_the_wire_and_nobody_waits() 
 #[test]
 fn lab_where_the_wire_is_slower_than_the_mpi_all_leave_it_to_the_mpi() {
     let bed = Bed::new("mpi_slower", one_switch(4), 1);
-    // Seven of eight of our long frames are lost, and nobody else's: so slow the MPI is on no machine that has other
-    // work.
+    // Seven of eight of our long frames are lost, and no others. The MPI is not that slow on any
+    // machine with other work.
     let rules = "add table netdev lossy
         add chain netdev lossy in { type filter hook ingress device eth0 priority 0; }
         add rule netdev lossy in ether type 0x88b5 meta length > 1000 numgen random mod 8 != 0 drop";
@@ -85,10 +84,11 @@ fn lab_where_the_cables_are_slow_long_broadcasts_stay_on_the_wire() {
     let bed = Bed::new("mpi_faster", config, 1);
     for &mpi in here() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
-        // Through the memory of the machine that all hosts of a lab are on, MPICH has no cables to wait for.
+        // MPICH would use shared memory, since all hosts of a lab are one machine; this forces TCP.
         let set = [("ETHBCAST_MPI_TRIAL", "on"), ("UCX_TLS", "tcp,self")];
         let run = bed.start_preloaded(mpi, &program, &["long"], &set);
-        // Where it has nothing but TCP, UCX 1.13 may close its connections for ever: until then all has been said.
+        // With TCP only, UCX 1.13 may close its connections for ever; everything relevant has been
+        // printed by then.
         let said = within(LIMIT, || Some(run.stderr()).filter(|said| said.contains(" calls ")));
         let said = said.unwrap_or_else(|| panic!("{mpi:?} makes no end: {}", run.stderr()));
         drop(run);
@@ -154,8 +154,8 @@ fn lab_where_it_cannot_it_says_why_and_mpi_does_the_work() {
     }
 }
 
-/// The least of many batches counts, in which others have no part. On a quiet machine it is less than a microsecond, a
-/// hundredth of the shortest call between hosts; ten times as much is held here.
+/// The least of many batches counts, which excludes other load. On a quiet machine it is less than
+/// a microsecond, a hundredth of the shortest call between hosts; the limit is ten times that.
 #[test]
 fn lab_a_call_that_is_the_mpis_own_costs_hardly_more() {
     let bed = Bed::new("mpi_price", one_switch(3), 1);

@@ -1,4 +1,4 @@
-//! Graphviz' language.
+//! Output in Graphviz's DOT language.
 
 use super::hung::Hung;
 use super::overlay::{Annotations, Overlay, Traffic, Vertex, describe};
@@ -7,8 +7,9 @@ use crate::topology::Topology;
 
 const HEAD: &str = "  node [fontname=\"sans-serif\"];\n  edge [fontname=\"sans-serif\"];\n";
 
-/// Draws a topology as a DOT graph: switches as boxes, hosts as ellipses, cables as lines; the edges of a plan as
-/// arrows, numbered in sending order. Of a cast the arrows are on the cables: one frame, which the switches copy.
+/// Draws a topology as a DOT graph: switches as boxes, hosts as ellipses, cables as lines; the
+/// edges of a plan as arrows, numbered in sending order. A cast's arrows are on the cables: the
+/// switches copy one frame.
 pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
     let marks = Annotations::new(topology, overlay);
     let (kind, line) = if marks.is_empty() { ("graph topology", "--") } else { ("digraph plan", "->") };
@@ -56,12 +57,11 @@ pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
     text + "}\n"
 }
 
-/// How a cable looks, with what it carries and could carry; of an unknown one without a plan there is nothing to say.
 fn style(marks: &Annotations, loads: Option<(Traffic, Traffic)>, rate: Option<u64>) -> String {
     let rate = rate.map(format_rate);
     let mut looks = Vec::new();
     match loads {
-        // One frame, which the switches copy.
+        // The switches copy one frame.
         Some((up, _)) if marks.is_cast => {
             looks.push(format!("dir={}, color=\"#1f6fb2\"", if up.flows > 0 { "back" } else { "forward" }));
         }
@@ -79,7 +79,7 @@ fn style(marks: &Annotations, loads: Option<(Traffic, Traffic)>, rate: Option<u6
     if looks.is_empty() { String::new() } else { format!(" [{}]", looks.join(", ")) }
 }
 
-/// A host and a switch may have one name: their ids differ.
+/// Returns an id; a host and a switch with equal names get different ones.
 fn id(topology: &Topology, node: Vertex) -> String {
     match node {
         Vertex::Host(host) => quoted(&format!("host {}", topology.hosts()[host])),

@@ -2,14 +2,10 @@
 
 use crate::topology::{Topology, Walk};
 
-/// A tree of switches with a top.
 #[derive(Debug)]
 pub(super) struct Hung {
-    /// The switch that everything hangs from.
     pub top: usize,
-    /// Below each switch, ascending.
     pub children: Vec<Vec<usize>>,
-    /// How many cables each switch is below the top.
     pub depth: Vec<usize>,
 }
 
@@ -24,13 +20,12 @@ impl Hung {
         Self { top, children: walk.children(), depth: walk.depth().to_vec() }
     }
 
-    /// How many levels of switches there are.
     pub fn levels(&self) -> usize {
         self.depth.iter().max().map_or(0, |deepest| deepest + 1)
     }
 }
 
-/// The depth of a topology: levels of switches, hung from the middle of the longest path.
+/// Returns the depth of a topology: levels of switches, hung from the middle of the longest path.
 pub fn levels(topology: &Topology) -> usize {
     Hung::new(topology).levels()
 }

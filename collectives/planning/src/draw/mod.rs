@@ -1,8 +1,8 @@
-//! Topologies as a text tree, as DOT and as SVG, alone or with a plan laid over them.
+//! Drawing of topologies as a text tree, as DOT and as SVG, alone or with a plan laid over them.
 //!
-//! All three hang the tree of switches from its middle. With a plan, each host shows whom it sends to, in what order,
-//! and each cable how many flows it carries in either direction: the loads that [`check`](crate::plan::check())
-//! counted.
+//! All three hang the tree of switches from its middle. With a plan, each host shows its receivers
+//! in sending order, and each cable the number of flows in either direction: the loads that
+//! [`check`](crate::plan::check()) counted.
 
 mod dot;
 mod hung;

@@ -1,50 +1,45 @@
-//! What is drawn over a topology, looked up by where it is drawn.
+//! Data drawn over a topology.
 
 use crate::format_rate;
 use crate::plan::{CableEnd, CableLoad, Plan, Via};
 use crate::topology::{Topology, Walk, nodeset};
 use std::collections::HashMap;
 
-/// What to draw over a topology; the default is nothing.
+/// Data to draw over a topology; empty by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overlay<'a> {
-    /// What the picture shows, for its title.
+    /// Title of the picture.
     pub title: &'a str,
-    /// Who sends to whom.
+    /// Plan to draw.
     pub plan: Option<&'a Plan>,
-    /// The host id of each rank of the plan.
+    /// Host id of each rank of the plan.
     pub host_of_rank: &'a [usize],
-    /// What the plan puts on each direction of each cable; those not named carry nothing.
+    /// Load of each direction of each cable; unnamed ones carry nothing.
     pub loads: &'a [CableLoad],
 }
 
-/// A host or a switch, by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Vertex {
     Host(usize),
     Switch(usize),
 }
 
-/// What one direction of a cable carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traffic {
     pub flows: usize,
-    /// Whether senders compete for it.
     pub is_contended: bool,
 }
 
-/// An overlay by hosts and switches.
 pub(super) struct Annotations {
-    /// Whether switches copy what the root sends once.
     pub is_cast: bool,
     loads: HashMap<(Vertex, Vertex), Traffic>,
     sends: HashMap<usize, Vec<usize>>,
-    /// The host the bytes come from.
     pub root: Option<usize>,
 }
 
 impl Annotations {
-    /// Sorts an overlay by hosts and switches; names that the topology does not have are left out.
+    /// Indexes an overlay by hosts and switches; names that the topology does not have are left
+    /// out.
     pub fn new(topology: &Topology, overlay: &Overlay) -> Self {
         let switches: HashMap<&str, usize> =
             topology.switches().iter().enumerate().map(|(id, name)| (name.as_str(), id)).collect();
@@ -72,24 +67,22 @@ impl Annotations {
         Self { is_cast: false, loads: overlay.loads.iter().filter_map(load).collect(), sends, root }
     }
 
-    /// Whether there is nothing to draw over the topology.
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }
 
-    /// What a host sends to, in sending order.
     pub fn sends(&self, host: usize) -> &[usize] {
         self.sends.get(&host).map_or(&[], Vec::as_slice)
     }
 
-    /// The two directions of a cable, towards the upper end and away from it; `None` if nobody counted.
+    /// Returns the traffic of a cable, towards the upper end and away from it; `None` if it was not
+    /// counted.
     pub fn loads(&self, lower: Vertex, upper: Vertex) -> Option<(Traffic, Traffic)> {
         let load = |from, to| self.loads.get(&(from, to)).copied().unwrap_or_default();
         (!self.loads.is_empty()).then(|| (load(lower, upper), load(upper, lower)))
     }
 }
 
-/// A cast from this host: one frame on every cable, away from it.
 fn flood(topology: &Topology, root: usize) -> HashMap<(Vertex, Vertex), Traffic> {
     let frame = Traffic { flows: 1, is_contended: false };
     let walk = Walk::from(topology, topology.switch_of(root));
@@ -102,25 +95,23 @@ fn flood(topology: &Topology, root: usize) -> HashMap<(Vertex, Vertex), Traffic>
     between.chain(hosts).map(|direction| (direction, frame)).collect()
 }
 
-/// The cables that spanning tree keeps from carrying anything, by the names at their ends; nothing if there are none.
+/// Names the ends of the cables that spanning tree blocks; `None` if there are none.
 pub(super) fn blocked(topology: &Topology) -> Option<String> {
     let name = |&(low, high): &(usize, usize)| format!("{}-{}", topology.switches()[low], topology.switches()[high]);
     let names: Vec<String> = topology.blocked().iter().map(name).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// A rate behind a name: ` (10gbit)`; nothing if it is not known.
 pub(super) fn in_brackets(rate: Option<u64>) -> String {
     rate.map(|rate| format!(" ({})", format_rate(rate))).unwrap_or_default()
 }
 
-/// `↑1 ↓8!`: flows up and down a cable, those with contention marked.
+/// Formats traffic up and down a cable as `↑1 ↓8!`, where `!` marks contention.
 pub(super) fn describe((up, down): (Traffic, Traffic)) -> String {
     let mark = |load: Traffic| if load.is_contended { "!" } else { "" };
     format!("↑{}{} ↓{}{}", up.flows, mark(up), down.flows, mark(down))
 }
 
-/// Hosts as one compact node set, in the given order.
 pub(super) fn fold(topology: &Topology, hosts: impl IntoIterator<Item = usize>) -> String {
     let names: Vec<&String> = hosts.into_iter().map(|host| &topology.hosts()[host]).collect();
     nodeset::fold(&names)

@@ -14,7 +14,6 @@ fn small() -> Topology {
     Topology::parse(text, "small").expect("a topology")
 }
 
-/// `n1` sends to `n2` and then `a`; what that puts on the cables, by hand.
 fn small_plan() -> (Plan, Vec<CableLoad>) {
     let plan = Plan::from_children(Via::Binary, 1, &[vec![], vec![2, 0], vec![]]).expect("a plan");
     let host = |name: &str| CableEnd::Host(name.to_string());

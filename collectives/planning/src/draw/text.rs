@@ -6,16 +6,14 @@ use crate::topology::Topology;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What the signs of a plan mean, printed above it.
 const LEGEND: &str =
     "↑ flows to the switch above, ↓ flows from it, ! several senders at once, → sends to, in this order";
 
-/// The same of a cast.
 const CAST_LEGEND: &str =
     "one frame from the root, which the switches copy: ↑1 up to the switch above, ↓1 down from it";
 
-/// Draws a topology as a tree of lines, and below it the cables that are blocked. Without a plan, each switch is a line
-/// with its hosts folded; with one, each host is.
+/// Draws a topology as a tree of lines, and below it the blocked cables. Without a plan, each
+/// switch is a line with its hosts folded; with one, each host has a line.
 pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     let hung = Hung::new(topology);
     let marks = Annotations::new(topology, overlay);
@@ -38,7 +36,8 @@ struct TextTree<'a> {
 }
 
 impl TextTree<'_> {
-    /// Walks the tree with a stack of its own: a chain of thousands of switches must not overflow the other one.
+    /// Walks the tree with an explicit stack: a chain of thousands of switches must not overflow
+    /// the call stack.
     fn draw(&mut self) {
         let mut waiting = vec![(Vertex::Switch(self.hung.top), String::new(), String::new())];
         while let Some((node, branch, trunk)) = waiting.pop() {
@@ -47,7 +46,7 @@ impl TextTree<'_> {
             let Vertex::Switch(switch) = node else { continue };
             let below = self.below(switch);
             let last = below.len().saturating_sub(1);
-            // The stack gives back last what is pushed first.
+            // The stack reverses the order.
             for (index, &next) in below.iter().enumerate().rev() {
                 let (branch, space) = if index == last { ("└── ", "    ") } else { ("├── ", "│   ") };
                 waiting.push((next, format!("{trunk}{branch}"), format!("{trunk}{space}")));
@@ -81,7 +80,6 @@ impl TextTree<'_> {
         self.topology.neighbours(switch).iter().copied().find(|&other| depth[other] < depth[switch])
     }
 
-    /// The name, and what the cable above carries.
     fn switch_name(&self, switch: usize) -> String {
         let rate = self.above(switch).and_then(|above| self.topology.cable_rate(above, switch));
         format!("{}{}", self.topology.switches()[switch], in_brackets(rate))

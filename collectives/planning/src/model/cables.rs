@@ -1,18 +1,14 @@
-//! Which directed cables between switches lie between two hosts.
+//! Directed cables between switches on the path between two hosts.
 
 use crate::topology::{Topology, Walk};
 
-/// The tree of switches hung from switch 0.
 pub(super) struct Cables {
     tree: Walk,
 }
 
-/// One direction of the cable between a switch and its uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Direction {
-    /// The lower end.
     switch: usize,
-    /// Whether frames go towards switch 0.
     up: bool,
 }
 
@@ -21,14 +17,11 @@ impl Cables {
         Self { tree: Walk::from(topology, 0) }
     }
 
-    /// The switches that frames in this direction come from and go to.
     pub fn ends(&self, Direction { switch, up }: Direction) -> (usize, usize) {
         let above = self.tree.above()[switch].unwrap_or(switch);
         if up { (switch, above) } else { (above, switch) }
     }
 
-    /// The directions a frame from one switch to another takes: up from the one end and down to the other, in no order
-    /// that matters.
     pub fn between(&self, from: usize, to: usize) -> Vec<Direction> {
         let (above, depth) = (self.tree.above(), self.tree.depth());
         let (mut from, mut to) = (Some(from), Some(to));
@@ -48,7 +41,6 @@ impl Cables {
     }
 }
 
-/// The most entries that are equal, in any of `items`; 0 of nothing.
 pub(super) fn most_alike<T: Ord>(mut items: Vec<T>) -> usize {
     items.sort_unstable();
     items.chunk_by(|left, right| left == right).map(<[T]>::len).max().unwrap_or(0)
@@ -60,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_path_goes_up_and_down_again() {
-        // s1, s2 and s3 round s0.
+        // Switches s1, s2 and s3 around s0.
         let cables = Cables::new(&Topology::builtin("fig9-3").expect("fig9-3"));
         let (up, down) = (|switch| Direction { switch, up: true }, |switch| Direction { switch, up: false });
         assert_eq!(cables.between(2, 2), []);

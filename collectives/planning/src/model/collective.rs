@@ -1,24 +1,24 @@
-//! What collectives take in which each rank gives or gets a block of its own, by the ways there are to do them.
+//! Predicted time of collectives in which each rank gives or gets its own block.
 //!
-//! - Allgather by casts: each rank sends its block once, and the busiest port or cable carries the blocks of all that
-//!   are behind it, at a host those of all others. Casts are policed, and repeated when anybody missed one, as those of
-//!   [`predict`](super::predict).
-//! - Allgather round a ring along the switches: a rank hands on what has come whole, so that P − 1 steps of L(m) + g(m)
+//! - Allgather by casts: each rank sends its block once. The busiest port or cable carries the blocks of all ranks
+//!   behind it; a host's port carries those of all others. Policing and repairs are as in [`predict`](super::predict).
+//! - Allgather round a ring along the switches: a rank forwards complete blocks, so that P − 1 steps of L(m) + g(m)
 //!   follow each other, on the slowest cable of all.
-//! - Scatter, and gather, which is a scatter backwards: every port carries one parcel of m bytes after the other, g(m)
-//!   each, which is at the next rank L(m) later and goes on as soon as it is there whole and the port is free.
+//! - Scatter, and gather as its reverse: every port carries one parcel of m bytes after the other, g(m) each. A parcel
+//!   reaches the next rank L(m) later, and goes on as soon as it is complete and the port is free.
 
 use super::choose::Situation;
 use crate::plan::{Plan, Speeds, USUAL, farthest_first, parcels};
 use crate::topology::Walk;
 use std::collections::VecDeque;
 
-/// What an allgather of [`Situation::size_bytes`] from each member takes, in seconds; the situation's root is any.
+/// Predicted time of an allgather of [`Situation::size_bytes`] from each member, in seconds; the
+/// situation's root is ignored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allgather {
-    /// Each block by one cast.
+    /// Time with one cast per block.
     pub casts_seconds: f64,
-    /// Round a ring along the switches.
+    /// Time of a ring along the switches.
     pub ring_seconds: f64,
 }
 
@@ -37,8 +37,9 @@ pub fn allgather(situation: &Situation) -> Allgather {
     Allgather { casts_seconds: casts / 1e9, ring_seconds: block.repeated(ring, others) / 1e9 }
 }
 
-/// What a scatter of a block of [`Situation::size_bytes`] for each rank down `plan` takes, in seconds, where `most`
-/// blocks go together and the farthest first, as [`parcels`] has them; a gather takes as long.
+/// Returns the predicted time of a scatter down `plan`, in seconds, with a block of
+/// [`Situation::size_bytes`] for each rank. Up to `most` blocks travel together, the farthest
+/// first, as in [`parcels`]. A gather takes as long.
 ///
 /// # Panics
 /// Unless the plan has as many ranks as there are members.
@@ -47,7 +48,7 @@ pub fn scatter(plan: &Plan, most: usize, situation: &Situation) -> f64 {
     let block =
         |blocks: usize| Block::of(&Situation { size_bytes: Some(bytes.saturating_mul(blocks as u64)), ..*situation });
     let order = farthest_first(plan, situation.topology, situation.members);
-    // When each block is where it has come to.
+    // Arrival time of each block at its present place.
     let mut there = vec![0.0_f64; plan.ranks()];
     let mut downward = VecDeque::from([plan.root()]);
     while let Some(rank) = downward.pop_front() {
@@ -64,12 +65,10 @@ pub fn scatter(plan: &Plan, most: usize, situation: &Situation) -> f64 {
     block(1).repeated(last, order.len() as f64) / 1e9
 }
 
-/// Bytes that go together, in frames.
 struct Block {
     gap_ns: f64,
     latency_ns: f64,
     frames: f64,
-    /// The probability that a frame arrives.
     received: f64,
     cast_max: Option<u64>,
     hop_ns: f64,
@@ -91,7 +90,6 @@ impl Block {
         }
     }
 
-    /// The others' blocks, where the busiest port or cable carries so many.
     fn casts(&self, busiest: f64, others: f64) -> f64 {
         let policed = self.cast_max.map_or(0.0, |rate| self.frames * others * 1e9 / rate as f64);
         let missed_by_some = 1.0 - self.received.powf(others);
@@ -99,7 +97,6 @@ impl Block {
         time + 2.0 * self.hop_ns * (1.0 - (1.0 - missed_by_some).powf(self.frames * others))
     }
 
-    /// What loss adds to a time in which so many blocks follow each other.
     fn repeated(&self, nanoseconds: f64, blocks: f64) -> f64 {
         nanoseconds / self.received + 2.0 * self.hop_ns * blocks * (1.0 - self.received.powf(self.frames))
     }
@@ -109,12 +106,12 @@ fn host_slowness(speeds: Option<&Speeds>, host: usize) -> u64 {
     speeds.map_or(USUAL, |speeds| speeds.sending(host).max(speeds.receiving(host)))
 }
 
-/// The slowest cable between switches on which something goes.
 fn slowest_cable(situation: &Situation, speeds: Option<&Speeds>) -> u64 {
     cables(situation, speeds).into_iter().map(|(slowness, _)| slowness).max().unwrap_or(USUAL)
 }
 
-/// The most sends over a usual cable that one port or cable carries if every member casts a block.
+/// Returns the largest number of sends (over a usual cable) that one port or cable carries if every
+/// member casts a block.
 fn busiest(situation: &Situation, speeds: Option<&Speeds>) -> u64 {
     let others = situation.members.len().saturating_sub(1) as u64;
     let receiving = |&host: &usize| speeds.map_or(USUAL, |speeds| speeds.receiving(host)) * others;
@@ -123,8 +120,8 @@ fn busiest(situation: &Situation, speeds: Option<&Speeds>) -> u64 {
     hosts.chain(between).max().unwrap_or(0)
 }
 
-/// Of each cable between switches with members at both ends how slow it is, and how many blocks the busier of its
-/// directions carries.
+/// Returns for each cable between switches with members at both ends its slowness, and the blocks
+/// in its busier direction.
 fn cables(situation: &Situation, speeds: Option<&Speeds>) -> Vec<(u64, u64)> {
     let &Situation { topology, members, .. } = situation;
     let walk = Walk::from(topology, 0);
@@ -168,7 +165,6 @@ mod tests {
         Situation { topology, root_host: 0, members, size_bytes: Some(bytes), frame_payload_bytes: 1000, calibration }
     }
 
-    /// A nanosecond for each byte, and 5000 for each message.
     fn even() -> Calibration {
         let point = |bytes| Point { bytes, gap_ns: bytes, latency_ns: 5_000 };
         Calibration::from_points(vec![point(100), point(10_000)]).expect("a calibration")

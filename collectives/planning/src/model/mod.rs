@@ -1,12 +1,13 @@
-//! What a plan costs: the extended parametrised LogP model (Patarasuk 2008 §4.2).
+//! Price of a plan: the extended parametrised LogP model (Patarasuk 2008 §4.2).
 //!
-//! [`Calibration`] holds what the network costs, [`Shape`] what a plan makes of it, [`predict`] multiplies the two,
-//! [`best_segment`] looks for the segment that costs least, [`choose`] for the plan. Values in, values out: no clock,
-//! no random source, ties broken by order, so that all hosts that ask the same get the same answer.
+//! [`Calibration`] holds the costs of the network, [`Shape`] the relevant properties of a plan, and
+//! [`predict`] combines the two. [`best_segment`] finds the cheapest segment, [`choose`] the
+//! cheapest plan. The functions use no clock and no random source, and ties are broken by order, so
+//! that all hosts get equal answers.
 //!
-//! What the model leaves out, and predictions are therefore too low by: what acknowledgements take of a link, and a
-//! message's beginning and end (announcing, verifying); and, where nobody measured them, hosts that cannot keep up with
-//! the link.
+//! Predictions are too low by what the model leaves out: acknowledgements' share of a link, a
+//! message's beginning and end (announcing, verifying), and, if not measured, hosts that cannot
+//! keep up with the link.
 
 mod cables;
 mod calibration;

@@ -1,15 +1,16 @@
-//! How long a host sleeps through dense arrivals: what the driver of `ethbcast-transport` does, as models and
-//! simulations have it.
+//! Duration of a host's sleep through dense arrivals (receive coalescing by the driver of
+//! `ethbcast-transport`), for models and simulations.
 
-/// In nanoseconds: it sleeps so long at least, and through bulk up to so long.
+/// Shortest nap, and longest nap during bulk arrivals, in nanoseconds.
 const NAP_NS: (f64, f64) = (250e3, 1e6);
-/// A nap takes in two frames at least, or it is none.
+/// Fewest frames per nap; otherwise there is none.
 const LEAST_FRAMES: f64 = 2.0;
-/// Frames that come faster are bulk, of which a nap takes in so many.
+/// Interval below which frames count as bulk, and bulk frames per nap.
 const BULK_FRAME_NS: f64 = 50e3;
 const BULK_FRAMES: f64 = 64.0;
 
-/// How long, in nanoseconds, a host sleeps that gets a frame every `frame_ns`; 0 if it waits for each.
+/// Returns the length of a nap, in nanoseconds, of a host that receives a frame every `frame_ns`; 0
+/// if it waits for each.
 pub fn nap_ns(frame_ns: f64) -> f64 {
     let (shortest, longest) = NAP_NS;
     if frame_ns * LEAST_FRAMES > shortest {

@@ -1,26 +1,26 @@
-//! How much parity a cast sends: for each block of frames as much as the receiver needs that loses most of it.
+//! Amount of parity in a cast: for each block of frames as much as the receiver with the most
+//! losses needs.
 
-/// The frames of a block, where a feed holds many such blocks.
+/// Frames of a block, if a feed holds many such blocks.
 const BLOCK_FRAMES: u64 = 128;
-/// The shortest block of which parity is sent.
+/// Shortest block for which parity is sent.
 const LEAST_FRAMES: u64 = 8;
-/// Blocks that a feed holds at least.
+/// Fewest blocks in a feed.
 const BLOCKS_IN_A_FEED: u64 = 16;
-/// The most that a feed takes.
+/// Largest feed, in bytes.
 const FEED_BYTES: u64 = 16 << 20;
-/// What is less likely is not counted.
+/// Probability below which cases are ignored.
 const UNLIKELY: f64 = 1e-6;
 
-/// The frames of a block where each carries so many bytes, if a feed holds enough of them.
 pub(super) fn block_frames(frame_payload_bytes: u64) -> Option<u64> {
     let slots = 1 << (FEED_BYTES / frame_payload_bytes.max(1)).max(1).ilog2();
     Some(BLOCK_FRAMES.min(slots / BLOCKS_IN_A_FEED)).filter(|&block| block >= LEAST_FRAMES)
 }
 
-/// How many parity frames of a block are sent on average, until each of so many receivers has got as many frames as the
-/// block has: each loses a share of `loss` of all frames, whichever.
+/// Returns the expected number of parity frames of a block until each of `receivers` has as many
+/// frames as the block has, if each loses a share of `loss` of all frames.
 ///
-/// Receiver by receiver that is a negative binomial distribution, of which the maximum counts.
+/// For one receiver this is a negative binomial distribution; the maximum over all counts.
 pub(super) fn expected_frames(block: u64, receivers: usize, loss: f64) -> f64 {
     let mut exactly = (1.0 - loss).powi(block as i32);
     let (mut at_most, mut expected) = (exactly, 0.0);
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn parity_is_what_the_one_needs_that_loses_most() {
         assert_eq!(expected_frames(128, 7, 0.0), 0.0);
-        // One receiver: a share of p, and p of that again.
+        // With one receiver: a share of p, and p of that again.
         assert!((expected_frames(128, 1, 0.1) - 128.0 / 9.0).abs() < 1e-3, "{}", expected_frames(128, 1, 0.1));
         // Blocks of 64, to seven receivers and to a thousand.
         let times = |block, receivers, loss| 1.0 + expected_frames(block, receivers, loss) / block as f64;

@@ -1,30 +1,28 @@
-//! The time a message takes: equations (1) and (2) of Patarasuk 2008 §4.2 and their relatives.
+//! Predicted time of a message: equations (1) and (2) of Patarasuk 2008 §4.2 and extensions.
 //!
 //! - A tree of any degree: the slowest first segment, max (A·L(m) + B·g(m)), then the rest of the message one segment
 //!   each time the busiest port or cable has carried one, (X − 1)·max(D, flows)·g(m). With D = 1 that is equation (1),
-//!   with D = 2 equation (2). Atomic trees are the same with the whole message as one segment, or as few as the engine
-//!   can keep.
-//! - Processors: a host does one thing after the other, and a relay receives each segment and sends it to each of its D
-//!   children, r(m) + D·s(m). Where that takes longer than the ports do, (X − 1)·max(D·g(m), r(m) + D·s(m)) follows the
+//!   with D = 2 equation (2). In atomic trees the whole message is one segment, or as few as the engine can keep.
+//! - Processors: a host does one thing at a time, and a relay receives each segment and sends it to each of its D
+//!   children, r(m) + D·s(m). If that takes longer than the ports do, (X − 1)·max(D·g(m), r(m) + D·s(m)) follows the
 //!   first segment: the remark of §5.3 on 1000 Mbit/s, where processors could not send and receive at the link's rate.
-//!   In a round of blocks a host sends and receives, s + r. If all hosts share one machine, nothing takes less than the
-//!   work of all of them on its cores. Frames at both ends of a message are waited for; those between come as in a long
-//!   stream, which takes less, and whose receivers sleep through arrivals. That the first segment's hosts work is in L
-//!   and g, which were measured on them.
-//! - Token buckets let C nanoseconds' worth pass at once after a pause, and L(m) + g(m) has been measured so: g(m) of
-//!   it is in the first segment, by the rest, C − g(m), ports hold up what follows less, and the sends before it at
-//!   each host on the way; processors do as they do.
-//! - Blocks: each round costs L + flows·g of what it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message longer
-//!   than the engine keeps goes in several such passes, the next beginning when the ports are free: its rounds without
-//!   L.
-//! - Slow cables and hosts: a send over one counts as many as it takes times longer than over a usual one. Where every
+//!   In a round of blocks a host sends and receives, s + r. If all hosts share one machine, the time is at least the
+//!   work of all of them on its cores. Receivers are woken for each frame at both ends of a message. Those in between
+//!   come as in a long stream, which costs less, and receivers nap through them. The work of the first segment's hosts
+//!   is in L and g, which were measured on them.
+//! - Token buckets let a burst of C nanoseconds pass at once after a pause, and L(m) + g(m) was measured with it. Of
+//!   the burst, g(m) is used by the first segment. The rest, C − g(m), shortens the time of the following segments at
+//!   the ports, and of the earlier sends at each host on the path. Processor time does not change.
+//! - Blocks: each round costs L + flows·g of the bytes it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message
+//!   longer than the engine keeps needs several such passes. The next begins when the ports are free, so its rounds
+//!   have no L.
+//! - Slow cables and hosts: a send over one counts as a multiple, by its time relative to a usual one. Where every
 //!   cable carries the message (cast, blocks) the slowest decides.
 //! - Cast: X·g(m) + L(m), paced if switches police broadcast.
 //! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers sends as
-//!   much parity of a whole block as the one needs that loses most (see `parity`), and repeats what lies in no whole
-//!   block if anybody missed it, 1 − (1 − p)^N, once whoever and however many they were (one: by unicast; several: by
-//!   cast).
-//!   In all cases the last repair takes a round trip, 2 (L + g), if there is one.
+//!   much parity of a whole block as the receiver with the most losses needs (see `parity`). Frames outside whole
+//!   blocks are repeated once if any receiver missed them, 1 − (1 − p)^N (by unicast to one, by cast to several). In
+//!   all cases the last repair, if there is one, takes a round trip, 2 (L + g).
 
 use super::calibration::Calibration;
 use super::nap::nap_ns;
@@ -32,7 +30,8 @@ use super::parity;
 use super::shape::{BlockRound, Shape};
 use crate::plan::Via;
 
-/// At both ends of a message somebody waits for each of so many frames: receivers do not sleep through their arrivals.
+/// Frames at both ends of a message that are awaited one by one: receivers do not nap through their
+/// arrivals.
 const WOKEN_FRAMES: f64 = 128.0;
 
 /// A message to be priced.
@@ -40,15 +39,16 @@ const WOKEN_FRAMES: f64 = 128.0;
 pub struct Job {
     /// Bytes of the message.
     pub size_bytes: u64,
-    /// Bytes of a segment, whole frames or the whole message; of a message in blocks, those of one block.
+    /// Bytes of a segment: whole frames or the whole message; in block-wise routes those of one
+    /// block.
     pub segment_bytes: u64,
     /// Bytes of the message that one frame carries.
     pub frame_payload_bytes: u64,
 }
 
-/// The time from the first frame sent to the last frame received, in seconds.
+/// Returns the time from the first frame sent to the last frame received, in seconds.
 ///
-/// A segment of zero bytes counts as one of one byte, as does the payload of a frame.
+/// A segment of zero bytes counts as one byte, and so does the payload of a frame.
 pub fn predict(shape: &Shape, job: &Job, calibration: &Calibration) -> f64 {
     if shape.ranks < 2 {
         return 0.0;
@@ -76,7 +76,7 @@ impl Pricing<'_> {
     fn tree(&self) -> f64 {
         let first_bytes = self.segment.min(self.size);
         let (gap, latency) = (self.calibration.gap_ns(first_bytes), self.calibration.latency_ns(first_bytes));
-        // What a host sends before, beside the one on the way, waits only for what its bucket does not let pass.
+        // Earlier sends of a host delay the present one only beyond its bucket's burst.
         let waiting = |hops: usize, sends: f64| {
             let before = (sends - hops as f64).max(0.0) * gap;
             (before - hops as f64 * self.at_once(gap)).max(0.0)
@@ -99,12 +99,12 @@ impl Pricing<'_> {
         if self.shared() > 0.0 { pipelined.max(self.shared() + latency + self.naps()) } else { pipelined }
     }
 
-    /// What a token bucket lets pass at once beside a first segment of this gap, in nanoseconds of its rate.
+    /// Returns the part of a token bucket's burst beyond the first segment of this gap, in
+    /// nanoseconds of its rate.
     fn at_once(&self, gap: f64) -> f64 {
         (self.calibration.burst_ns() as f64 - gap).max(0.0)
     }
 
-    /// What a segment of this message takes the processor of the busiest host, on average.
     fn relaying(&self, bytes: u64) -> f64 {
         let (sending, receiving) = self.processing(bytes);
         let Shape { root_degree, relay_degree, .. } = *self.shape;
@@ -114,8 +114,8 @@ impl Pricing<'_> {
         alone * (woken + (1.0 - woken) * self.streaming())
     }
 
-    /// What sending a message of so many bytes takes a processor, and receiving it: at both its ends somebody is woken
-    /// for each frame, and between them they come as in a long stream.
+    /// Returns the processor time to send and to receive a message: at both its ends a host is
+    /// woken for each frame, and in between they come as in a long stream.
     fn working(&self, bytes: u64) -> (f64, f64) {
         let (sending, receiving) = self.processing(bytes);
         let (woken_sending, woken_receiving) =
@@ -124,31 +124,27 @@ impl Pricing<'_> {
         (streamed(woken_sending, sending), streamed(woken_receiving, receiving))
     }
 
-    /// How many times what frames take whose receivers are woken for each those of a long stream do.
     fn streaming(&self) -> f64 {
         self.calibration.processing().map_or(1.0, |processing| processing.streaming())
     }
 
-    /// What sending so many bytes takes a processor, and what receiving them.
     fn processing(&self, bytes: u64) -> (f64, f64) {
         let Some(processing) = self.calibration.processing() else { return (0.0, 0.0) };
         let frames = self.frames(bytes);
         (processing.sending_ns(frames, bytes), processing.receiving_ns(frames, bytes))
     }
 
-    /// The frames of so many bytes, cut into segments.
     fn frames(&self, bytes: u64) -> f64 {
         bytes.div_ceil(self.frame.min(self.segment)).max(1) as f64
     }
 
-    /// What the whole message takes of processors that all hosts share.
     fn shared(&self) -> f64 {
         self.on_shared_cores(self.working(self.size), self.casting())
     }
 
-    /// What so much sending and receiving takes of processors that all hosts share, each of which but the root receives
-    /// once; 0 if each has its own. There the switches are programs, too, and make a cast's copies: if it was not
-    /// measured what `casting` takes, as much as what they save its root.
+    /// Returns the time on processors shared by all hosts, where each but the root receives once; 0
+    /// if each host has its own. The switches are then programs, too, and copy a cast's frames. If
+    /// `casting` was not measured, the copies are assumed to cost what they save the root.
     fn on_shared_cores(&self, (sending, receiving): (f64, f64), casting: f64) -> f64 {
         let cores = self.calibration.processing().map_or(0, |processing| processing.shared_cores);
         let copies = (self.shape.ranks - 1) as f64;
@@ -156,8 +152,8 @@ impl Pricing<'_> {
         if cores == 0 { 0.0 } else { (sent + copies * receiving) / f64::from(cores) }
     }
 
-    /// For how long these processors have nothing to do while a long message's frames reach the last host, since each
-    /// on the way sleeps through arrivals, half a nap on average.
+    /// Returns the idle time of shared processors while a long message's last frames travel: each
+    /// host on the way naps, half a nap on average.
     fn naps(&self) -> f64 {
         let (sending, receiving) = self.processing(self.frame.min(self.segment));
         let times = self.streaming();
@@ -167,7 +163,6 @@ impl Pricing<'_> {
         if is_long { hops as f64 * nap_ns(frame_ns) / 2.0 } else { 0.0 }
     }
 
-    /// How much longer than on the usual cable what every cable carries takes on the slowest of them.
     fn slowest(&self) -> f64 {
         self.shape.slow.as_ref().map_or(1.0, |slow| slow.slowest)
     }
@@ -180,8 +175,9 @@ impl Pricing<'_> {
             let ports = round.flows as f64 * self.calibration.gap_ns(moved(round)) * self.slowest();
             round.times as f64 * ports.max(sending + receiving)
         };
-        // A host's turn in the next round comes when it has sent what it sends in this one, however soon that arrives:
-        // half a round trip is less than a gap where buckets let a frame pass at once.
+        // A host's turn in the next round comes when it has sent its part of this one, even if it
+        // receives earlier. Half a round trip is less than a gap where buckets let a frame pass at
+        // once.
         let latency = |bytes| self.calibration.latency_ns(bytes).max(0.0);
         let waiting = |round: &BlockRound| round.times as f64 * latency(moved(round));
         let busy: f64 = self.shape.rounds.iter().map(busy).sum();
@@ -202,47 +198,44 @@ impl Pricing<'_> {
             + last_repair
     }
 
-    /// What a cast takes its root's processor; 0 if that was not measured.
     fn casting(&self) -> f64 {
         self.cast_times() / self.streaming() * self.working(self.size).0
     }
 
-    /// How many times what sending to one takes sending to all in a long stream does; 0 if that was not measured.
     fn cast_times(&self) -> f64 {
         self.calibration.processing().and_then(|processing| processing.casting()).unwrap_or(0.0)
     }
 
-    /// How many frames a cast sends for each of `frames` to mend what was lost, if so many of them are missed by some.
+    /// Returns the repair frames per frame of a cast, if a share `missed_by_some` is missed by at
+    /// least one receiver.
     fn repaired(&self, frames: f64, missed_by_some: f64) -> f64 {
         let Some(block) = parity::block_frames(self.frame) else { return missed_by_some };
         let in_blocks = frames - frames % block as f64;
         let of_a_block = parity::expected_frames(block, self.shape.ranks - 1, self.calibration.loss()) / block as f64;
-        // A frame that all lack is no cheaper as parity.
+        // Parity costs no less for a frame that all receivers lack.
         let of_a_block = of_a_block.min(missed_by_some);
         let block = block as f64;
         let repaired = |in_blocks: f64, others: f64| in_blocks * of_a_block + others * missed_by_some;
-        // With one frame more the last block is whole, and cheaper: that is not counted on.
+        // One more frame would complete the last block and lower the cost; the estimate does not
+        // rely on it.
         let with_less = if in_blocks > 0.0 { repaired(in_blocks - block, block - 1.0) } else { 0.0 };
         repaired(in_blocks, frames - in_blocks).max(with_less) / frames
     }
 
-    /// What loss adds to a time in which `frames` are sent over each hop.
     fn repeated(&self, nanoseconds: f64, frames: f64) -> f64 {
         let last_repair = 2.0 * self.hop(self.segment.min(self.size)) * (1.0 - self.received().powf(frames));
         nanoseconds / self.received() + last_repair
     }
 
-    /// How many segments come after the first, a shorter last one by its share.
+    /// Returns the segments after the first; a shorter last one counts by its share.
     fn further(&self, first_bytes: u64) -> f64 {
         (self.size - first_bytes) as f64 / first_bytes.max(1) as f64
     }
 
-    /// From one host to the next.
     fn hop(&self, bytes: u64) -> f64 {
         self.calibration.gap_ns(bytes) + self.calibration.latency_ns(bytes)
     }
 
-    /// The probability that a receiver gets a frame.
     fn received(&self) -> f64 {
         1.0 - self.calibration.loss()
     }

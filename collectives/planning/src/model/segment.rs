@@ -1,25 +1,28 @@
-//! The segment that costs least: short ones fill the pipeline sooner, long ones pay less for each byte.
+//! The segment of least cost: short ones fill the pipeline sooner, long ones cost less per byte.
 
 use super::calibration::Calibration;
 use super::predict::{Job, predict};
 use super::shape::Shape;
 use crate::plan::{MIN_SEGMENT_BYTES, Via};
 
-/// The most frames of a segment: the engine keeps a segment whole at every relay, and this is 1.5 MB of usual frames.
+/// Limit of frames in a segment: the engine keeps a segment whole at every relay. This is 1.5 MB of
+/// usual frames.
 ///
-/// Atomic plans and blocks have no choice of segment; theirs is the whole message, or all blocks together, up to this.
+/// Atomic plans and blocks have no choice of segment: theirs is the whole message, or all blocks
+/// together, up to this.
 pub const MAX_ATOMIC_SEGMENT_FRAMES: u64 = 1024;
 
-/// By this factor at least frames that are not full must shorten a message's time: each costs its hosts what the model
-/// leaves out, and the cable its headers.
+/// Factor by which frames that are not full must shorten a message's time: each has costs that the
+/// model leaves out, and headers on the cable.
 const WORTH: f64 = 0.98;
 
-/// The segment, in bytes, with which a message of `size_bytes` takes least time, and that time in seconds.
+/// Returns the segment, in bytes, with which a message of `size_bytes` takes least time, and that
+/// time in seconds.
 ///
-/// Segments are whole frames, 1, 2, 3, 4, 6, 8, 12, 16, …; the whole message; and in trees that pass frames on as they
-/// come, frames that are not full: 64, 96, 128, 192, … bytes, down the chain of 8 KiB among 32 hosts of Patarasuk 2008,
-/// Table 3. Of equally good ones it is the shortest. The segment of an empty message is one frame. Of a message in
-/// blocks the segment is a block.
+/// Candidates are whole frames, 1, 2, 3, 4, 6, 8, 12, 16, …, and the whole message. In trees that
+/// forward frames as they come, frames may also be partly filled: 64, 96, 128, 192, … bytes, as for
+/// the chain of 8 KiB among 32 hosts of Patarasuk 2008, Table 3. Of equal ones it is the shortest.
+/// The segment of an empty message is one frame, that of a block-wise message a block.
 ///
 /// # Panics
 /// If `frame_payload_bytes` is zero.
@@ -36,16 +39,14 @@ pub fn best_segment(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64, ca
     parts.filter(|part| part.1 < whole.1 * WORTH).unwrap_or(whole)
 }
 
-/// The segments shorter than a frame and the message that are worth trying, in bytes, from short to long.
 fn parts_of_a_frame(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> impl Iterator<Item = u64> {
     let limit = if size_bytes == 0 { frame_payload_bytes } else { size_bytes.min(frame_payload_bytes) };
-    // Nobody passes on a cast's frames, and so nobody could begin sooner.
+    // A cast's frames are not forwarded, so shorter ones do not help.
     let via = shape.via;
     let passed_on = !(via.is_in_blocks() || via.is_atomic() || via == Via::Cast);
     lengths().map(|times| times * MIN_SEGMENT_BYTES / 2).skip(1).take_while(move |&bytes| passed_on && bytes < limit)
 }
 
-/// The segments of whole frames that are worth trying, in bytes, from short to long; at least one.
 fn whole_frames(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> Vec<u64> {
     let message_frames = size_bytes.div_ceil(frame_payload_bytes).max(1);
     let most = message_frames.min(MAX_ATOMIC_SEGMENT_FRAMES);
@@ -61,13 +62,15 @@ fn whole_frames(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> Vec
     lengths().take_while(|&frames| frames < most).chain([most]).map(whole).collect()
 }
 
-/// The longest block the engine deals with its usual feed: a quarter of each stream's, whose slots are a power of two.
+/// Returns the longest block that the engine handles with its usual feed: a quarter of each
+/// stream's, whose slots are a power of two.
 fn most_block_frames(ranks: u64) -> u64 {
     let slots = (MAX_ATOMIC_SEGMENT_FRAMES * 4 / ranks.max(1)).max(64);
     (1 << slots.ilog2()) / 4
 }
 
-/// 1, 2, 3, 4, 6, 8, 12, …: two to each doubling, near enough for a curve as flat as this one is round its minimum.
+/// Yields 1, 2, 3, 4, 6, 8, 12, …: two per doubling, which is close enough because the curve is
+/// flat at its minimum.
 fn lengths() -> impl Iterator<Item = u64> {
     let doublings = (1..32).flat_map(|power| [1u64 << power, 3 << (power - 1)]);
     std::iter::once(1).chain(doublings)
@@ -110,7 +113,8 @@ mod tests {
 
     #[test]
     fn three_children_never_beat_two() {
-        // Patarasuk 2008 §4.2: with segments as short as one likes, a higher degree only costs bandwidth.
+        // With arbitrarily short segments a higher degree only costs bandwidth (Patarasuk 2008
+        // §4.2).
         let topology = Topology::builtin("fig9-4").expect("fig9-4");
         let members = Vec::from_iter(0..topology.hosts().len());
         let shape = |via| {

@@ -1,11 +1,10 @@
-//! Prices counted by hand, and what must hold of every price.
+//! Prices counted by hand, and properties of every price.
 
 use super::*;
 use crate::plan::{self, Plan, Via};
 use crate::topology::{Topology, arbitrary};
 use proptest::prelude::*;
 
-/// g = 10 ns for each byte and never below 1 µs, L = 5 µs.
 fn plain() -> Calibration {
     let point = |bytes, gap_ns| Point { bytes, gap_ns, latency_ns: 5000 };
     Calibration::from_points(vec![point(100, 1000), point(1000, 10_000)]).expect("two points")
@@ -23,7 +22,6 @@ fn one_switch(ranks: usize) -> Topology {
     Topology::single_switch((0..ranks).map(|host| format!("n{host}"))).expect("hosts")
 }
 
-/// The shape of a plan from host 0 to all hosts.
 fn shape(via: Via, topology: &Topology) -> Shape {
     let members = everybody(topology);
     let plan = plan::make(via, topology, 0, &members, &plan::Costs::default()).expect("a plan");
@@ -38,11 +36,11 @@ fn microseconds(shape: &Shape, size_bytes: u64, segment_bytes: u64, calibration:
 #[test]
 fn equation_1_prices_a_chain() {
     let chain = shape(Via::Chain, &one_switch(4));
-    // 3 hops of 5 + 1 µs, then 9 more segments of 1 µs; the tenth of half the length counts half.
+    // 3 hops of 5 + 1 µs, then 9 more segments of 1 µs. The tenth is half as long and counts half.
     assert_eq!(microseconds(&chain, 1000, 100, &plain()), 18.0 + 9.0);
     assert_eq!(microseconds(&chain, 950, 100, &plain()), 18.0 + 8.5);
     assert_eq!(microseconds(&chain, 1000, 1000, &plain()), 45.0);
-    // A segment longer than the message is the message; an empty one costs the way there.
+    // A segment longer than the message is the message; an empty one costs the path.
     assert_eq!(microseconds(&chain, 400, 1000, &plain()), 27.0);
     assert_eq!(microseconds(&chain, 0, 1000, &plain()), 18.0);
 }
@@ -59,21 +57,21 @@ fn a_relay_takes_no_less_than_its_processor() {
         };
         plain().with_processing(processing).expect("under a second")
     };
-    // A frame of 100 bytes is 1 µs on a cable, 1 µs to receive and 1 µs to send to each child.
+    // A frame of 100 bytes takes 1 µs on a cable, 1 µs to receive and 1 µs to send to each child.
     let chain = shape(Via::Chain, &one_switch(4));
     assert_eq!(microseconds(&chain, 1000, 100, &slow(0)), 18.0 + 9.0 * 2.0);
     let children = [vec![1, 2], vec![], vec![3, 4], vec![], vec![]];
     let plan = Plan::from_children(Via::Binary, 0, &children).expect("a plan");
     let figure = Shape::of(&plan, &one_switch(5), &[0, 1, 2, 3, 4]);
     assert_eq!(microseconds(&figure, 1000, 100, &slow(0)), 14.0 + 9.0 * 3.0);
-    // Nobody passes on what is sent to each by the root, nor a cast.
+    // Flat plans and casts have no relays.
     for via in [Via::Flat, Via::Cast] {
         let shape = shape(via, &one_switch(4));
         assert_eq!(microseconds(&shape, 1000, 100, &slow(0)), microseconds(&shape, 1000, 100, &plain()), "{via}");
     }
-    // On one core for all there is time for the 3 sends and 3 receptions of 10 frames, one after the other.
+    // One core serves all: 3 sends and 3 receptions of 10 frames, one after the other.
     assert_eq!(microseconds(&chain, 1000, 100, &slow(1)), 60.0 + 5.0);
-    // Nor does a cast take less of it: the copies are made by what stands for the switch.
+    // A cast saves nothing: the program that stands for the switch makes the copies.
     assert_eq!(microseconds(&shape(Via::Cast, &one_switch(4)), 1000, 100, &slow(1)), 60.0 + 5.0);
 }
 
@@ -93,14 +91,15 @@ fn long_messages_take_processors_what_streams_do() {
         plain().with_processing(processing).expect("under a second")
     };
     let [chain, cast] = [Via::Chain, Via::Cast].map(|via| shape(via, &one_switch(4)));
-    // Nobody sleeps through arrivals of 128 frames, which take 2 µs each to be received and sent.
+    // No receiver naps through 128 frames, each of which takes 2 µs to receive and send.
     assert_eq!(microseconds(&chain, 12_800, 100, &in_streams(0)), 18.0 + 127.0 * 2.0);
     assert_eq!(microseconds(&chain, 12_800, 100, &in_streams(1)), 3.0 * 128.0 * 2.0 + 5.0);
     // Of 1000 frames the others take half of that, 1.128 µs on average.
     assert_eq!(microseconds(&chain, 100_000, 100, &in_streams(0)), 1144.872);
-    // Frames come every 3 µs to three hosts, each of which sleeps 250 µs.
+    // A frame every 3 µs at three hosts, each of which naps for 250 µs.
     assert_eq!(microseconds(&chain, 100_000, 100, &in_streams(1)), 3764.0);
-    // A cast takes its root four times what a frame to one does, and where all share a core, this and three receptions.
+    // A cast costs its root four times a frame to one. If all share a core, three receptions are
+    // added.
     assert_eq!(microseconds(&cast, 100_000, 100, &in_streams(0)), 4517.0);
     assert_eq!(microseconds(&cast, 100_000, 100, &in_streams(1)), 6204.0 + 5.0 + 5.5 * 32.0);
 }
@@ -112,7 +111,8 @@ fn a_token_bucket_lets_what_follows_the_first_segment_pass_sooner() {
     assert_eq!(microseconds(&chain, 1000, 100, &bucket(4000)), 18.0 + 9.0 - 3.0);
     assert_eq!(microseconds(&chain, 1000, 100, &bucket(500)), 18.0 + 9.0, "the first segment takes more");
     assert_eq!(microseconds(&chain, 1000, 100, &bucket(50_000)), 18.0, "no less than the way there");
-    // A root sends the first two of seven copies at once; a cast of ten segments the first four.
+    // A root sends the first two of seven copies at once, and a cast the first four of ten
+    // segments.
     let to_eight = |via| shape(via, &one_switch(8));
     assert_eq!(microseconds(&to_eight(Via::Flat), 1000, 1000, &bucket(20_000)), 5.0 + 70.0 - 10.0);
     assert_eq!(microseconds(&to_eight(Via::Cast), 1000, 100, &bucket(4000)), 5.0 + 10.0 - 3.0);
@@ -140,7 +140,8 @@ fn the_atomic_send_everything_to_one_after_the_other() {
 #[test]
 fn blocks_cost_their_rounds() {
     let hosts = one_switch(8);
-    // Blocks of 1000 bytes: 4, 2 and 1 down the tree, and 7 times 1 round the ring, or 1, 2 and 4 to and fro.
+    // Blocks of 1000 bytes: 4, 2 and 1 down the tree, and 7 times 1 round the ring, or 1, 2 and 4
+    // exchanged.
     let scatter = (5.0 + 40.0) + (5.0 + 20.0) + (5.0 + 10.0);
     assert_eq!(microseconds(&shape(Via::ScatterAllgather, &hosts), 8000, 1000, &plain()), scatter + 7.0 * 15.0);
     assert_eq!(microseconds(&shape(Via::RecursiveDoubling, &hosts), 8000, 1000, &plain()), 2.0 * scatter);
@@ -155,7 +156,7 @@ fn contention_multiplies_what_a_cable_carries() {
     let ratio = time(Via::ChainUnaware, &mixed) / time(Via::Chain, &mixed);
     assert!((6.5..8.0).contains(&ratio), "eight flows share a cable: {ratio}");
     for via in [Via::Chain, Via::Binary] {
-        // The two beds differ in who sits where, and the aware trees do not care.
+        // The two beds differ in the hosts' places, which the aware trees do not depend on.
         let ratio = time(via, &mixed) / time(via, &bed("fig9-4"));
         assert!((0.9..1.1).contains(&ratio), "{via}: {ratio}");
     }
@@ -166,11 +167,12 @@ fn contention_multiplies_what_a_cable_carries() {
 fn a_cast_pays_for_frames_once_and_for_loss() {
     let cast = shape(Via::Cast, &one_switch(16));
     assert_eq!(microseconds(&cast, 10_000, 100, &plain()), 100.0 + 5.0);
-    // 15 receivers that each miss one frame in a hundred: 14 % of frames again, and a round trip for the last.
+    // 15 receivers that each miss one frame in a hundred: 14 % of the frames are repeated, plus a
+    // round trip for the last.
     let lossy = plain().with_loss(0.01).expect("a share");
     let extra = 1.0 - 0.99f64.powi(15);
     assert!((microseconds(&cast, 10_000, 100, &lossy) - (100.0 * (1.0 + extra) + 5.0 + 12.0)).abs() < 0.01);
-    // Policed to 50 000 frames a second, 100 frames take 2 ms.
+    // Policed to 50 000 frames per second, 100 frames take 2 ms.
     let policed = plain().with_cast_max(50_000).expect("a rate");
     assert_eq!(microseconds(&cast, 10_000, 100, &policed), 2000.0 + 5.0);
     let free = plain().with_cast_max(5_000_000).expect("a rate");
@@ -193,7 +195,6 @@ fn a_root_alone_takes_no_time() {
     }
 }
 
-/// Gaps and round trips that do not fall.
 fn calibrations() -> impl Strategy<Value = Calibration> {
     let steps = prop::collection::vec((1u64..4000, 0u64..100_000, 0u64..20_000), 2..8);
     let cap = proptest::option::of(1_000u64..10_000_000);
@@ -243,7 +244,7 @@ proptest! {
         prop_assert!(at(short).is_finite() && at(short) >= 0.0);
         prop_assert!(at(short) <= slack(at(long)), "{} {}", at(short), at(long));
         let best = |size| best_segment(&shape, size, 1024, &calibration).1;
-        // Frames that are not full must be worth it.
+        // Partly filled frames must be worth it.
         prop_assert!(best(short) * 0.98 <= slack(best(long)), "{} {}", best(short), best(long));
     }
 

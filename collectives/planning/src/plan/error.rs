@@ -1,21 +1,21 @@
-//! Why something is not a plan.
+//! Errors of making a plan.
 
 use super::via::Via;
 use thiserror::Error;
 
-/// Why a plan cannot be made from what was given; ranks and hosts are named by number.
+/// Reason why a plan cannot be made. Ranks and hosts are named by number.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// The root is not one of the ranks; also the error for a plan over no ranks.
     #[error("rank {root} cannot be the root of a plan over {ranks} ranks; use a rank below {ranks}")]
     NoSuchRoot {
-        /// The root asked for.
+        /// Requested root.
         root: usize,
-        /// How many ranks there are.
+        /// Number of ranks.
         ranks: usize,
     },
-    /// The root receives from somebody.
+    /// The root has a parent.
     #[error("rank {root} is the root but has the parent {parent}; the root has none")]
     RootWithParent {
         /// The root.
@@ -23,23 +23,23 @@ pub enum PlanError {
         /// Its parent.
         parent: usize,
     },
-    /// This rank is not the root and receives from nobody.
+    /// This rank is not the root and has no parent.
     #[error("rank {0} has no parent; every rank but the root needs one")]
     NoParent(usize),
-    /// A rank receives from a rank that does not exist.
+    /// The parent of a rank does not exist.
     #[error("rank {rank} has the parent {parent}, but there are only {ranks} ranks; use a parent below {ranks}")]
     NoSuchParent {
         /// The receiving rank.
         rank: usize,
         /// Its parent.
         parent: usize,
-        /// How many ranks there are.
+        /// Number of ranks.
         ranks: usize,
     },
-    /// Ranks, this one among them, that send to each other in a circle and never hear from the root.
+    /// This rank is on a cycle that the root does not reach.
     #[error("rank {0} is not reached from the root; its parents run in a circle and must lead to the root")]
     Circle(usize),
-    /// A rank with more children than the plan's kind allows.
+    /// A rank has more children than the plan's kind allows.
     #[error("rank {rank} has {children} children; with {via} give every rank at most {most}")]
     TooManyChildren {
         /// The kind of plan.
@@ -48,10 +48,10 @@ pub enum PlanError {
         rank: usize,
         /// Its children.
         children: usize,
-        /// How many it may have.
+        /// Limit of children.
         most: usize,
     },
-    /// Somebody else than the root sends where only the root may.
+    /// A rank other than the root sends where only the root may.
     #[error("rank {rank} receives from rank {sender}; with {via} everybody receives from the root")]
     Relayed {
         /// The kind of plan.
@@ -61,41 +61,41 @@ pub enum PlanError {
         /// The rank it receives from.
         sender: usize,
     },
-    /// A rank sends to a rank that does not exist.
+    /// A rank has a child that does not exist.
     #[error("rank {parent} sends to rank {rank}, but there are only {ranks} ranks; use ranks below {ranks}")]
     NoSuchChild {
         /// The receiving rank.
         rank: usize,
         /// The sending rank.
         parent: usize,
-        /// How many ranks there are.
+        /// Number of ranks.
         ranks: usize,
     },
-    /// Two ranks send to one.
+    /// A rank has two parents.
     #[error("rank {rank} receives from rank {first} and from rank {second}; give it one parent")]
     TwoParents {
         /// The receiving rank.
         rank: usize,
         /// One sender.
         first: usize,
-        /// The other.
+        /// The other sender.
         second: usize,
     },
     /// The root host is not among the members.
     #[error("the root, host {0}, is not a member; name it among the members")]
     RootNotMember(usize),
-    /// A member that the topology does not have.
+    /// A member is not in the topology.
     #[error("member {host} is no host of the topology, which has {hosts}; use host ids below {hosts}")]
     NoSuchHost {
         /// The host id.
         host: usize,
-        /// How many hosts the topology has.
+        /// Number of hosts in the topology.
         hosts: usize,
     },
-    /// A host that is named twice among the members.
+    /// A host is named twice among the members.
     #[error("host {0} is a member twice; name every member once")]
     MemberTwice(usize),
-    /// A number of children that no tree of [`Via::Kary`] has.
+    /// Invalid number of children for [`Via::Kary`].
     #[error("a tree cannot be planned for {0} children each; use a number from {low} to \
              {high}", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
     Children(u8),

@@ -1,10 +1,11 @@
-//! Who sends to whom, and in what order: planning is arithmetic.
+//! Broadcast plans and their planners.
 //!
-//! A [`Plan`] is a tree over ranks `0..n`. Planners turn a topology and a list of members into one, with integers only
-//! and every tie broken by number, so that all hosts derive the same plan and its digest proves it. [`make`] is the one
-//! door to all of them: `by_rank` has those that do not ask about switches, `chain`, `binary` and `latency` those that
-//! do. [`blocks`] lists the trees of ways that split the message.
-//! [`check`] judges any plan against a topology and shares no code with the planners.
+//! A [`Plan`] is a tree over ranks `0..n`. Planners compute it from a topology and a list of
+//! members, with integers only and every tie broken by number, so that all hosts derive an equal
+//! plan and its digest proves it. [`make`] is the entry point to all of them: `by_rank` has those
+//! that ignore switches, `chain`, `binary` and `latency` those that do not. [`blocks`] lists the
+//! trees of routes that split the message. [`check`] checks any plan against a topology and shares
+//! no code with the planners.
 
 mod best;
 mod binary;
@@ -39,6 +40,6 @@ pub use speeds::{Speeds, USUAL, UsualCable};
 pub use tree::Plan;
 pub use via::{UnknownVia, Via};
 
-/// The shortest segment of a message that has more than one, in bytes: below it a frame is padded, or has no room for
-/// the message's end.
+/// Shortest segment of a message that has more than one, in bytes: below it a frame is padded, or
+/// has no room for the message's end.
 pub const MIN_SEGMENT_BYTES: u64 = 64;

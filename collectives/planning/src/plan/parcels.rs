@@ -1,21 +1,21 @@
-//! How blocks of a scatter go down a plan: several together where they are short, those with the longest way first. A
-//! gather is the same backwards.
+//! Order of a scatter's blocks down a plan: several together where they are short, those with the
+//! longest way first. A gather is the reverse.
 
 use super::tree::Plan;
 use crate::topology::Topology;
 use std::cmp::Reverse;
 
-/// Blocks that go together between a rank and one of its children.
+/// Blocks that travel together between a rank and one of its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
-    /// To which child, or from which.
+    /// The child.
     pub child: usize,
-    /// Whose blocks, in the order they are in.
+    /// Ranks whose blocks these are, in order.
     pub ranks: Vec<usize>,
 }
 
-/// The ranks but the root, those first that have the longest way from it: the most ranks that hand on, then the most
-/// switches; of equal ones the lower rank.
+/// Returns the ranks but the root, those first that have the longest way from it: the most relays,
+/// then the most switches, then the lower rank.
 ///
 /// # Panics
 /// Unless `host_of_rank` names a host of the topology for each rank.
@@ -28,7 +28,6 @@ pub fn farthest_first(plan: &Plan, topology: &Topology, host_of_rank: &[usize]) 
     ranks
 }
 
-/// For each rank how many edges it is from the root.
 fn depths(plan: &Plan) -> Vec<usize> {
     let mut depths = vec![0; plan.ranks()];
     let mut downward = vec![plan.root()];
@@ -41,15 +40,16 @@ fn depths(plan: &Plan) -> Vec<usize> {
     depths
 }
 
-/// What goes between `rank` and its children, where blocks go in this order and up to `most` of them together: each
-/// child's own and those of all behind it. A parcel stands where its first block does.
+/// Returns the parcels between `rank` and its children, for blocks in `order` and up to `most` per
+/// parcel: each child's own and those of all behind it. A parcel has the position of its first
+/// block.
 ///
 /// # Panics
-/// If `order` names a rank that there is not.
+/// If `order` names a rank that does not exist.
 pub fn parcels(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<Parcel> {
     let mut parcels: Vec<Parcel> = Vec::new();
     let behind = behind(plan, rank);
-    // The parcel that is being filled for each child.
+    // The parcel being filled for each child.
     let mut open: Vec<Option<usize>> = vec![None; plan.ranks()];
     for &to in order {
         let Some(child) = behind[to] else { continue };
@@ -64,7 +64,7 @@ pub fn parcels(plan: &Plan, order: &[usize], rank: usize, most: usize) -> Vec<Pa
     parcels
 }
 
-/// For each rank the child of `rank` that it is behind, or is.
+/// Returns for each rank the child of `rank` that it is behind, or is.
 fn behind(plan: &Plan, rank: usize) -> Vec<Option<usize>> {
     let mut behind = vec![None; plan.ranks()];
     for &child in plan.children(rank) {

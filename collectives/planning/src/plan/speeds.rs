@@ -1,36 +1,36 @@
-//! How much slower than a usual one each cable and each host is (the edge weights and injection times of Mateescu and
-//! Taylor §3, as far as they differ).
+//! Slowness of each cable and host relative to a usual one (the edge weights and injection times of
+//! Mateescu and Taylor §3, as far as they differ).
 
 use crate::topology::{Topology, Walk};
 
-/// Differences below this share are noise of a measurement.
+/// Relative difference below which measurements are noise.
 const LEAST_DIFFERENCE: f64 = 0.1;
 
-/// Slownesses are kept in thousandths of the usual cable's time for a frame, so that planners compute with integers.
+/// Slowness of a usual cable. Slowness is in thousandths of its time for a frame, so that planners
+/// compute with integers.
 pub const USUAL: u64 = 1_000;
 
-/// A usual cable: what most of a cluster's carry.
+/// A usual cable: like most of a cluster's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UsualCable {
-    /// How long it is busy with a full frame, in nanoseconds.
+    /// Time in which it carries a full frame, in nanoseconds.
     pub frame_ns: f64,
     /// Bits of that frame.
     pub frame_bits: f64,
 }
 
-/// How many thousandths of the usual time a frame takes on each cable, and into and out of each host; [`USUAL`] or
-/// more, for what is faster than the usual is not made use of.
+/// Slowness of each cable, and into and out of each host, in thousandths; at least [`USUAL`],
+/// because faster ones give no advantage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Speeds {
     sending: Vec<u64>,
     receiving: Vec<u64>,
-    /// By the topology's cables.
     cables: Vec<u64>,
 }
 
 impl Speeds {
-    /// What the topology says of rates and injection times, and `measured` of the time each host takes for a frame, in
-    /// nanoseconds; `None` if all are as good as alike.
+    /// Combines the topology's rates and injection times with `measured`, which returns each host's
+    /// time for a frame in nanoseconds. Returns `None` if all are about alike.
     pub fn new(topology: &Topology, usual: &UsualCable, measured: impl Fn(usize) -> Option<u64>) -> Option<Self> {
         let of_time = |nanoseconds: f64| {
             let times = nanoseconds / usual.frame_ns.max(1.0);
@@ -39,7 +39,7 @@ impl Speeds {
         let of_rate = |rate: Option<u64>| rate.map_or(USUAL, |rate| of_time(usual.frame_bits * 1e9 / rate as f64));
         let of_known = |time: Option<u64>| time.map_or(USUAL, |time| of_time(time as f64));
         let hosts = 0..topology.hosts().len();
-        // A measured time is that of the way to the host, and taken for both.
+        // A measured time is that of the path to the host, and is used for both directions.
         let receiving: Vec<u64> =
             hosts.clone().map(|host| of_rate(topology.host_rate(host)).max(of_known(measured(host)))).collect();
         let sending = hosts.map(|host| receiving[host].max(of_known(topology.injection_ns(host)))).collect();
@@ -50,23 +50,22 @@ impl Speeds {
         (!is_even).then_some(speeds)
     }
 
-    /// What a host takes to send.
+    /// Returns the slowness of sending.
     pub fn sending(&self, host: usize) -> u64 {
         self.sending[host]
     }
 
-    /// What a host takes to receive.
+    /// Returns the slowness of receiving.
     pub fn receiving(&self, host: usize) -> u64 {
         self.receiving[host]
     }
 
-    /// What the cable between two switches takes.
+    /// Returns the slowness of the cable between two switches.
     pub fn cable(&self, topology: &Topology, one: usize, other: usize) -> u64 {
         let cable = topology.cables().binary_search(&(one.min(other), one.max(other)));
         cable.map_or(USUAL, |cable| self.cables[cable])
     }
 
-    /// The slowest cable on the way from the start of a walk to each switch.
     pub(super) fn along(&self, topology: &Topology, walk: &Walk) -> Vec<u64> {
         let mut slowest = vec![USUAL; topology.switches().len()];
         for &switch in walk.order() {

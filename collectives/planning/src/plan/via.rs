@@ -1,19 +1,21 @@
-//! The ways a message can travel, by the names the command line and VIEW use.
+//! Routes of a message, by their names on the command line and in VIEW.
 
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// How the bytes of one message travel. `auto` is no way of travelling: whoever offers it picks one of these.
+/// Route of one message's bytes. `auto` is not among them: it stands for a choice of one.
 ///
-/// Not `non_exhaustive`: who gives each way a number on the wire is to be told by the compiler when there is one more.
+/// The type is not `non_exhaustive`: the compiler then reports code that gives each route a number
+/// on the wire when a route is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Via {
     /// Unicast from host to host in depth-first switch order (Patarasuk 2008 §4.1.1, Algorithm 1).
     Chain,
     /// A contention-free tree of up to two children each (Patarasuk 2008 §4.1.2, Algorithm 2).
     Binary,
-    /// A contention-free tree of up to so many children each, 2 to 64 (Patarasuk 2008 §4.1.2, the extension).
+    /// A contention-free tree of up to this many children each, 2 to 64 (Patarasuk 2008 §4.1.2, the
+    /// extension).
     Kary(u8),
     /// The lowest contention-free binary tree that a search of bounded time finds, never higher than [`Binary`]'s:
     /// Algorithm 2 keeps to one depth-first line of the hosts, and others can be lower.
@@ -28,18 +30,19 @@ pub enum Via {
     Binomial,
     /// A block to each rank down the binomial tree, then blocks around a ring (Patarasuk 2008 §3.1, as MPICH does it).
     ScatterAllgather,
-    /// A block to each rank down the binomial tree, then pairs exchange what they have, doubling it (as MPICH does it).
+    /// A block to each rank down the binomial tree, then pairs exchange their blocks, doubling them
+    /// (as MPICH does it).
     RecursiveDoubling,
-    /// A chain in rank order, whatever the switches are (Patarasuk 2008 §5.2).
+    /// A chain in rank order that ignores switches (Patarasuk 2008 §5.2).
     ChainUnaware,
-    /// The complete binary tree in rank order, whatever the switches are (Patarasuk 2008 §5.2).
+    /// A complete binary tree in rank order that ignores switches (Patarasuk 2008 §5.2).
     BinaryUnaware,
     /// The tree of least latency by injection times and edge weights (Mateescu and Taylor §3).
     Latency,
 }
 
 impl Via {
-    /// Every way the papers have, in the order messages list them; `Kary` stands here with 3 children.
+    /// Routes of the papers, in the order messages list them; `Kary` stands here with 3 children.
     pub const ALL: &[Self] = &[
         Self::Chain,
         Self::Binary,
@@ -54,15 +57,14 @@ impl Via {
         Self::Latency,
     ];
 
-    /// Every way there is: those of the papers, and [`BinaryBest`](Self::BinaryBest).
+    /// Returns all routes: those of the papers, and [`BinaryBest`](Self::BinaryBest).
     pub fn every() -> impl Iterator<Item = Self> {
         Self::ALL.iter().copied().chain([Self::BinaryBest])
     }
 
-    /// The fewest and the most children that `kary=K` takes.
+    /// Range of children that `kary=K` takes.
     pub const KARY_CHILDREN: std::ops::RangeInclusive<u8> = 2..=64;
 
-    /// The name without a number.
     const fn stem(self) -> &'static str {
         match self {
             Self::Chain => "chain",
@@ -80,7 +82,7 @@ impl Via {
         }
     }
 
-    /// Whether the plan depends on where the switches are.
+    /// Whether the plan depends on the switches.
     pub const fn is_topology_aware(self) -> bool {
         matches!(self, Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_) | Self::Latency)
     }
@@ -90,7 +92,7 @@ impl Via {
         matches!(self, Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_))
     }
 
-    /// Whether the message is one segment by definition: a host has all of it before it sends any of it on.
+    /// Whether the message is one segment by definition: a host has all of it before it forwards any of it.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Self::Flat | Self::Binomial | Self::Latency)
     }
@@ -110,13 +112,13 @@ impl fmt::Display for Via {
     }
 }
 
-/// A name that is no [`Via`].
+/// Error: a name is no [`Via`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownVia {
-    /// No way has the name that was given.
+    /// No route has this name.
     #[error("`{0}` is no way to send; use one of: {list}", list = valid_names())]
     Name(String),
-    /// `kary`, as it was given, without a number of children, or with one out of range.
+    /// The number of children of `kary`, as it was given, is missing or out of range.
     #[error("`{0}` needs a number of children from {low} to {high}; use for example \
              kary=3", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
     Children(String),

@@ -1,16 +1,14 @@
-//! Random topologies for property tests, made the way users make them: as text.
+//! Random topologies for property tests, made as text like those of users.
 
 use super::Topology;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// A random tree of 1 to `max_switches` switches with 1 to `max_hosts` hosts, some switches possibly empty.
 pub(crate) fn topology(max_switches: usize, max_hosts: usize) -> impl Strategy<Value = Topology> {
     topology_text(max_switches, max_hosts)
         .prop_map(|text| Topology::parse(&text, "random").unwrap_or_else(|error| panic!("{error}\n{text}")))
 }
 
-/// A valid topology file, with cables named from the one end, the other, or both.
 pub(crate) fn topology_text(max_switches: usize, max_hosts: usize) -> impl Strategy<Value = String> {
     let switches = prop::collection::vec((any::<Index>(), any::<bool>(), any::<bool>()), 1..=max_switches);
     let shuffled = switches.prop_flat_map(|switches| {

@@ -1,4 +1,4 @@
-//! From a draft, which may say anything, to a [`Topology`], which is valid.
+//! Conversion of an unchecked draft to a valid [`Topology`].
 
 use super::draft::{Draft, DraftCable, DraftHost, DraftLink, DraftSwitch, Loops};
 use super::error::{TopologyError, TopologyProblem};
@@ -8,7 +8,8 @@ use super::tree::{CablePart, HostPart, Topology};
 use crate::format_rate;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Checks a draft and derives the tables; the first problem found is the error, with its line but no source name.
+/// Checks a draft and derives the tables; the first problem found is the error, with its line but
+/// no source name.
 pub(super) fn build(draft: Draft) -> Result<Topology, TopologyError> {
     let switch_ids = number_switches(&draft.switches)?;
     check_hosts(&draft)?;
@@ -74,7 +75,6 @@ fn check_name(name: &str, line: Option<usize>) -> Result<(), TopologyError> {
     }
 }
 
-/// The cables in the order they are first named; one named from both its ends is one cable.
 fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Result<Vec<DraftCable>, TopologyError> {
     let mut cables: Vec<DraftCable> = Vec::new();
     let mut known: HashMap<(usize, usize), usize> = HashMap::new();
@@ -104,7 +104,6 @@ fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Resu
     Ok(cables)
 }
 
-/// The ends of a link from the switch `id`, the lower first.
 fn resolve_link(
     switches: &[DraftSwitch],
     ids: &HashMap<String, usize>,
@@ -123,7 +122,6 @@ fn resolve_link(
     Ok((id.min(other), id.max(other)))
 }
 
-/// The cables that are said to carry nothing, each once.
 fn resolve_blocked(
     switches: &[DraftSwitch],
     ids: &HashMap<String, usize>,
@@ -144,7 +142,6 @@ fn resolve_blocked(
     Ok(blocked.into_iter().collect())
 }
 
-/// Lays the cables one by one, and refuses the first that closes a loop.
 fn check_no_loop(switches: &[DraftSwitch], cables: &[DraftCable]) -> Result<(), TopologyError> {
     let mut neighbours = vec![Vec::new(); switches.len()];
     let mut islands = Islands::new(switches.len());
@@ -159,8 +156,8 @@ fn check_no_loop(switches: &[DraftSwitch], cables: &[DraftCable]) -> Result<(), 
     Ok(())
 }
 
-/// Refuses switches that no cable joins to the first one, at the line of the first of them with a host; if none has
-/// one, of the first.
+/// Refuses switches that are not connected to the first one, at the line of the first of them with
+/// a host, or else of the first.
 fn check_no_island(draft: &Draft, cables: &[DraftCable]) -> Result<(), TopologyError> {
     let switches = &draft.switches;
     let mut islands = Islands::new(switches.len());
@@ -174,7 +171,6 @@ fn check_no_island(draft: &Draft, cables: &[DraftCable]) -> Result<(), TopologyE
     Err(TopologyError::at(switches[blamed].line, problem))
 }
 
-/// The switches from one to another along cables that exist; only called for two that are joined.
 fn path(neighbours: &[Vec<usize>], from: usize, to: usize) -> Vec<usize> {
     let mut came_from = vec![None; neighbours.len()];
     let mut waiting = vec![to];
@@ -188,7 +184,7 @@ fn path(neighbours: &[Vec<usize>], from: usize, to: usize) -> Vec<usize> {
     std::iter::successors(Some(from), |&switch| came_from[switch]).collect()
 }
 
-/// Which switches are joined so far (union-find with path halving).
+/// Connected components of switches (union-find with path halving).
 pub(super) struct Islands(Vec<usize>);
 
 impl Islands {
@@ -204,7 +200,6 @@ impl Islands {
         switch
     }
 
-    /// Joins two islands; `false` if they were one already.
     pub fn unite(&mut self, left: usize, right: usize) -> bool {
         let (left, right) = (self.find(left), self.find(right));
         self.0[left] = right;

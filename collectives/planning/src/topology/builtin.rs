@@ -5,14 +5,16 @@ use super::draft::{Draft, DraftHost, DraftLink};
 use super::error::TopologyError;
 use super::tree::Topology;
 
-/// The names [`Topology::builtin`] knows.
+/// Names known to [`Topology::builtin`].
 pub const BUILTIN_NAMES: &[&str] = &["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"];
 
 impl Topology {
-    /// All hosts on one switch named `s0`: what is assumed when nobody says otherwise. Host ids follow the given order.
+    /// Returns all hosts on one switch named `s0`, the default topology. Host ids follow the given
+    /// order.
     ///
     /// # Errors
-    /// [`TopologyError`] if there is no host, too many, a host twice, or a name with a character no node set can carry.
+    /// [`TopologyError`] if there is no host, too many, a host twice, or a name with a character
+    /// that node sets cannot carry.
     pub fn single_switch(hosts: impl IntoIterator<Item = String>) -> Result<Self, TopologyError> {
         let mut draft = Draft::default();
         draft.add_switch("s0".to_string(), None);

@@ -1,10 +1,11 @@
-//! Which host hangs on which switch, and which cables join the switches.
+//! Topologies: the switch of each host, and the cables between switches.
 //!
-//! A [`Topology`] is a tree of switches with every host on exactly one of them (Patarasuk 2008 §2: switched Ethernet
-//! forwards along a spanning tree, so the path between two hosts is unique). A value of this type is valid by
-//! construction: no loop, no island, no name twice. It comes from a file ([`Topology::parse`]), from a list of hosts
-//! ([`Topology::single_switch`]), from what others know of the network ([`slurm`], [`lldp`]), or is one of the papers'
-//! test beds ([`Topology::builtin`]).
+//! A [`Topology`] is a tree of switches with every host on exactly one of them (Patarasuk 2008 §2:
+//! switched Ethernet forwards along a spanning tree, so the path between two hosts is unique). A
+//! value of this type is valid by construction: no loop, no island, no name twice. It comes from a
+//! file ([`Topology::parse`]), from a list of hosts ([`Topology::single_switch`]), from other
+//! programs' data ([`slurm`], [`lldp`]), or is one of the papers' test beds
+//! ([`Topology::builtin`]).
 
 #[cfg(test)]
 pub(crate) mod arbitrary;

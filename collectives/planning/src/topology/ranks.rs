@@ -1,33 +1,33 @@
-//! A topology without names: what all ranks of a group need to know of it to plan alike, and no more.
+//! A topology without names: the part that all ranks of a group need to plan alike.
 
 use super::tree::{CablePart, HostPart, Topology};
 use super::walk::Walk;
 use crate::rate::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};
 
-/// The cable from a switch to one of a lower number.
+/// Cable from a switch to one of a lower number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uplink {
-    /// The switch of the lower number.
+    /// Switch of the lower number.
     pub to: usize,
-    /// What it carries, in bits per second, if that is known.
+    /// Rate in bits per second, if known.
     pub rate: Option<u64>,
 }
 
-/// Where a rank hangs.
+/// Place of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The number of its switch.
+    /// Number of its switch.
     pub switch: usize,
-    /// What its cable carries, in bits per second, if that is known.
+    /// Rate of its cable, in bits per second, if known.
     pub rate: Option<u64>,
-    /// How long it takes to send a frame, in nanoseconds, if somebody has measured that.
+    /// Time to send a frame, in nanoseconds, if measured.
     pub injection_ns: Option<u64>,
 }
 
 impl Topology {
-    /// The ranks at these places, host ids being ranks, on switches of which each but the first has the uplink of its
-    /// number less one. `None` if a number names no switch, an uplink leads to no lower one, there is no rank, or a
-    /// rate or time is out of range.
+    /// Builds a topology of ranks, which are the host ids, at these places. Switch i + 1 has the
+    /// uplink `uplinks[i]`. Returns `None` if a number names no switch, an uplink leads to no lower
+    /// one, there is no rank, or a rate or time is out of range.
     pub fn of_places(uplinks: &[Uplink], places: &[Place]) -> Option<Self> {
         let is_rate = |rate: Option<u64>| {
             rate.is_none_or(|rate| (LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(&rate))
@@ -51,7 +51,7 @@ impl Topology {
         Some(Self::new(switches, hosts, uplinks.iter().enumerate().map(cable).collect(), Vec::new()))
     }
 
-    /// How many cables are between a switch and each other one.
+    /// Returns the number of cables between a switch and each other one.
     ///
     /// # Panics
     /// If `switch` is no switch id.
@@ -59,9 +59,10 @@ impl Topology {
         Walk::from(self, switch).depth().to_vec()
     }
 
-    /// Where the hosts `members` are, rank `r` being `members[r]`: the switches on the ways between them, numbered
-    /// from the first rank's on, depth first. Equal of two topologies if these hosts hang alike in both, whatever the
-    /// switches are called, how they are listed and what else there is.
+    /// Returns the places of the hosts `members`, rank `r` being `members[r]`: the switches on the
+    /// paths between them, numbered from the first rank's on, depth first. The result is equal for
+    /// two topologies if these hosts hang alike in both, whatever the switches' names and order and
+    /// the other hosts.
     ///
     /// # Panics
     /// If there is no member, or one is no host id.
@@ -89,7 +90,6 @@ impl Topology {
         (uplinks, members.iter().map(place).collect())
     }
 
-    /// The lowest rank on each switch and below it, seen from where the walk began.
     fn lowest_ranks(&self, walk: &Walk, members: &[usize]) -> Vec<Option<usize>> {
         let mut lowest: Vec<Option<usize>> = vec![None; self.switches().len()];
         for (rank, &host) in members.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Which cables carry frames where the switches are joined in rings: those of the spanning tree that their own protocol
-//! builds (IEEE 802.1D-2004 §17).
+//! Spanning tree of switches that are joined in rings, as their own protocol builds it (IEEE
+//! 802.1D-2004 §17).
 //!
-//! The switch of the least identifier is the root; every other one keeps the cable on its cheapest way there, a cable
-//! costing the less the faster it is. Of equally cheap ways it is the one through the neighbour of the least
-//! identifier. An identifier is a priority and an address; nobody tells us priorities, which few people set, and where
-//! not even addresses are known the names stand for them. Real switches may have chosen otherwise: what is assumed is
-//! said, and the topology file can be corrected.
+//! The switch of the least identifier is the root. Every other one keeps the cable on its cheapest
+//! path to the root; faster cables cost less. Of equally cheap paths it takes the one through the
+//! neighbour of the least identifier. An identifier is a priority and an address. Priorities are
+//! unknown here and rarely configured; names replace unknown addresses. Real switches may have
+//! chosen otherwise, so the assumption is reported, and the topology file can be corrected.
 
 use super::draft::{DraftCable, DraftSwitch};
 use super::nodeset;
@@ -14,14 +14,14 @@ use crate::natural_order;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A cable of this many bits per second costs 1 (IEEE 802.1D-2004, Table 17-3).
+/// Rate of a cable that costs 1 (IEEE 802.1D-2004, Table 17-3).
 const COST_ONE_BITS_PER_SECOND: u64 = 20_000_000_000_000;
-/// The most a cable can cost.
 const MOST_COST: u64 = 200_000_000;
-/// What a cable of unknown rate is taken to carry, in bits per second: what most do.
+/// Rate assumed for a cable of unknown rate, in bits per second: the most common.
 pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
 
-/// For each cable, whether it carries frames. What no cable joins to the root has a tree of its own.
+/// Returns for each cable whether it carries frames. Switches that are not connected to the root
+/// have their own tree.
 pub(super) fn carrying(switches: &[DraftSwitch], cables: &[DraftCable]) -> Vec<bool> {
     let identifiers = identifiers(switches);
     let mut ports = vec![Vec::new(); switches.len()];
@@ -34,7 +34,8 @@ pub(super) fn carrying(switches: &[DraftSwitch], cables: &[DraftCable]) -> Vec<b
     let mut carries = vec![false; cables.len()];
     let mut settled = vec![false; switches.len()];
     for root in by_identifier {
-        // The cheapest offer first; of equal ones that of the least identifier, then of the first cable.
+        // The cheapest offer first; of equal ones that of the least identifier, then of the first
+        // cable.
         let mut offers = BinaryHeap::from([Reverse((0, 0, None, root))]);
         while let Some(Reverse((cost_here, _, cable, switch))) = offers.pop() {
             if std::mem::replace(&mut settled[switch], true) {
@@ -49,7 +50,6 @@ pub(super) fn carrying(switches: &[DraftSwitch], cables: &[DraftCable]) -> Vec<b
     carries
 }
 
-/// The switches' places in the order of their identifiers: those with an address by it, then the others by name.
 fn identifiers(switches: &[DraftSwitch]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..switches.len()).collect();
     let address = |switch: usize| (switches[switch].address.is_none(), switches[switch].address);
@@ -67,7 +67,6 @@ fn cost(rate: Option<u64>) -> u64 {
     (COST_ONE_BITS_PER_SECOND / rate).clamp(1, MOST_COST)
 }
 
-/// What has to be known of a network of whose cables some are taken to be blocked; `None` if none is.
 pub(super) fn note(topology: &Topology) -> Option<String> {
     let name = |&(low, high): &(usize, usize)| format!("{}-{}", topology.switches()[low], topology.switches()[high]);
     let blocked: Vec<String> = topology.blocked().iter().map(name).collect();
@@ -112,10 +111,10 @@ mod tests {
     #[test]
     fn fast_cables_are_cheap_and_equal_ways_go_through_the_least_neighbour() {
         let switches = ["a", "b", "c", "d"].map(|name| switch(name, None));
-        // From a to c: straight at 100 Mbit/s, or through b at 10 Gbit/s each.
+        // From a to c: directly at 100 Mbit/s, or through b at 10 Gbit/s each.
         let (slow, fast) = (Some(100_000_000), Some(10_000_000_000));
         assert_eq!(kept(&switches[..3], &[(0, 2, slow), (0, 1, fast), (1, 2, fast)]), [1, 2]);
-        // d reaches a through b or through c at the same cost.
+        // Switch d reaches a through b or through c at equal cost.
         assert_eq!(kept(&switches, &[(2, 3, None), (1, 3, None), (0, 1, None), (0, 2, None)]), [1, 2, 3]);
         assert_eq!(
             [Some(1_000_000_000), fast, Some(100_000_000_000_000), Some(1), None].map(cost),

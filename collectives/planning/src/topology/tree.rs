@@ -1,8 +1,9 @@
-//! Hosts, switches and the cables between them, with what is derived from that.
+//! Hosts, switches and the cables between them, with derived tables.
 
 use crate::host_names::HostNames;
 
-/// A tree of switches with hosts on them. Hosts and switches are numbered from 0 and never renumbered.
+/// A tree of switches with hosts on them. Hosts and switches are numbered from 0 and never
+/// renumbered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     hosts: Vec<String>,
@@ -13,49 +14,36 @@ pub struct Topology {
     host_rates: Vec<Option<u64>>,
     host_injections: Vec<Option<u64>>,
     blocked: Vec<(usize, usize)>,
-    /// Derived: the hosts of each switch, ascending.
     hosts_on: Vec<Vec<usize>>,
-    /// Derived: the switches cabled to each switch, ascending.
     neighbours: Vec<Vec<usize>>,
-    /// Derived: host ids by name.
     host_names: HostNames,
 }
 
-/// A host of a network that was checked.
 #[derive(Debug)]
 pub(super) struct HostPart {
-    /// Its name.
     pub name: String,
-    /// The id of its switch.
     pub switch: usize,
-    /// What its cable carries, in bits per second, if that is known.
     pub rate: Option<u64>,
-    /// How long it takes to send a frame, in nanoseconds, if that is known.
     pub injection_ns: Option<u64>,
 }
 
-/// A cable between switches of a network that was checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CablePart {
-    /// Its switches, the lower id first.
     pub ends: (usize, usize),
-    /// What it carries, in bits per second, if that is known.
     pub rate: Option<u64>,
 }
 
-/// A topology read from what was not written for us, and what the reader should know about how it was understood.
+/// A topology read from a foreign format, and notes on how it was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the notes say what was assumed"]
 pub struct Imported {
     /// The topology.
     pub topology: Topology,
-    /// What was ignored or assumed, a sentence each.
+    /// Ignored or assumed facts, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl Topology {
-    /// Derives the tables of a network that was checked: `cables` are those of a tree, `blocked` the others, which
-    /// carry nothing.
     pub(super) fn new(
         switches: Vec<String>,
         hosts: Vec<HostPart>,
@@ -86,20 +74,21 @@ impl Topology {
         }
     }
 
-    /// Host names; a host's id is its index here.
+    /// Returns the host names; a host's id is its index here.
     ///
-    /// Hosts from a file or a test bed are numbered in natural order of their names (`n2` before `n10`), however the
-    /// file lists them: two spellings of one network give every host the same id.
+    /// Hosts from a file or a test bed are numbered in natural order of their names (`n2` before
+    /// `n10`), however the file lists them: two spellings of one network give every host an equal
+    /// id.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// Switch names; a switch's id is its index here.
+    /// Returns the switch names; a switch's id is its index here.
     pub fn switches(&self) -> &[String] {
         &self.switches
     }
 
-    /// The switch a host hangs on.
+    /// Returns the switch of a host.
     ///
     /// # Panics
     /// If `host` is no host id.
@@ -107,18 +96,19 @@ impl Topology {
         self.switch_of[host]
     }
 
-    /// The cables between switches, each once, the lower switch id first, ascending.
+    /// Returns the cables between switches, each once, the lower switch id first, ascending.
     pub fn cables(&self) -> &[(usize, usize)] {
         &self.cables
     }
 
-    /// What the cable between two switches carries, in bits per second, if there is one and that is known.
+    /// Returns the rate of the cable between two switches, in bits per second, if it exists and its
+    /// rate is known.
     pub fn cable_rate(&self, one: usize, other: usize) -> Option<u64> {
         let cable = self.cables.binary_search(&(one.min(other), one.max(other))).ok()?;
         self.cable_rates[cable]
     }
 
-    /// What a host's cable carries, in bits per second, if that is known.
+    /// Returns the rate of a host's cable, in bits per second, if known.
     ///
     /// # Panics
     /// If `host` is no host id.
@@ -126,14 +116,15 @@ impl Topology {
         self.host_rates[host]
     }
 
-    /// The rate of the fastest host's cable, in bits per second, if those of all hosts are known.
+    /// Returns the rate of the fastest host's cable, in bits per second, if those of all hosts are
+    /// known.
     pub fn fastest_host_rate(&self) -> Option<u64> {
         let rates: Option<Vec<u64>> = self.host_rates.iter().copied().collect();
         rates?.into_iter().max()
     }
 
-    /// How long a host takes to send a frame, in nanoseconds, if somebody has measured that (Mateescu and Taylor's
-    /// injection time).
+    /// Returns the time in which a host sends a frame, in nanoseconds, if measured (Mateescu and
+    /// Taylor's injection time).
     ///
     /// # Panics
     /// If `host` is no host id.
@@ -141,18 +132,19 @@ impl Topology {
         self.host_injections[host]
     }
 
-    /// The cables between switches that carry nothing because they close a loop, the lower switch id first, ascending.
+    /// Returns the blocked cables between switches, which close a loop, the lower switch id first,
+    /// ascending.
     pub fn blocked(&self) -> &[(usize, usize)] {
         &self.blocked
     }
 
-    /// The id of the host with this name. A short name finds the host of a full one and the other way round, if no
-    /// other host has it.
+    /// Returns the id of the host with this name. A short name matches a full one and the other way
+    /// round, if it is unique.
     pub fn host_named(&self, name: &str) -> Option<usize> {
         self.host_names.find(name)
     }
 
-    /// The hosts on a switch, ascending by id.
+    /// Returns the hosts on a switch, ascending by id.
     ///
     /// # Panics
     /// If `switch` is no switch id.
@@ -160,7 +152,7 @@ impl Topology {
         self.hosts_on[switch].iter().copied()
     }
 
-    /// The switches cabled to a switch, ascending by id.
+    /// Returns the switches cabled to a switch, ascending by id.
     ///
     /// # Panics
     /// If `switch` is no switch id.

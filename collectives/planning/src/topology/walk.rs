@@ -1,8 +1,9 @@
-//! A walk over the switches: what is above what, seen from one of them.
+//! A walk over the switches, which gives each its parent.
 
 use super::tree::Topology;
 
-/// The tree of switches hung from one of them. No recursion: a row of switches may be thousands long.
+/// Tree of switches hung from one of them. It uses no recursion: a row of switches may be thousands
+/// long.
 #[derive(Debug)]
 pub(crate) struct Walk {
     above: Vec<Option<usize>>,
@@ -11,7 +12,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Walks in breadth, level by level.
+    /// Walks breadth-first, level by level.
     pub fn from(topology: &Topology, start: usize) -> Self {
         let switches = topology.switches().len();
         let mut walk = Self { above: vec![None; switches], depth: vec![0; switches], order: vec![start] };
@@ -28,12 +29,10 @@ impl Walk {
         walk
     }
 
-    /// For each switch the one above it; `None` for the start.
     pub fn above(&self) -> &[Option<usize>] {
         &self.above
     }
 
-    /// For each switch those right below it, ascending.
     pub fn children(&self) -> Vec<Vec<usize>> {
         let mut children = vec![Vec::new(); self.above.len()];
         for (switch, above) in self.above.iter().enumerate() {
@@ -42,17 +41,16 @@ impl Walk {
         children
     }
 
-    /// For each switch how many cables it is from the start.
+    /// Returns the number of cables between each switch and the start.
     pub fn depth(&self) -> &[usize] {
         &self.depth
     }
 
-    /// All switches, none before the one above it.
     pub fn order(&self) -> &[usize] {
         &self.order
     }
 
-    /// The switch farthest from the start; of several, the first.
+    /// Returns the switch farthest from the start; of several, the first.
     pub fn farthest(&self) -> usize {
         let ids = 0..self.depth.len();
         ids.reduce(|best, next| if self.depth[next] > self.depth[best] { next } else { best }).unwrap_or(0)

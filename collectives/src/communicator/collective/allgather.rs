@@ -1,11 +1,10 @@
-//! Allgather: from each rank a block, to all. Each rank casts its own, so that it is sent once; where casts are not
-//! allowed, or are predicted to take longer, blocks go round a ring along the switches.
+//! Allgather: a block from each rank to all. Each rank casts its own block once. Where casts are
+//! not allowed or are predicted to be slower, blocks go round a ring along the switches.
 //!
-//! As many casts at once meet in front of every host. They take turns frame by frame: a rank casts its frame number f
-//! only when it has read of every other rank what comes [`AHEAD_FRAMES`] turns before. So every port is busy all the
-//! time, which it would not be if one rank cast after the other (each would stand still in its own turn), and no port
-//! ever keeps more than twice that many frames, whatever the rate; it takes no message and no clock. Whoever is slow
-//! holds up all.
+//! Concurrent casts meet in front of every host, so they take turns frame by frame. A rank casts
+//! its frame f only when it has read frame f - [`AHEAD_FRAMES`] of every other rank. This keeps
+//! every port busy, and no port queues more than twice that many frames, whatever the rate. It
+//! needs no message and no clock. A slow rank holds up all.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
@@ -18,44 +17,40 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
 
-/// How many turns a cast may be ahead of what has been read: two ranks may be as far apart, and twice as many frames
-/// meet at most.
+/// Frames that a cast may be ahead of what has been read. Two ranks may be this far apart, so at
+/// most twice as many frames meet.
 const AHEAD_FRAMES: u64 = MEETING_FRAMES / 2;
-/// Blocks awaited from the left at once: while one is handed on, the next may come.
+/// Blocks awaited from the left at once: the next may arrive while one is forwarded.
 const BLOCKS_AHEAD: u16 = 2;
 
 /// An allgather in progress.
 pub type Allgather = Call<Exchange>;
 
-/// How one rank gives its block and gets the others'.
+/// One rank's part in an allgather.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pattern: Pattern,
-    /// The own block is among all.
     placed: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Pattern {
-    /// Every rank casts its block.
     Casts(Casts),
-    /// Every rank hands on to the right what it has from the left: first its own block.
     Ring(AroundTheRing),
 }
 
 #[derive(Clone, Debug)]
 struct Casts {
     own: Writing,
-    /// The others, by origin, that have not come whole.
     others: Vec<(Rank, Reading)>,
 }
 
 #[derive(Clone, Debug)]
 struct AroundTheRing {
-    /// All ranks along the switches, so that no cable is used twice, and the place of this one.
+    /// All ranks in ring order along the switches, so that no cable is used twice, and this rank's
+    /// place.
     line: Vec<Rank>,
     place: usize,
-    /// Blocks that have been handed to the right, blocks that have come from the left, blocks awaited or come.
     handed: u16,
     come: u16,
     asked: u16,
@@ -64,11 +59,11 @@ struct AroundTheRing {
 }
 
 impl Allgather {
-    /// Begins to gather blocks of `block_bytes`, `blocks_bytes` all together.
+    /// Begins to gather blocks of `block_bytes`, `blocks_bytes` in total.
     ///
     /// # Errors
-    /// If another collective is in progress on this rank, the ranks cannot go on together, or `blocks_bytes` is not
-    /// that of one block for each rank.
+    /// If another collective is in progress on this rank, the ranks cannot go on together, or
+    /// `blocks_bytes` is not one block for each rank.
     pub fn begin(
         member: &mut Member,
         now: Instant,
@@ -92,13 +87,13 @@ impl Allgather {
         Ok(Call::new(signature, Exchange { pattern, placed: false }))
     }
 
-    /// Moves on, from `block` into `blocks`.
+    /// Advances the call, from `block` into `blocks`.
     ///
     /// # Errors
     /// If the ranks cannot go on together.
     ///
     /// # Panics
-    /// If a slice has another length than was said.
+    /// If a slice's length differs from that given to `begin`.
     pub fn advance(
         &mut self,
         member: &mut Member,
@@ -149,8 +144,6 @@ impl Work for Exchange {
 }
 
 impl Casts {
-    /// Reads the blocks of the others in whatever order they come, and casts as much of the own one as it is the turn
-    /// of.
     fn advance(
         &mut self,
         group: &mut Group,
@@ -172,7 +165,8 @@ impl Casts {
         Ok(given && self.others.is_empty())
     }
 
-    /// How many frames of the own block may be cast now. In a round each rank casts a frame, by rank.
+    /// Returns how many frames of the own block may be cast now. In a round each rank casts one
+    /// frame, in rank order.
     fn turns(&self, rank: Rank, size: u16) -> u64 {
         let (rank, size) = (u64::from(rank.0), u64::from(size));
         let turn = |(other, reading): &(Rank, Reading)| reading.frames() * size + u64::from(other.0);
@@ -186,7 +180,7 @@ impl AroundTheRing {
         let (size, block_bytes) = (group.size(), signature.bytes as usize);
         let steps = size - 1;
         let at = |ahead: u16| self.line[(self.place + usize::from(ahead)) % self.line.len()];
-        // The block that passes in a step: the own one, then those of the ranks to the left, one after the other.
+        // The block forwarded in a step: the own one, then those of the ranks to the left in order.
         let from = |step: u16| if planted!("block-from-the-wrong-side") { step } else { size - step };
         let passing = |step: u16| block_range(at(from(step)), block_bytes);
         loop {

@@ -1,5 +1,5 @@
-//! Barrier: nobody goes on before all are there. Arrivals go up a tree, the release comes by one frame (EQA §1), or by
-//! one for each where switches police what goes to all.
+//! Barrier: no rank goes on before all have arrived. Arrivals go up a tree. The release is one
+//! broadcast frame (EQA §1), or one frame per rank where switches police broadcast.
 
 use super::mail::{AwaitedBlocks, BlockToSend};
 use super::transfer::{Reading, Writing};
@@ -12,18 +12,16 @@ use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 
-/// How many hosts' arrivals a rank waits for: those of up to 17 hosts come straight to rank 0.
+/// Hosts whose arrivals one rank collects: up to 17 hosts report straight to rank 0.
 const FAN_OUT: u16 = 16;
 
 /// A barrier in progress.
 pub type Barrier = Call<Meeting>;
 
-/// What one rank waits for and tells.
+/// One rank's part in a barrier.
 #[derive(Clone, Debug)]
 pub struct Meeting {
-    /// Arrivals that are awaited.
     arrivals: AwaitedBlocks,
-    /// This rank's own; rank 0 tells nobody.
     own: Option<BlockToSend>,
     release: Release,
 }
@@ -54,7 +52,7 @@ impl Barrier {
         Ok(Call::new(signature, Meeting { arrivals, own, release }))
     }
 
-    /// Moves on.
+    /// Advances the call.
     ///
     /// # Errors
     /// If the ranks cannot go on together.
@@ -95,7 +93,8 @@ impl Work for Meeting {
     }
 }
 
-/// Whom a rank waits for: the others of its host, and the first ranks of the hosts behind it.
+/// Returns the ranks whose arrivals `rank` collects: the others of its host, and the first ranks of
+/// child hosts.
 fn children(nodes: &Nodes, rank: Rank) -> Vec<Rank> {
     nodes.below(rank, |node| {
         let first = node.saturating_mul(FAN_OUT).saturating_add(1).min(nodes.count());
@@ -103,7 +102,6 @@ fn children(nodes: &Nodes, rank: Rank) -> Vec<Rank> {
     })
 }
 
-/// Whom a rank tells that it and all behind it are there; rank 0 tells nobody.
 fn parent(nodes: &Nodes, rank: Rank) -> Option<Rank> {
     nodes.above(rank, |node| node.checked_sub(1).map(|node| node / FAN_OUT))
 }

@@ -1,4 +1,4 @@
-//! Broadcast: one rank's bytes to all, by the way that is predicted to be the fastest, or was asked for.
+//! Broadcast: one rank's bytes to all, by the route predicted to be fastest or the one configured.
 
 use super::shares::{Incoming, Outgoing};
 use super::{Call, Progress, Work};
@@ -12,12 +12,12 @@ use ethbcast_transport::wire::Rank;
 /// A broadcast in progress.
 pub type Broadcast = Call<BroadcastRole>;
 
-/// One rank's part in it.
+/// One rank's part in a broadcast.
 #[derive(Clone, Debug)]
 pub enum BroadcastRole {
-    /// The one whose bytes they are.
+    /// The rank that has the bytes.
     Root(Outgoing),
-    /// One that gets them.
+    /// A rank that receives them.
     Other(Incoming),
 }
 
@@ -25,7 +25,8 @@ impl Broadcast {
     /// Begins to broadcast `bytes` bytes from `root`.
     ///
     /// # Errors
-    /// If there is no such root, another collective is in progress on this rank, or the ranks cannot go on together.
+    /// If there is no such root, another collective is in progress on this rank, or the ranks
+    /// cannot go on together.
     pub fn begin(member: &mut Member, now: Instant, root: Rank, bytes: usize) -> Result<Broadcast, CommunicatorError> {
         let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
         let group = member.group()?;
@@ -39,13 +40,14 @@ impl Broadcast {
         Ok(Call::new(signature, part))
     }
 
-    /// Moves on: from `buffer` at the root, which is done when everything is handed over; into it elsewhere.
+    /// Advances the call: from `buffer` at the root, which is done when everything is handed over;
+    /// into `buffer` elsewhere.
     ///
     /// # Errors
     /// If the ranks cannot go on together.
     ///
     /// # Panics
-    /// If the buffer has another length than was said.
+    /// If the buffer's length differs from that given to `begin`.
     pub fn advance(
         &mut self,
         member: &mut Member,
@@ -62,7 +64,7 @@ impl Work for BroadcastRole {
 
     fn step(&mut self, group: &mut Group, now: Instant, call: Signature, buffer: &mut [u8]) -> Result<bool, Failure> {
         match self {
-            // There is nobody to send to.
+            // A group of one has no receivers.
             BroadcastRole::Root(_) if group.size() == 1 => Ok(true),
             BroadcastRole::Root(outgoing) => Ok(outgoing.advance(group, now, call, buffer)),
             BroadcastRole::Other(incoming) => incoming.advance(group, now, call, buffer),

@@ -1,4 +1,5 @@
-//! What all collectives have in common: a signature, an end that is the same on all ranks, and no end twice.
+//! Parts shared by all collectives: a signature, an outcome that is identical on all ranks, and
+//! protection against ending twice.
 
 use crate::communicator::error::CommunicatorError;
 use crate::communicator::failure::Failure;
@@ -8,22 +9,22 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::fmt::Debug;
 
-/// How far a collective is.
+/// Progress of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a collective that waits has to be advanced again"]
 pub enum Progress {
     /// This rank has what it needs and has given what the others need.
     Done,
-    /// It waits for frames or for room.
+    /// The rank waits for frames or for room.
     Waiting,
 }
 
-/// What one rank has to do in a collective.
+/// One rank's work in a collective.
 pub trait Work: Debug {
-    /// The caller's slices, the same at every step.
+    /// The caller's slices, identical at every step.
     type Slices<'a>;
 
-    /// Goes on as far as frames and room allow; true once this rank's work is done.
+    /// Goes on as far as frames and room allow; returns true once this rank's work is done.
     fn step(
         &mut self,
         group: &mut Group,
@@ -32,10 +33,10 @@ pub trait Work: Debug {
         slices: Self::Slices<'_>,
     ) -> Result<bool, Failure>;
 
-    /// For whom it waits, if that can be told.
+    /// Returns the rank that this one waits for, if known.
     fn waits_for(&self, group: &mut Group) -> Option<Rank>;
 
-    /// The collective ends without being done: nothing is awaited any more.
+    /// Stops waiting: the collective ends without being done.
     fn give_up(&mut self, _group: &mut Group) {}
 }
 
@@ -53,7 +54,7 @@ impl<W> Call<W> {
         Call { signature, work, done: false }
     }
 
-    /// What tells it apart from other calls.
+    /// Returns the call's identity.
     pub fn signature(&self) -> Signature {
         self.signature
     }
@@ -83,7 +84,6 @@ impl<W: Work> Call<W> {
         end.map(|done| if done { Progress::Done } else { Progress::Waiting })
     }
 
-    /// Panics unless a slice has the length that was said when the call began.
     pub(super) fn check_length(&self, slice: &[u8]) {
         assert_eq!(slice.len() as u64, self.signature.bytes, "the slice has another length than was said");
     }

@@ -1,5 +1,6 @@
-//! Gather: from each rank a block, to one; a scatter backwards. Long blocks come to the root a few at a time, or up a
-//! tree where too many would meet in front of it; several short ones come together.
+//! Gather: a block from each rank to one, the reverse of a scatter. Long blocks come to the root a
+//! few at a time, or up a tree where too many would meet in front of it. Several short blocks share
+//! a message.
 
 use super::relay::{Own, Relay};
 use super::{Call, Progress, Work, begin_blocks, block_range};
@@ -13,16 +14,16 @@ use ethbcast_transport::wire::Rank;
 /// A gather in progress.
 pub type Gather = Call<GatheredBlocks>;
 
-/// The blocks that one rank gives, hands on or awaits.
+/// The blocks that one rank gives, forwards or awaits.
 #[derive(Clone, Debug)]
 pub struct GatheredBlocks(Relay);
 
 impl Gather {
-    /// Begins to gather blocks of `block_bytes` at `root`, where all blocks together have `blocks_bytes`.
+    /// Begins to gather blocks of `block_bytes` at `root`, `blocks_bytes` in total.
     ///
     /// # Errors
-    /// If there is no such root, another collective is in progress on this rank, the ranks cannot go on together, or at
-    /// the root `blocks_bytes` is not that of one block for each rank.
+    /// If there is no such root, another collective is in progress on this rank, the ranks cannot
+    /// go on together, or at the root `blocks_bytes` is not one block for each rank.
     pub fn begin(
         member: &mut Member,
         now: Instant,
@@ -35,13 +36,13 @@ impl Gather {
         Ok(Call::new(signature, GatheredBlocks(Relay::of(group, signature))))
     }
 
-    /// Moves on: from `block` everywhere, into `blocks` at the root (ignored elsewhere).
+    /// Advances the call: from `block` everywhere, into `blocks` at the root (ignored elsewhere).
     ///
     /// # Errors
     /// If the ranks cannot go on together.
     ///
     /// # Panics
-    /// If a slice has another length than was said.
+    /// If a slice's length differs from that given to `begin`.
     pub fn advance(
         &mut self,
         member: &mut Member,
@@ -81,7 +82,6 @@ impl Work for GatheredBlocks {
     }
 }
 
-/// The root, which gets all blocks.
 struct Collector<'a> {
     blocks: &'a mut [u8],
 }
@@ -97,7 +97,6 @@ impl Own for Collector<'_> {
     }
 }
 
-/// Another rank, which gives its own.
 struct Contributor<'a> {
     rank: Rank,
     block: &'a [u8],

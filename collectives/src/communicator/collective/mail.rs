@@ -7,14 +7,12 @@ use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId};
 use ethbcast_transport::wire::Rank;
 use std::sync::Arc;
 
-/// The tag of all these messages: between two ranks they come in the order of the calls.
+/// Tag of all these messages. Between two ranks they arrive in the order of the calls.
 const TAG: u32 = FIRST_RESERVED_TAG;
 
-/// A block on its way to a rank.
 #[derive(Clone, Debug)]
 pub(super) struct BlockToSend {
     to: Rank,
-    /// The message, once it is made and until it is handed over.
     message: Option<Arc<[u8]>>,
     handed: Option<Handover>,
 }
@@ -24,8 +22,8 @@ impl BlockToSend {
         BlockToSend { to, message: None, handed: None }
     }
 
-    /// Hands these blocks over as one; false while the send queue is full. If the rank is not there any more, that
-    /// shows elsewhere.
+    /// Hands over `blocks` as one message; returns false while the send queue is full. A missing
+    /// peer is detected elsewhere.
     pub(super) fn advance(&mut self, group: &mut Group, signature: Signature, blocks: &[&[u8]]) -> bool {
         if self.handed.is_none() {
             let message = self.message.get_or_insert_with(|| message(signature, blocks));
@@ -38,7 +36,6 @@ impl BlockToSend {
         self.handed.is_some()
     }
 
-    /// The message, once it has been handed over to somebody.
     pub(super) fn id(&self) -> Option<SendId> {
         match self.handed {
             Some(Handover::Sent(id)) => Some(id),
@@ -46,7 +43,6 @@ impl BlockToSend {
         }
     }
 
-    /// To whom it goes, while it waits for room.
     pub(super) fn waits_for(&self) -> Option<Rank> {
         self.message.is_some().then_some(self.to)
     }
@@ -65,12 +61,10 @@ fn message(signature: Signature, blocks: &[&[u8]]) -> Arc<[u8]> {
     message
 }
 
-/// Whether a block has begun to come from a rank that nobody awaits.
 pub(super) fn has_begun(group: &mut Group, from: Rank) -> bool {
     group.messages().has_unexpected(from, TAG)
 }
 
-/// Blocks awaited from several ranks, or several from one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AwaitedBlocks {
     awaited: Vec<AwaitedBlock>,
@@ -80,22 +74,21 @@ pub(super) struct AwaitedBlocks {
 struct AwaitedBlock {
     from: Rank,
     bytes: usize,
-    /// The receive, once there was room for it.
     id: Option<RecvId>,
-    /// A longer message or one of a later call has come in its place.
     misfit: bool,
 }
 
 impl AwaitedBlocks {
-    /// Awaits a block from a rank. It is asked for at once, so that it need not wait in between when it comes.
+    /// Awaits a block from a rank. The receive is posted at once, so that the block need not wait
+    /// for a grant.
     pub(super) fn add(&mut self, group: &mut Group, from: Rank, bytes: usize) {
         let mut inbound = AwaitedBlock { from, bytes, id: None, misfit: false };
         inbound.ask(group);
         self.awaited.push(inbound);
     }
 
-    /// One that has come, signature in front, and its place among those awaited; of several from one rank the one
-    /// awaited longest.
+    /// Takes a block that has arrived, with its signature, and its index among those awaited. Of
+    /// several from one rank it takes the one awaited longest.
     pub(super) fn take_any(
         &mut self,
         group: &mut Group,
@@ -114,14 +107,12 @@ impl AwaitedBlocks {
         Ok(None)
     }
 
-    /// Whether none is awaited any more, where no block has any bytes.
+    /// Whether none is awaited any more; for collectives whose blocks are empty.
     pub(super) fn have_come(&mut self, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
         while self.take_any(group, signature)?.is_some() {}
         Ok(self.awaited.is_empty())
     }
 
-    /// The block awaited longest, signature in front, if it has come. From one rank blocks may come in another order
-    /// than they were sent.
     pub(super) fn take_first(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
         let Some(inbound) = self.awaited.first_mut() else { return Ok(None) };
         let message = inbound.poll(group, signature)?;
@@ -131,17 +122,14 @@ impl AwaitedBlocks {
         Ok(message)
     }
 
-    /// How many are awaited.
     pub(super) fn count(&self) -> usize {
         self.awaited.len()
     }
 
-    /// From whom the one awaited longest is to come.
     pub(super) fn waits_for(&self) -> Option<Rank> {
         self.awaited.first().map(|inbound| inbound.from)
     }
 
-    /// None is awaited any more.
     pub(super) fn clear(&mut self, group: &mut Group) {
         self.awaited.drain(..).filter_map(|inbound| inbound.id).for_each(|id| group.messages().drop_receive(id));
     }
@@ -154,7 +142,6 @@ impl AwaitedBlock {
         }
     }
 
-    /// The message, signature and all, if it has come.
     fn poll(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
         self.ask(group);
         match self.id.and_then(|id| group.messages().take_received(id)) {
@@ -164,13 +151,14 @@ impl AwaitedBlock {
                 found => return Err(group.calls().odd(self.from, found.map(|(found, _)| found), signature)),
             },
             Some(RecvOutcome::TooShort { .. }) => self.misfit = true,
-            // Its block was lost with it; or it is heard, and has not answered for long.
+            // The block was lost with its sender, or the sender is heard but has not replied for
+            // long.
             Some(RecvOutcome::PeerGone) => {
                 let (from, cause) = (signature.number, Cause::Cut { one: self.from, other: group.rank() });
                 let absence = group.calls().absence(self.from, signature.number);
                 return Err(absence.unwrap_or(Failure { from, cause }));
             }
-            // That does not happen to collectives.
+            // Collectives never withdraw messages or set deadlines.
             Some(RecvOutcome::Withdrawn | RecvOutcome::TimedOut) | None => {}
         }
         if self.misfit

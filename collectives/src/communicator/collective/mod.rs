@@ -1,8 +1,9 @@
 //! Calls that all ranks make together.
 //!
-//! Each is a value: `begin` tells the group, `advance` moves it on after each round of the driver until it is
-//! [`Done`](Progress::Done), `abandon` gives it up. No thread, no copy but between the caller's slice and a feed or a
-//! message. The caller's slices are given to each `advance` and must be the same each time.
+//! Each is a value: `begin` starts it, `advance` moves it on after each round of the driver until
+//! it is [`Done`](Progress::Done), `abandon` gives it up. There is no thread, and bytes are copied
+//! only between the caller's slice and a feed or message. The caller's slices are given to each
+//! `advance` and must stay the same.
 
 mod allgather;
 mod barrier;
@@ -31,11 +32,12 @@ pub(super) use call::Work;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 
-/// Begins a call on blocks of `block_bytes`; at ranks that have a buffer for all of them it has `blocks_bytes`.
+/// Begins a call on blocks of `block_bytes`; ranks with a buffer for all blocks give its length as
+/// `blocks_bytes`.
 ///
 /// # Errors
-/// If there is no such root, another collective is in progress on this rank, the ranks cannot go on together, or
-/// `blocks_bytes` is not that of one block for each rank.
+/// If there is no such root, another collective is in progress on this rank, the ranks cannot go on
+/// together, or `blocks_bytes` is not one block for each rank.
 fn begin_blocks(
     group: &mut Group,
     now: Instant,
@@ -49,13 +51,12 @@ fn begin_blocks(
 }
 
 /// # Errors
-/// If the buffer for all blocks is not as long as they are together.
+/// If `blocks_bytes` is not `size` blocks of `block_bytes`.
 fn check_blocks(blocks_bytes: usize, block_bytes: usize, size: u16) -> Result<(), CommunicatorError> {
     let all = block_bytes.checked_mul(usize::from(size));
     if all == Some(blocks_bytes) { Ok(()) } else { Err(CommunicatorError::Length { blocks_bytes, block_bytes, size }) }
 }
 
-/// The place of a rank's block among all.
 fn block_range(rank: Rank, block_bytes: usize) -> std::ops::Range<usize> {
     let start = rank.index() * block_bytes;
     start..start + block_bytes

@@ -1,16 +1,17 @@
-//! How long a call may go on while nothing moves.
+//! Limit on how long a call may make no progress.
 
 use crate::communicator::member::Member;
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// So many looks make up the time without progress; it is that much longer at most.
+/// Checks per allowed time. A stall is noticed at most one sixteenth late.
 const LOOKS: u32 = 16;
-/// The longest time from one look to the next.
+/// Longest time between two checks.
 const MOST: Duration = Duration::from_secs(1);
 
-/// The time that a call may take without progress, here or at another rank as far as is known. Whoever drives a call
-/// [looks](Patience::is_over) when it is [due](Patience::due), and abandons the call when it is over.
+/// Time that a call may take without progress, here or at another rank as far as known. The
+/// caller's driver [checks](Patience::is_over) when it is [due](Patience::due), and abandons the
+/// call when it is over.
 #[derive(Clone, Debug)]
 pub struct Patience {
     within: Duration,
@@ -20,18 +21,18 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Nothing may stand still for longer than `within` from `now` on.
+    /// Creates a limit: no progress for longer than `within`, counted from `now`.
     pub fn new(member: &Member, now: Instant, within: Duration) -> Patience {
         let due = now + MOST.min(within / LOOKS);
         Patience { within, progress: member.progress(), moved_at: now, due }
     }
 
-    /// When to look next.
+    /// Returns the time of the next check.
     pub fn due(&self) -> Instant {
         self.due
     }
 
-    /// Whether nothing has moved for too long.
+    /// Whether the call has made no progress for too long.
     pub fn is_over(&mut self, member: &Member, now: Instant) -> bool {
         if now < self.due {
             return false;

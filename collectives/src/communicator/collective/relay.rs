@@ -1,5 +1,5 @@
-//! Blocks that pass through a rank on their way down a tree from its root or up to it: parcels come, blocks are taken
-//! out, parcels go on.
+//! Blocks that pass through a rank on their way down a tree from its root, or up to it. Messages
+//! arrive, blocks are taken out, messages go on.
 
 use super::mail::{AwaitedBlocks, BlockToSend, has_begun};
 use crate::communicator::failure::Failure;
@@ -9,41 +9,32 @@ use ethbcast_transport::messages::SendId;
 use ethbcast_transport::wire::Rank;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Long parcels that go at once: those behind wait, so that the one with the longest way is the first to be there.
+/// Long messages sent at once. Others wait, so that the one with the longest way arrives first.
 const LEAVING_AT_ONCE: usize = 4;
-/// Long parcels that are awaited at once: the next one's beginning is asked for while one comes, and no more meet in
+/// Long messages awaited at once: the next one is requested while one arrives, and no more meet in
 /// front of this host.
 const AWAITED_AT_ONCE: usize = 2;
 
-/// One rank's own blocks.
 pub(super) trait Own {
-    /// The block of a rank, if this one has it from its caller.
     fn given(&self, rank: Rank) -> Option<&[u8]>;
 
-    /// Takes the block of a rank for the caller; false if it is somebody else's.
     fn keep(&mut self, rank: Rank, block: &[u8]) -> bool;
 }
 
 /// A passage in progress.
 #[derive(Clone, Debug)]
 pub struct Relay {
-    /// What is not awaited yet.
     arrivals: VecDeque<Bundle>,
     awaited: AwaitedBlocks,
-    /// What is awaited, in the same order.
     expected: VecDeque<Bundle>,
     departures: VecDeque<Bundle>,
-    /// The first departure, once it has been made.
     outbound: Option<BlockToSend>,
-    /// Departures that have not gone.
     leaving: VecDeque<SendId>,
-    /// Blocks that have come and have to go on.
     held: BTreeMap<Rank, Vec<u8>>,
     is_long: bool,
 }
 
 impl Relay {
-    /// Begins what passes through this rank in a call.
     pub(super) fn of(group: &mut Group, call: Signature) -> Relay {
         let (rank, block_bytes) = (group.rank(), call.bytes as usize);
         let passage = group.streams().plans().passage(rank, (call.operation, call.root), block_bytes);
@@ -62,7 +53,6 @@ impl Relay {
         relay
     }
 
-    /// Goes on as far as frames and room allow; true once all has come and gone.
     pub(super) fn advance(&mut self, group: &mut Group, call: Signature, own: &mut impl Own) -> Result<bool, Failure> {
         let block_bytes = call.bytes as usize;
         loop {
@@ -75,9 +65,10 @@ impl Relay {
         }
     }
 
-    /// Awaits short parcels all at once; of long ones a few, and where none goes on, whichever has begun to come.
+    /// Posts receives: all at once for short messages, a few for long ones. A rank without departures
+    /// takes long messages in the order in which they begin to arrive.
     fn await_more(&mut self, group: &mut Group, block_bytes: usize) {
-        // What cannot leave is not added to.
+        // While departures are blocked, no more is requested.
         while !(self.is_long && (self.awaited.count() >= AWAITED_AT_ONCE || self.is_blocked())) {
             let in_order = !self.is_long || !self.departures.is_empty() || self.comes_from_one();
             let next = match in_order {
@@ -90,7 +81,6 @@ impl Relay {
         }
     }
 
-    /// Whether all that is to come comes from the same rank.
     fn comes_from_one(&self) -> bool {
         self.arrivals.iter().all(|bundle| bundle.peer == self.arrivals[0].peer)
     }
@@ -99,7 +89,6 @@ impl Relay {
         self.outbound.is_some()
     }
 
-    /// Takes what has come; whether anything has.
     fn take(&mut self, group: &mut Group, call: Signature, own: &mut impl Own) -> Result<bool, Failure> {
         let before = self.expected.len();
         while let Some((at, message)) = self.awaited.take_any(group, call)? {
@@ -116,7 +105,6 @@ impl Relay {
         Ok(self.expected.len() < before)
     }
 
-    /// Sends what is complete and has room; whether anything has been.
     fn send(&mut self, group: &mut Group, call: Signature, own: &impl Own) -> bool {
         let before = self.departures.len();
         while let Some(bundle) = self.departures.front() {
@@ -142,7 +130,6 @@ impl Relay {
         self.departures.len() < before
     }
 
-    /// For whom it waits: who takes nothing, or from whom the next is to come.
     pub(super) fn waits_for(&self) -> Option<Rank> {
         let blocked = || self.departures.front().filter(|_| !self.leaving.is_empty());
         let to = self.outbound.as_ref().and_then(BlockToSend::waits_for);
@@ -150,13 +137,11 @@ impl Relay {
             .or_else(|| self.arrivals.front().or_else(blocked).map(|bundle| bundle.peer))
     }
 
-    /// Nothing is awaited any more.
     pub(super) fn give_up(&mut self, group: &mut Group) {
         self.awaited.clear(group);
     }
 }
 
-/// What a departure is made of, if all its blocks are here.
 fn blocks_of<'a>(bundle: &Bundle, held: &'a BTreeMap<Rank, Vec<u8>>, own: &'a impl Own) -> Option<Vec<&'a [u8]>> {
     bundle.blocks.iter().map(|rank| own.given(*rank).or_else(|| held.get(rank).map(Vec::as_slice))).collect()
 }

@@ -1,5 +1,5 @@
-//! Scatter: to each rank a block of its own, from one. Blocks go straight to their ranks, or several together down a
-//! tree where they are short and many; those with the longest way go first.
+//! Scatter: a block for each rank, from one. Blocks go straight to their ranks, or several together
+//! down a tree where they are short and many. Those with the longest way go first.
 
 use super::relay::{Own, Relay};
 use super::{Call, Progress, Work, begin_blocks, block_range};
@@ -13,16 +13,16 @@ use ethbcast_transport::wire::Rank;
 /// A scatter in progress.
 pub type Scatter = Call<Shares>;
 
-/// The blocks that one rank gives, hands on or awaits.
+/// The blocks that one rank gives, forwards or awaits.
 #[derive(Clone, Debug)]
 pub struct Shares(Relay);
 
 impl Scatter {
-    /// Begins to scatter blocks of `block_bytes` from `root`, where all blocks together have `blocks_bytes`.
+    /// Begins to scatter blocks of `block_bytes` from `root`, `blocks_bytes` in total.
     ///
     /// # Errors
-    /// If there is no such root, another collective is in progress on this rank, the ranks cannot go on together, or at
-    /// the root `blocks_bytes` is not that of one block for each rank.
+    /// If there is no such root, another collective is in progress on this rank, the ranks cannot
+    /// go on together, or at the root `blocks_bytes` is not one block for each rank.
     pub fn begin(
         member: &mut Member,
         now: Instant,
@@ -35,13 +35,13 @@ impl Scatter {
         Ok(Call::new(signature, Shares(Relay::of(group, signature))))
     }
 
-    /// Moves on: from `blocks` at the root (ignored elsewhere), into `block` everywhere.
+    /// Advances the call: from `blocks` at the root (ignored elsewhere), into `block` everywhere.
     ///
     /// # Errors
     /// If the ranks cannot go on together.
     ///
     /// # Panics
-    /// If a slice has another length than was said.
+    /// If a slice's length differs from that given to `begin`.
     pub fn advance(
         &mut self,
         member: &mut Member,
@@ -81,7 +81,6 @@ impl Work for Shares {
     }
 }
 
-/// The root, which has all blocks.
 struct Giver<'a> {
     blocks: &'a [u8],
     block_bytes: usize,
@@ -97,7 +96,6 @@ impl Own for Giver<'_> {
     }
 }
 
-/// Another rank, which gets its own.
 struct Recipient<'a> {
     rank: Rank,
     block: &'a mut [u8],

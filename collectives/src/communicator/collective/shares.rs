@@ -1,4 +1,4 @@
-//! A broadcast's bytes on as many streams as its way has: one, or one for each share.
+//! A broadcast's bytes on the streams of its route: one stream, or one for each share.
 
 use super::transfer::{Reading, Writing};
 use crate::communicator::failure::Failure;
@@ -11,24 +11,20 @@ use std::ops::Range;
 /// Bytes being written to this rank's own streams.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Each share that has not been written whole, and its bytes.
     shares: Vec<(Range<usize>, Writing)>,
 }
 
 impl Outgoing {
-    /// So many bytes, by the way that `name` says, among `size` ranks, in frames of `frame_bytes` at most.
     pub(super) fn new(name: StreamName, bytes: usize, size: u16, frame_bytes: usize) -> Outgoing {
         let shares = shares(name, bytes, size);
         Outgoing { shares: shares.map(|(range, name)| (range, Writing::new(name, frame_bytes))).collect() }
     }
 
-    /// Writes as much as there is room for; true once all is written.
     pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
         self.shares.retain_mut(|(range, writing)| !writing.advance(group, now, signature, &data[range.clone()]));
         self.shares.is_empty()
     }
 
-    /// Who keeps it from being sent.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         self.shares.iter().find_map(|(_, writing)| writing.waits_for(group))
     }
@@ -39,17 +35,14 @@ impl Outgoing {
 pub struct Incoming {
     whole: Reading,
     size: u16,
-    /// Each share that has not come whole, once it is known that there are such.
     shares: Option<Vec<(Range<usize>, Reading)>>,
 }
 
 impl Incoming {
-    /// Bytes that are expected by the way that `name` says, among `size` ranks.
     pub(super) fn new(name: StreamName, size: u16) -> Incoming {
         Incoming { whole: Reading::new(name), size, shares: None }
     }
 
-    /// Reads what has come; true once all has.
     pub(super) fn advance(
         &mut self,
         group: &mut Group,
@@ -76,15 +69,14 @@ impl Incoming {
         Ok(shares.is_empty())
     }
 
-    /// Who keeps it from coming.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         let share = self.shares.as_ref().and_then(|shares| shares.first());
         share.map_or(&self.whole, |(_, reading)| reading).waits_for(group)
     }
 }
 
-/// The streams of a message of so many bytes, and what goes by each: the first has some in any case, if only the
-/// message's name.
+/// Returns the streams of a message of `bytes` bytes with their ranges. The first stream always
+/// carries something, at least the signature.
 fn shares(name: StreamName, bytes: usize, size: u16) -> impl Iterator<Item = (Range<usize>, StreamName)> {
     let (count, share_bytes) = match name.way {
         Way::Blocks(_) => (size, bytes.div_ceil(usize::from(size))),

@@ -1,4 +1,5 @@
-//! One message of a collective on a stream: its signature, then its bytes, straight from and into the caller's slices.
+//! One message of a collective on a stream: its signature, then its bytes, copied straight from and
+//! into the caller's slices.
 
 use crate::communicator::failure::Failure;
 use crate::communicator::member::{Group, StreamName, Way};
@@ -11,7 +12,6 @@ use ethbcast_transport::wire::Rank;
 #[derive(Clone, Debug)]
 pub struct Writing {
     name: StreamName,
-    /// Bytes in a frame at most.
     frame_bytes: usize,
     begun: bool,
     written: usize,
@@ -19,27 +19,23 @@ pub struct Writing {
 }
 
 impl Writing {
-    /// One in frames of so many bytes at most, as far as they can be so long.
     pub(super) fn new(name: StreamName, frame_bytes: usize) -> Writing {
         Writing { name, frame_bytes, begun: false, written: 0, frames: 0 }
     }
 
-    /// One in full frames.
     pub(super) fn on(name: StreamName) -> Writing {
         Writing::new(name, usize::MAX)
     }
 
-    /// One that goes by a cast of rank `origin`.
     pub(super) fn cast(origin: Rank) -> Writing {
         Writing::on(StreamName::new(origin, Way::Cast))
     }
 
-    /// Writes as much of `data` as there is room for; true once all of it is written.
     pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
         self.advance_to(u64::MAX, group, now, signature, data)
     }
 
-    /// The same, of so many frames in all at most.
+    /// Writes like `advance`, but at most `most_frames` frames in total.
     pub(super) fn advance_to(
         &mut self,
         most_frames: u64,
@@ -57,7 +53,7 @@ impl Writing {
             let room = room.min(self.frame_bytes).min(group.streams().unpushed(self.name, self.written));
             let part = &data[self.written..][..room.min(data.len() - self.written)];
             let ends = self.written + part.len() == data.len();
-            // Nobody waits to hear that it has been read: a later message or the barrier will tell.
+            // No read confirmation is needed: a later message or the barrier gives it.
             let ending = if ends { Ending::Quiet } else { Ending::None };
             let taken = if self.begun {
                 group.streams().push(now, self.name, part, ending)
@@ -74,7 +70,6 @@ impl Writing {
         true
     }
 
-    /// Who keeps it from being sent.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         group.streams().held_up_by(self.name)
     }
@@ -83,11 +78,8 @@ impl Writing {
 /// A message being read from the streams of another rank.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// The stream that it is expected on.
     expected: StreamName,
-    /// Whether it can come by no other stream.
     is_certain: bool,
-    /// The stream it comes by, once that is known.
     name: Option<StreamName>,
     begun: bool,
     read: usize,
@@ -95,22 +87,20 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// One that is expected on this stream, and may come by another of its origin.
+    /// Creates a reader that expects the message on `expected`, and accepts another stream of its
+    /// origin.
     pub(super) fn new(expected: StreamName) -> Reading {
         Reading { expected, is_certain: false, name: None, begun: false, read: 0, frames: 0 }
     }
 
-    /// One that comes by this stream.
     pub(super) fn on(name: StreamName) -> Reading {
         Reading { is_certain: true, ..Reading::new(name) }
     }
 
-    /// One that comes by a cast.
     pub(super) fn cast(origin: Rank) -> Reading {
         Reading::on(StreamName::new(origin, Way::Cast))
     }
 
-    /// Reads what has come into `data`; true once all of it has.
     pub(super) fn advance(
         &mut self,
         group: &mut Group,
@@ -124,10 +114,10 @@ impl Reading {
             let most = if self.begun { u64::MAX } else { 1 };
             let Some(Run { bytes, frames, .. }) = group.streams().peek_run(name, most) else { break };
             let payload = if self.begun { bytes } else { &bytes[Signature::BYTES..] };
-            // What goes beyond what was agreed belongs to nobody.
+            // Bytes beyond the agreed length are dropped.
             let part = payload.len().min(data.len() - self.read);
             data[self.read..][..part].copy_from_slice(&payload[..part]);
-            // The first frame of short ones has the signature beside what the others have.
+            // In a message of short frames the first carries the signature in addition.
             let frame_bytes = (self.begun && frames > 0).then(|| bytes.len() / frames as usize);
             (self.begun, self.read) = (true, self.read + part);
             self.frames += frames;
@@ -142,24 +132,22 @@ impl Reading {
         if self.begun && self.read == data.len() { Ok(true) } else { self.dried_up(group, signature) }
     }
 
-    /// How many frames of it have been read.
     pub(super) fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// An error once nothing more can come.
     fn dried_up(&self, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
         group.dried_up(self.expected.origin, signature.number).map_or(Ok(false), Err)
     }
 
-    /// Who keeps it from coming: who takes nothing of what this rank hands on, or from whom it comes.
+    /// Returns the rank that blocks receiving: a child that takes nothing from this rank, or the
+    /// sender.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         let name = self.name.unwrap_or(self.expected);
         let streams = group.streams();
         streams.held_up_by(name).or_else(|| streams.parent(name)).or(Some(name.origin))
     }
 
-    /// The stream it comes by: the one of its origin at whose head it is.
     pub(super) fn find(&mut self, group: &mut Group, signature: Signature) -> Result<Option<StreamName>, Failure> {
         if self.name.is_none() {
             self.name = if is_at_head(self.expected, group, signature)? {
@@ -179,13 +167,12 @@ impl Reading {
     }
 }
 
-/// Whether a message is what comes next by a stream.
 fn is_at_head(name: StreamName, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
     let Some(frame) = group.streams().peek(name) else { return Ok(false) };
     let found = Signature::split(frame).map(|(found, _)| found);
     match found {
         Some(found) if found == signature => Ok(true),
-        // A later message may come by another stream than this one does.
+        // A later message may come by another stream than this one.
         Some(found) if found.number > signature.number => Ok(false),
         _ => Err(group.calls().odd(name.origin, found, signature)),
     }

@@ -1,4 +1,4 @@
-//! The collectives, one blocking call each.
+//! The collectives as blocking calls.
 
 use super::{Communicator, Error};
 use crate::communicator::collective::{Call, Work};
@@ -10,8 +10,8 @@ use ethbcast_transport::wire::Rank;
 use std::ops::ControlFlow;
 
 impl Communicator {
-    /// Puts the bytes that `root` has in its `buffer` into everybody's. At the root it returns when all of them have
-    /// been handed over to be sent, elsewhere when they are here.
+    /// Copies the bytes of `root`'s `buffer` into every rank's. It returns at the root when all
+    /// bytes have been handed over for sending, elsewhere when they have arrived.
     ///
     /// # Errors
     /// If ranks disagree about the call, one is gone, or the time is up; see [`Error`].
@@ -31,8 +31,8 @@ impl Communicator {
         self.collective(Barrier::begin, |barrier, member, now| barrier.advance(member, now))
     }
 
-    /// Puts block *r* of `blocks`, as `root` has them, into rank *r*'s `own`. All blocks have the length of `own`;
-    /// `blocks` matters at the root only, where it is as long as all of them.
+    /// Copies block *r* of the root's `blocks` into rank *r*'s `own`. All blocks have the length of
+    /// `own`; `blocks` matters at the root only, where it has the length of all blocks together.
     ///
     /// # Errors
     /// As [`broadcast`](Communicator::broadcast).
@@ -44,8 +44,8 @@ impl Communicator {
         )
     }
 
-    /// Puts every rank's `own` block into the root's `blocks`, in the order of ranks. `blocks` matters at the root
-    /// only.
+    /// Copies every rank's `own` block into the root's `blocks`, in rank order. `blocks` matters at
+    /// the root only.
     ///
     /// # Errors
     /// As [`broadcast`](Communicator::broadcast).
@@ -57,7 +57,7 @@ impl Communicator {
         )
     }
 
-    /// Puts every rank's `own` block into everybody's `blocks`, in the order of ranks.
+    /// Copies every rank's `own` block into everybody's `blocks`, in rank order.
     ///
     /// # Errors
     /// As [`broadcast`](Communicator::broadcast).
@@ -69,7 +69,6 @@ impl Communicator {
         )
     }
 
-    /// Runs one collective to its end, or until nothing has moved for too long.
     fn collective<W: Work>(
         &self,
         begin: impl FnOnce(&mut Member, Instant) -> Result<Call<W>, CommunicatorError>,
@@ -79,7 +78,7 @@ impl Communicator {
         let (mut begin, mut call, mut patience) = (Some(begin), None, None);
         let mut turn = |member: &mut Member, now: Instant| {
             let patience = patience.get_or_insert_with(|| Patience::new(member, now, self.call_within));
-            // It begins in the turn that moves it on first: nothing is sent in between.
+            // The call begins in the turn that first advances it: nothing is sent in between.
             let begun = begin.take().map_or(Ok(()), |begin| begin(member, now).map(|begun| call = Some(begun)));
             match begun.and_then(|()| advance(call.as_mut().expect("it has begun"), member, now)) {
                 Ok(Progress::Waiting) if !patience.is_over(member, now) => ControlFlow::Continue(patience.due()),
@@ -90,7 +89,7 @@ impl Communicator {
         };
         let mut due = self.shared.now() + self.call_within / 16;
         loop {
-            // A wait ends when it is time to see whether anything has moved, or to do something else.
+            // A wait ends when progress is due to be checked or the caller's other work is due.
             let until = self.meanwhile.as_ref().map_or(due, |other| due.min(self.shared.now() + other.every()));
             let ended = self.shared.wait(Some(until), |member, now| match turn(member, now) {
                 ControlFlow::Continue(at) => {

@@ -1,4 +1,4 @@
-//! What a call of the communicator can fail with.
+//! Errors of the communicator's blocking calls.
 
 use crate::communicator::{CommunicatorError, Named};
 use crate::membership::live::StationError;
@@ -7,42 +7,42 @@ use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a call of the communicator failed; each sentence says what to do.
+/// Error of a call of the communicator. Each sentence says what to do.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no interface that will do, the group cannot be called so, or the socket cannot be opened.
+    /// No interface fits, the group's name is invalid, or the socket cannot be opened.
     #[error(transparent)]
     Station(#[from] StationError),
-    /// This process cannot take part in what the ranks of its host share.
+    /// This process cannot join the state shared by the ranks of its host.
     #[error(transparent)]
     Node(NodeError),
-    /// Not everybody came, and other processes of this host wait for other groups.
+    /// Some ranks are missing, and other processes of this host wait for other groups.
     #[error("{missing}; on this host others wait for {}: give all ranks the same group", groups.join(", "))]
     OtherGroups {
-        /// Who was missing.
+        /// The missing ranks.
         missing: Box<CommunicatorError>,
-        /// The groups.
+        /// The other groups.
         groups: Vec<String>,
     },
-    /// The socket failed later.
+    /// The socket failed after it was opened.
     #[error(transparent)]
     Drive(#[from] DriveError),
     /// The background thread cannot be started.
     #[error("no thread for the communicator's background work: {0}")]
     Thread(#[source] std::io::Error),
-    /// The system gives no random number, which names this run of the process.
+    /// The system gives no random number for this run's nonce.
     #[error("no random number to join with ({0}): allow getrandom(2), which Linux has from 3.17 on")]
     Random(#[source] std::io::Error),
-    /// A message did not come, or did not go, in time.
+    /// A message was not received or sent in time.
     #[error(
         "{what} was not done within {within:?}: see whether the other rank makes the matching call, or allow more \
          time"
     )]
     TimedOut {
-        /// The call.
+        /// Description of the call.
         what: String,
-        /// The time it had.
+        /// Time allowed.
         within: Duration,
     },
     /// The receiver of a message has no room for it.
@@ -53,9 +53,9 @@ pub enum Error {
     Refused {
         /// The receiver.
         to: Named,
-        /// The message's length.
+        /// Length of the message, in bytes.
         bytes: usize,
-        /// Its tag.
+        /// Tag of the message.
         tag: u32,
     },
     /// A message is longer than the buffer.
@@ -66,11 +66,11 @@ pub enum Error {
     TooLong {
         /// The sender.
         from: Named,
-        /// The tag.
+        /// Tag of the message.
         tag: u32,
-        /// The message's length.
+        /// Length of the message, in bytes.
         message_bytes: u64,
-        /// The buffer's.
+        /// Length of the buffer, in bytes.
         buffer_bytes: usize,
     },
     /// The sender gave up in the middle of a message.
@@ -81,16 +81,16 @@ pub enum Error {
         /// The tag.
         tag: u32,
     },
-    /// What the caller does [meanwhile](super::Meanwhile) has ended the call. If that is a collective, it has failed on
-    /// all ranks, and so have all later ones.
+    /// The caller's [`Meanwhile`](super::Meanwhile) hook has ended the call. A collective has then
+    /// failed on all ranks, and so have all later ones.
     #[error("interrupted")]
     Interrupted,
-    /// The communicator's own: arguments, other ranks, mismatched calls.
+    /// Error of the communicator itself: arguments, other ranks, mismatched calls.
     #[error(transparent)]
     Call(#[from] CommunicatorError),
 }
 
-/// The sentence: what a program prints whose `main` returns the error.
+/// Prints the sentence, because a program whose `main` returns the error prints its `Debug` form.
 impl fmt::Debug for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, out)

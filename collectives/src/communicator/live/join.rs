@@ -1,4 +1,4 @@
-//! Becoming a rank: interface, socket, and the wait for all others.
+//! Joining a group: interface, socket, and the wait for all other ranks.
 
 use super::waits::wait;
 use super::{Communicator, Error, Options};
@@ -16,23 +16,25 @@ use ethbcast_transport::wire::group_mac;
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 
-/// What several origins' credit lets come at once, unless frames are so long that it takes too much memory.
+/// Room in the receive ring for the credit of several origins, limited by memory for long frames.
 const RING_ROOM: RingRoom = RingRoom { credit_frames: 8192, margin_frames: 0, most_bytes: 16 << 20 };
 
 impl Communicator {
-    /// Joins `group` on the only Ethernet interface that is up, and waits until all `size` ranks are there; ranks are
-    /// in the natural order of the hosts' names. Needs root or `CAP_NET_RAW`.
+    /// Joins `group` on the only Ethernet interface that is up, and waits until all `size` ranks
+    /// are there. Ranks are in the natural order of the hosts' names. Needs root or `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// If there is no interface, no permission, not everybody comes within a minute, or they disagree about the group.
+    /// If there is no interface or no permission, not all ranks join within a minute, or they
+    /// disagree about the group.
     pub fn join(group: &str, size: u16) -> Result<Communicator, Error> {
         Communicator::join_with(group, size, &Options::default())
     }
 
-    /// The same along a plan that `ethbcast plan --out` saved ([`SavedPlan::load`]): the papers' customised routine.
+    /// Joins like [`join`](Communicator::join), with a plan saved by `ethbcast plan --out`
+    /// ([`SavedPlan::load`]): the papers' customised routine.
     ///
-    /// The plan's root broadcasts by it, whatever the length; others by what is predicted to be the fastest. With
-    /// [`Options::topology`] it is judged first.
+    /// The plan's root broadcasts along the plan, whatever the length; other roots use the route
+    /// predicted to be fastest. With [`Options::topology`] the plan is checked first.
     ///
     /// # Errors
     /// As [`join`](Communicator::join), and if the plan is for other hosts.
@@ -41,7 +43,7 @@ impl Communicator {
         Communicator::join_with(group, size, &Options { route, ..Options::default() })
     }
 
-    /// The same with options.
+    /// Joins like [`join`](Communicator::join), with options.
     ///
     /// # Errors
     /// As [`join`](Communicator::join).
@@ -58,7 +60,7 @@ impl Communicator {
             contention: options.contention,
             casts: options.casts,
             probe: options.probe,
-            // Who looks for frames between yields spends time that no frame costs.
+            // With spinning, time spent looking for frames would be counted as a cost of frames.
             processors: options
                 .spin
                 .is_zero()
@@ -88,7 +90,8 @@ impl Communicator {
     }
 }
 
-/// Why there is no group; if not everybody has come, those of this host who wait for another group may be missing.
+/// Returns why there is no group. If ranks are missing, those of this host that wait for another
+/// group are named.
 fn refused(refusal: CommunicatorError, interface: &Interface, group_mac: MacAddr) -> Error {
     if let CommunicatorError::Missing { .. } = refusal {
         let groups = NodePort::waiting_groups(interface, group_mac);
@@ -105,7 +108,7 @@ fn open(group: &str, options: &Options, nonce: u64) -> Result<(NodePort, Station
     let opening = Opening {
         interface: options.interface.as_deref(),
         host: options.host.as_deref(),
-        // Whoever receives files under the same name is not meant.
+        // File transfers under this name are excluded.
         group_mac: group_mac(&format!("{group}/ranks")),
         ..Opening::new(group, port)
     };

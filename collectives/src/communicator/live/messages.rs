@@ -9,20 +9,22 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 impl Communicator {
-    /// Sends `bytes` to rank `to`, and returns when all of them have been handed to the network: a short message at
-    /// once, a long one when the other rank receives it. Messages of one tag to one rank keep their order.
+    /// Sends `bytes` to rank `to`, and returns when all of them have been handed to the network: a
+    /// short message at once, a long one when the other rank receives it. Messages of one tag to
+    /// one rank keep their order.
     ///
-    /// What the other rank makes of a short message is not known here: if its buffer is too short, it is told, not the
-    /// sender.
+    /// The fate of a short message is not known here: if the receiver's buffer is too short, the
+    /// error occurs there, not at the sender.
     ///
     /// # Errors
     /// If there is no such rank, it is gone, its buffer is too short for a long message, or within
-    /// [`Options::call_within`](super::Options) there is no room for it (it is withdrawn then).
+    /// [`Options::call_within`](super::Options) there is no room for the message (it is withdrawn
+    /// then).
     pub fn send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<(), Error> {
         self.send_within(to, tag, bytes, self.call_within)
     }
 
-    /// The same, with a time of its own.
+    /// Sends like [`send`](Communicator::send), with its own time limit.
     ///
     /// # Errors
     /// As [`send`](Communicator::send).
@@ -58,7 +60,8 @@ impl Communicator {
         Err(Error::TimedOut { what, within })
     }
 
-    /// Sends if the message can go at once; false if it would have to wait, and then nothing is sent.
+    /// Sends if the message can leave at once. Returns false if it would have to wait; nothing is
+    /// sent then.
     ///
     /// # Errors
     /// As [`send`](Communicator::send).
@@ -68,7 +71,7 @@ impl Communicator {
             Err(error) if error.is_queue_full() => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        // What could be sent has been sent by now.
+        // Anything that could be sent has been sent by now.
         let outcome = self.shared.with(|member, _| match member.take_sent(id) {
             Some(outcome) => outcome,
             None if !member.has_gone(id) && member.cancel_send(id) => SendOutcome::TimedOut,
@@ -80,7 +83,6 @@ impl Communicator {
         self.is_sent(to, tag, bytes, outcome)
     }
 
-    /// Whether a message was sent; false if its time was up before.
     fn is_sent(&self, to: u16, tag: u32, bytes: &[u8], outcome: SendOutcome) -> Result<bool, Error> {
         match outcome {
             SendOutcome::Sent => Ok(true),
@@ -99,7 +101,7 @@ impl Communicator {
         self.recv_within(from, tag, buffer, self.call_within)
     }
 
-    /// The same, with a time of its own.
+    /// Receives like [`recv`](Communicator::recv), with its own time limit.
     ///
     /// # Errors
     /// As [`recv`](Communicator::recv).
@@ -119,7 +121,7 @@ impl Communicator {
         self.accept(from, tag, outcome?, within, buffer)
     }
 
-    /// Receives a message that is here or arriving; `None` if there is none.
+    /// Receives a message that is here or arriving; returns `None` if there is none.
     ///
     /// # Errors
     /// As [`recv`](Communicator::recv).
@@ -142,8 +144,8 @@ impl Communicator {
         self.accept(from, tag, outcome, self.call_within, buffer).map(Some)
     }
 
-    /// Sends `bytes` to rank `to` and receives a message of the same `tag` from rank `from` at the same time, so that
-    /// ranks in a ring do not wait for each other; returns the length of what was received.
+    /// Sends `bytes` to rank `to` and receives a message of this `tag` from rank `from` at once, so
+    /// that ranks in a ring do not wait for each other. Returns the length of the received message.
     ///
     /// # Errors
     /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
@@ -152,7 +154,7 @@ impl Communicator {
         let posted = self.shared.with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;
         let sent = self.send(to, tag, bytes);
         let outcome = self.wait(None, |member, _| {
-            // If the send went wrong nothing more is waited for, but for a message that has begun to arrive.
+            // If the send failed, only a message that has begun to arrive is awaited.
             if sent.is_err() && member.cancel_recv(posted) {
                 ControlFlow::Break(Ok(RecvOutcome::Withdrawn))
             } else {
@@ -165,13 +167,14 @@ impl Communicator {
         self.accept(from, tag, outcome, self.call_within, buffer)
     }
 
-    /// Waits for a turn that asks for a message with this deadline, as soon as there is room in the queue.
+    /// Runs `turn` until it breaks or `deadline` passes. `turn` posts its message as soon as there
+    /// is room in the queue.
     fn until<T>(
         &self,
         deadline: Instant,
         mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
     ) -> Result<T, Error> {
-        // What it asks for in the moment of the deadline ends in the next round.
+        // A request made at the very deadline ends in the next round.
         let ended = match self.wait(Some(deadline), &mut turn)? {
             None => self.shared.wait(None, turn)?,
             ended => ended,
@@ -179,7 +182,6 @@ impl Communicator {
         Ok(ended.expect("a wait without a deadline ends with its turn"))
     }
 
-    /// What a wait came to; if that is nothing, because it was interrupted, what it waited for is withdrawn.
     fn or_withdrawn<T>(&self, ended: Result<T, Error>, withdraw: impl FnOnce(&mut Member)) -> Result<T, Error> {
         if let Err(Error::Interrupted) = ended {
             self.shared.with(|member, _| withdraw(member))?;
@@ -187,7 +189,6 @@ impl Communicator {
         ended
     }
 
-    /// Why a message ended because its other rank is not there.
     fn absence(&self, rank: Rank) -> Error {
         self.shared.with(|member, _| member.absence(rank)).map_or_else(Error::from, Error::from)
     }
@@ -218,8 +219,8 @@ impl Communicator {
     }
 }
 
-/// What was asked for in an earlier turn, or is now; while messages of other threads fill the queue it `may_wait` for
-/// the next turn.
+/// Returns the id of an operation posted in an earlier turn, or posts it now. If the queue is full
+/// and `may_wait`, the next turn tries again.
 fn asked<I: Copy, T>(
     earlier: &mut Option<I>,
     member: &mut Member,
@@ -236,7 +237,6 @@ fn asked<I: Copy, T>(
     }
 }
 
-/// The outcome of a receive, once it is there; an error once this rank leaves.
 fn received(member: &mut Member, id: RecvId) -> ControlFlow<Result<RecvOutcome, CommunicatorError>> {
     match member.take_received(id) {
         Some(outcome) => ControlFlow::Break(Ok(outcome)),

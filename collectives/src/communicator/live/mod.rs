@@ -1,8 +1,9 @@
 //! The communicator on real hosts: blocking calls over a packet socket.
 //!
-//! This folder is the one place in this crate where the state machine meets a socket, a clock, a thread and a random
-//! number; all of them belong to [`packet::Shared`](ethbcast_transport::packet::Shared). A call drives the engine in
-//! its own thread; a thread in the background answers the others while the application computes.
+//! This folder is the only place of the communicator where the state machine meets a socket, a
+//! clock, a thread and a random number; all of them belong to
+//! [`packet::Shared`](ethbcast_transport::packet::Shared). A call drives the engine in its own
+//! thread. A background thread answers the others while the application computes.
 
 mod collectives;
 mod error;
@@ -23,24 +24,24 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// How long a rank that leaves takes over what it still owes the others.
+/// Longest time in which a leaving rank completes what it still owes the others.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// A group of ranks that call each other.
 ///
-/// All ranks call the collectives in the same order with the same root and length; a call that does not fit is named on
-/// every rank. Each call blocks: a collective until nothing has moved for [`Options::call_within`], a message for that
-/// long at most. Messages may be sent and received by several
-/// threads at once; collectives of several threads take turns.
+/// All ranks call the collectives in one order, with equal roots and lengths; a call that differs
+/// is named on every rank. Each call blocks: a collective until it has made no progress for
+/// [`Options::call_within`], a message for that long at most. Messages may be sent and received by
+/// several threads at once; collectives of several threads take turns.
 ///
-/// Ranks are plain numbers here, not [`Rank`]s: programs write them as literals, compute with them (the next one is
-/// `(rank + 1) % size`) and index their own lists by them.
+/// Ranks are plain numbers here, not [`Rank`]s: programs write them as literals, compute with them
+/// (the next one is `(rank + 1) % size`) and index their own lists by them.
 ///
-/// When it is dropped, what this rank still owes the others is sent, for a second at most, and they are told. So
-/// programs end with a barrier: who is later than a second would miss what was still under way.
+/// When dropped, the communicator completes what it owes the others, for a second at most, and
+/// announces that it leaves. Programs therefore end with a barrier: a rank more than a second late
+/// would miss what was still under way.
 pub struct Communicator {
     shared: Shared<Member, NodePort>,
-    /// Held for a whole collective.
     collective: Mutex<()>,
     rank: u16,
     hosts: Vec<String>,
@@ -49,33 +50,33 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    /// This process's rank.
+    /// Returns this process's rank.
     pub fn rank(&self) -> u16 {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn size(&self) -> u16 {
         self.hosts.len() as u16
     }
 
-    /// The name of this rank's host.
+    /// Returns the name of this rank's host.
     pub fn host(&self) -> &str {
         &self.hosts[usize::from(self.rank)]
     }
 
-    /// The names of all hosts, by rank.
+    /// Returns the names of all hosts, by rank.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// What stands for [`Options::call_within`] in later calls.
+    /// Sets the time limit of later calls in place of [`Options::call_within`].
     pub fn set_call_within(&mut self, call_within: Duration) {
         self.call_within = call_within;
     }
 
-    /// How so many bytes from `root` would be broadcast, why, and what that is predicted to take: the same answer on
-    /// all ranks.
+    /// Returns the route by which `bytes` bytes from `root` would be broadcast, the reason, and the
+    /// predicted time. All ranks get an equal answer.
     ///
     /// # Errors
     /// If there is no such rank, or the socket has failed.
@@ -84,7 +85,7 @@ impl Communicator {
         Ok(choice.ok_or(CommunicatorError::NoSuchRank { rank: Rank(root), size: self.size() })?)
     }
 
-    /// Frames sent and received so far.
+    /// Returns the counters of frames sent and received.
     ///
     /// # Errors
     /// If the socket has failed.
@@ -92,7 +93,7 @@ impl Communicator {
         Ok(self.shared.with(|member, _| member.stats())?)
     }
 
-    /// What memory each structure takes, in bytes.
+    /// Returns the memory of each structure, in bytes.
     ///
     /// # Errors
     /// If the socket has failed.
@@ -100,14 +101,14 @@ impl Communicator {
         Ok(self.shared.with(|member, _| member.memory())?)
     }
 
-    /// What the socket has done so far.
+    /// Returns the socket's counters.
     pub fn counters(&self) -> Counters {
         self.shared.with_link(NodePort::counters)
     }
 
-    /// Leaves the group now, from whatever thread: calls in progress, and all later ones, fail with
-    /// [`CommunicatorError::Closed`](super::CommunicatorError::Closed). What the others were sent is still theirs, for
-    /// a second at most.
+    /// Leaves the group now, from any thread: calls in progress and all later ones fail with
+    /// [`CommunicatorError::Closed`](super::CommunicatorError::Closed). Messages already sent are
+    /// still delivered, for a second at most.
     ///
     /// # Errors
     /// If the socket has failed.
@@ -115,8 +116,9 @@ impl Communicator {
         self.leave_in(LEAVE_WITHIN)
     }
 
-    /// The same, with a time of its own for what the others were sent: [`has_left`](Communicator::has_left) says when
-    /// they have it. Until then whoever drops it waits, for two seconds at most.
+    /// Leaves like [`leave`](Communicator::leave), with its own time limit for delivery.
+    /// [`has_left`](Communicator::has_left) says when everything is delivered. Until then dropping
+    /// waits, for two seconds at most.
     ///
     /// # Errors
     /// As [`leave`](Communicator::leave).
@@ -124,7 +126,7 @@ impl Communicator {
         Ok(self.shared.with(|member, now| member.leave(now, now + within))?)
     }
 
-    /// Whether this rank has left, and the others have what they were sent or its time was up.
+    /// Whether this rank has left, and its messages are delivered or their time was up.
     ///
     /// # Errors
     /// If the socket has failed.

@@ -1,4 +1,4 @@
-//! Waits, between whose parts the caller does something else.
+//! Waits that run the caller's hook in between.
 
 use super::{Communicator, Error, Meanwhile};
 use crate::communicator::Member;
@@ -7,7 +7,7 @@ use ethbcast_transport::packet::{NodePort, Shared};
 use parking_lot::MutexGuard;
 use std::ops::ControlFlow;
 
-/// Waits as [`Shared::wait`] does, and does what the caller does meanwhile.
+/// Waits as [`Shared::wait`] does, and runs the caller's hook in between.
 ///
 /// # Errors
 /// The socket's own, and [`Error::Interrupted`].
@@ -40,7 +40,6 @@ impl Communicator {
         wait(&self.shared, self.meanwhile.as_ref(), deadline, turn)
     }
 
-    /// Waits for this thread's turn among those that call collectives.
     pub(super) fn collective_turn(&self) -> Result<MutexGuard<'_, ()>, Error> {
         let deadline = self.shared.now() + self.call_within;
         loop {

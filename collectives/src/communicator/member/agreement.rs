@@ -1,5 +1,5 @@
-//! Whether all ranks call the same collectives: what this rank has called, what the others say they have, and why it
-//! cannot go on.
+//! Agreement on collectives: the calls of this rank, the calls reported by others, and why
+//! collectives cannot go on.
 
 use crate::communicator::body::TOLD_CALLS;
 use crate::communicator::failure::Failure;
@@ -7,22 +7,15 @@ use crate::communicator::signature::{Operation, Signature};
 use ethbcast_transport::wire::Rank;
 use std::collections::VecDeque;
 
-/// How many of its last calls a member remembers, to compare them with what others say late.
 const REMEMBERED_CALLS: usize = 16;
 
-/// The calls of one rank, set against what the others say of theirs.
 #[derive(Clone, Debug)]
 pub(super) struct Agreement {
     own: Rank,
-    /// The number of the next call.
     next: u64,
-    /// The last calls, oldest first.
     history: VecDeque<Signature>,
-    /// The newest call of each other rank, as far as it has said.
     others: Vec<Option<Signature>>,
-    /// One past the highest number any other rank has said.
     ahead: u64,
-    /// The call in progress.
     current: Option<Signature>,
     failure: Option<Failure>,
 }
@@ -33,7 +26,6 @@ impl Agreement {
         Agreement { own, next: 0, history, others, ahead: 0, current: None, failure: None }
     }
 
-    /// The collectives called last, the newest first.
     pub(super) fn last(&self) -> [Option<Signature>; TOLD_CALLS] {
         let mut newest = self.history.iter().rev().copied();
         std::array::from_fn(|_| newest.next())
@@ -47,7 +39,8 @@ impl Agreement {
         self.failure
     }
 
-    /// Begins the next call, and compares it with what others have said of theirs: a mismatch and whose call differs.
+    /// Begins the next call, and compares it with the calls reported by others. Returns a mismatch
+    /// and the rank whose call differs.
     pub(super) fn begin(
         &mut self,
         operation: Operation,
@@ -62,7 +55,7 @@ impl Agreement {
         self.history.push_back(signature);
         self.current = Some(signature);
         let differs = |other: &Option<Signature>| other.is_some_and(|other| differ(other, signature));
-        // Rarely is anybody ahead; then all are looked at.
+        // Others are rarely ahead; only then are all compared.
         let other = if self.ahead > signature.number { self.others.iter().position(differs) } else { None };
         let mismatch = other.and_then(|rank| {
             let theirs = (Rank(rank as u16), self.others[rank]?);
@@ -71,48 +64,42 @@ impl Agreement {
         (signature, mismatch)
     }
 
-    /// How many collectives have been called.
     pub(super) fn calls(&self) -> u64 {
         self.next
     }
 
-    /// The call in progress is over.
     pub(super) fn end(&mut self) {
         self.current = None;
     }
 
-    /// Rank `rank` has called `signature`: a mismatch if this rank remembers another call of that number.
     pub(super) fn compare(&self, rank: Rank, signature: Signature) -> Option<Failure> {
         let own = self.history.iter().find(|own| differ(**own, signature))?;
         Some(Failure::mismatch((rank, signature), (self.own, *own)))
     }
 
-    /// Rank `rank` says that these are its last calls, the newest first: what it has said before does not count any
-    /// more. A mismatch if this rank remembers another call of one of these numbers.
+    /// Records the recent calls of `rank`, newest first; they replace its earlier report. Returns a
+    /// mismatch if this rank remembers a different call of one of these numbers.
     pub(super) fn hear(&mut self, rank: Rank, calls: &[Signature]) -> Option<Failure> {
         self.others[rank.index()] = calls.first().copied();
         self.ahead = self.ahead.max(calls.first().map_or(0, |newest| newest.number.saturating_add(1)));
         calls.iter().rev().find_map(|&signature| self.compare(rank, signature))
     }
 
-    /// The number of the newest call a rank is known to have made; 0 if none.
     pub(super) fn newest_of(&self, rank: Rank) -> u64 {
         self.others[rank.index()].map_or(0, |signature| signature.number)
     }
 
-    /// Whether a rank is known to have called a collective.
     pub(super) fn has_called(&self, rank: Rank, number: u64) -> bool {
         self.others[rank.index()].is_some_and(|signature| signature.number >= number)
     }
 
-    /// The other ranks that have not called a collective, as far as is known.
     pub(super) fn missing(&self, number: u64) -> Vec<Rank> {
         let ranks = (0..self.others.len() as u16).map(Rank);
         ranks.filter(|&rank| rank != self.own && !self.has_called(rank, number)).collect()
     }
 
-    /// Collectives cannot go on: the first reason stands, unless the new one is about earlier calls. True if the new
-    /// one stands.
+    /// Records that collectives cannot go on. The first failure stands, unless the new one is about
+    /// earlier calls. Returns whether the new one stands.
     pub(super) fn fail(&mut self, failure: Failure) -> bool {
         let stands = self.failure.is_none_or(|known| failure.from < known.from);
         if stands {
@@ -121,7 +108,6 @@ impl Agreement {
         stands
     }
 
-    /// Why collective `number` cannot be done.
     pub(super) fn failure_of(&self, number: u64) -> Option<Failure> {
         self.failure.filter(|failure| failure.from <= number)
     }

@@ -1,59 +1,53 @@
-//! How the blocks of a call travel: arithmetic over what the group knows of its network, the same at each rank.
+//! Planning how the blocks of a call travel. It is arithmetic over the group's network description,
+//! with equal results at each rank.
 
 use crate::communicator::signature::{Operation, Signature};
 use ethbcast_planning::model::{self, Broadcast, Situation};
 use ethbcast_planning::plan::{Parcel, Plan, Via, farthest_first, parcels};
 use ethbcast_transport::wire::Rank;
 
-/// Frames that may meet in front of a host at once: half of what a small switch keeps for a port.
+/// Frames that may meet in front of a host at once: half of what a small switch buffers per port.
 pub(in crate::communicator) const MEETING_FRAMES: u64 = 256;
-/// Frames of a message that come before anybody has asked for them, at most: see `btp2_bytes` of
+/// Limit of a message's frames that arrive before the receiver grants them: see `btp2_bytes` of
 /// [`Settings`](ethbcast_transport::messages::Settings).
 const UNASKED_FRAMES: u64 = 13;
 
-/// What a message of a collective has beside its blocks: the head of a push, and the signature.
+/// Bytes of a collective's message beside its blocks: the header of a push, and the signature.
 const HEAD_BYTES: u64 = 32 + Signature::BYTES as u64;
 
-/// Blocks that go together between this rank and another.
+/// Blocks that travel in one message between this rank and another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::communicator) struct Bundle {
-    /// From or to whom.
     pub peer: Rank,
-    /// Whose blocks, in the order they are in.
     pub blocks: Vec<Rank>,
 }
 
-/// What passes through one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::communicator) struct Passage {
-    /// What comes.
     pub arrivals: Vec<Bundle>,
-    /// What goes.
     pub departures: Vec<Bundle>,
-    /// Whether a parcel is more than a frame.
     pub is_long: bool,
 }
 
-/// The tree of a scatter or gather.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct BlockTree {
     plan: Plan,
-    /// The ranks but the root, in the order in which their blocks pass.
+    /// Ranks but the root, in the order in which their blocks pass.
     order: Vec<usize>,
-    /// So many blocks go together at most.
     most: usize,
     is_gather: bool,
 }
 
 impl BlockTree {
-    /// That of least predicted time; of equal ones the one in which nobody hands on for others, who would wait if it
-    /// came late to the call. `None` if the situation's root is no member.
+    /// Returns the tree of least predicted time; of equal ones the one without relays, since a
+    /// relay that calls late would delay others. Returns `None` if the situation's root is no
+    /// member.
     pub(super) fn of(operation: Operation, situation: &Situation) -> Option<BlockTree> {
         let (ranks, is_gather) = (situation.members.len(), operation == Operation::Gather);
         let (most, unasked) = parcels_of(situation);
-        // What comes to the root unasked and at once must find room.
+        // Frames that reach the root unrequested and at once must find room.
         let is_flat = !is_gather || unasked * (ranks as u64 - 1) <= MEETING_FRAMES;
-        // Where every block has frames of its own, a tree saves nothing.
+        // If every block needs its own frames, a tree saves nothing.
         let is_tree = most > 1 || !is_flat;
         let candidates = [(Via::Flat, 1, is_flat), (Via::Binary, most, is_tree)].into_iter().filter(|way| way.2);
         let priced = candidates.filter_map(|(via, most, _)| {
@@ -68,7 +62,6 @@ impl BlockTree {
         Some(BlockTree { plan, order, most, is_gather })
     }
 
-    /// What passes through a rank, in blocks of so many bytes where a frame carries `payload_bytes`.
     pub(super) fn passage(&self, rank: Rank, block_bytes: usize, payload_bytes: usize) -> Passage {
         let parcels = |rank: usize| parcels(&self.plan, &self.order, rank, self.most).into_iter();
         let bundle = |peer: usize, Parcel { ranks, .. }: Parcel| Bundle {
@@ -88,7 +81,7 @@ impl BlockTree {
     }
 }
 
-/// How many blocks fit one frame, and how many frames of one come unasked.
+/// Returns how many blocks fit one frame, and how many frames of a block are sent unrequested.
 fn parcels_of(situation: &Situation) -> (usize, u64) {
     let (ranks, block_bytes) = (situation.members.len(), situation.size_bytes.unwrap_or_default());
     let room = situation.frame_payload_bytes.saturating_sub(HEAD_BYTES);
@@ -96,8 +89,8 @@ fn parcels_of(situation: &Situation) -> (usize, u64) {
     (most, (HEAD_BYTES + block_bytes).div_ceil(situation.frame_payload_bytes).min(UNASKED_FRAMES))
 }
 
-/// Whether the blocks of an allgather travel by a cast of each rank in no more time than round a ring. Where casts are
-/// policed they compete as they do with trees; where nobody has tried them the ring has no such lead.
+/// Whether an allgather by casts of each rank takes no more time than round a ring. Policed casts
+/// have to be faster by the margin that they need against trees; untried ones need no such margin.
 pub(super) fn casts_are_best(situation: &Situation) -> bool {
     let model::Allgather { casts_seconds, ring_seconds, .. } = model::allgather(situation);
     let casts_seconds = match situation.calibration.broadcast() {

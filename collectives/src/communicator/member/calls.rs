@@ -1,5 +1,5 @@
-//! The collectives of a group as one member sees them: numbered, compared, ended together or not at all, and who can
-//! still take part.
+//! Collectives of a group as one member sees them: numbered, compared, and ended on all ranks
+//! alike. Also tracks which ranks can still take part.
 
 use super::agreement::Agreement;
 use super::claims::Claims;
@@ -19,7 +19,6 @@ use crate::membership::timing::HURRY;
 use ethbcast_transport::wire::{Kind, Rank};
 use ethbcast_transport::{Deadline, Instant};
 
-/// One member's view of the collectives: who takes part, what has been called, and why it cannot go on.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Calls {
     roster: Roster,
@@ -57,7 +56,6 @@ impl Calls {
         self.roster.size()
     }
 
-    /// A rank with its host's name.
     pub(super) fn named(&self, rank: Rank) -> Named {
         Named { rank, host: self.roster.host(rank).to_owned() }
     }
@@ -69,10 +67,6 @@ impl Calls {
         if rank.0 < size { Ok(()) } else { Err(CommunicatorError::NoSuchRank { rank, size }) }
     }
 
-    /// Whether messages can be sent to a rank.
-    ///
-    /// # Errors
-    /// If it is not there.
     pub(super) fn check_presence(&self, rank: Rank) -> Result<(), CommunicatorError> {
         self.check_rank(rank)?;
         match self.presence.standing(rank) {
@@ -102,14 +96,13 @@ impl Calls {
         if let Some((rank, mismatch)) = mismatch {
             self.consider(now, rank, mismatch);
         }
-        // Of what failed before nothing is begun: nobody waits for it.
+        // A collective that has failed before is not begun: no other rank waits for it.
         match self.obstacle(now, signature) {
             Some(failure) => Err(self.end_badly(failure)),
             None => Ok(signature),
         }
     }
 
-    /// Why a collective cannot be done.
     fn obstacle(&mut self, now: Instant, signature: Signature) -> Option<Failure> {
         if let Some(rank) = self.presence.who_left_before(signature.number) {
             self.fail(now, Failure { from: signature.number, cause: Cause::Left { rank } });
@@ -122,7 +115,8 @@ impl Calls {
         failure.error(self.rank, &self.roster)
     }
 
-    /// What a step of a collective comes to, true if it is done: one that can end does so, whatever else has happened.
+    /// Takes the result of a step; returns true if the collective is done. A finished one succeeds,
+    /// whatever else has happened.
     ///
     /// # Errors
     /// If it cannot be done.
@@ -146,10 +140,10 @@ impl Calls {
         }
     }
 
-    /// The caller's time is up: this and all later collectives have failed, on all ranks.
+    /// Abandons a call whose time is up: this and all later collectives fail, on all ranks.
     pub(in crate::communicator) fn abandon(&mut self, now: Instant, signature: Signature) -> CommunicatorError {
         if let Some(failure) = self.claims.any(signature.number) {
-            // That nothing moves here bears it out.
+            // The lack of progress here confirms the claim.
             self.fail(now, failure);
             return self.end_badly(failure);
         }
@@ -163,7 +157,6 @@ impl Calls {
         CommunicatorError::TimedOut { signature, missing_ranks, culprit }
     }
 
-    /// Collectives cannot go on; all are told at once.
     pub(super) fn fail(&mut self, now: Instant, failure: Failure) {
         if self.agreement.fail(failure) {
             log::warn!("{}", failure.error(self.rank, &self.roster));
@@ -171,7 +164,6 @@ impl Calls {
         }
     }
 
-    /// Why nothing more comes from a rank for collective `number`, if that is so.
     pub(in crate::communicator) fn absence(&self, rank: Rank, number: u64) -> Option<Failure> {
         let cause = match self.presence.standing(rank) {
             Attendance::Left { .. } => Cause::Left { rank },
@@ -181,20 +173,20 @@ impl Calls {
         Some(Failure { from: number, cause })
     }
 
-    /// What has come from `rank` does not tell which call it has made in place of the one in progress; its signs of
-    /// life do. `None` until one comes.
+    /// Returns the failure when data from `rank` does not belong to the call in progress. The data
+    /// does not tell which call the rank has made; its keepalives do. Returns `None` until one
+    /// arrives.
     pub(in crate::communicator) fn misfit(&self, rank: Rank, expected: Signature) -> Option<Failure> {
-        // What has come bears out what it has said.
+        // The data confirms the rank's claim.
         let garbled = Failure { from: expected.number, cause: Cause::Garbled { rank } };
         let told = self.agreement.has_called(rank, expected.number);
         self.claims.of(rank).or(told.then_some(garbled))
     }
 
-    /// The signature at the head of a message from `rank` is not that of the collective in progress.
     pub(in crate::communicator) fn odd(&self, rank: Rank, found: Option<Signature>, expected: Signature) -> Failure {
         match found {
-            // Another number: that one is wrong which this rank remembers otherwise; else it does not belong here at
-            // all.
+            // If the number differs, a call that this rank remembers otherwise is a mismatch; any
+            // other does not belong here at all.
             Some(found) if found.number == expected.number => Failure::mismatch((rank, found), (self.rank, expected)),
             Some(found) => {
                 self.agreement.compare(rank, found).unwrap_or(Failure { from: 0, cause: Cause::Garbled { rank } })
@@ -203,7 +195,6 @@ impl Calls {
         }
     }
 
-    /// Compares the head of a message from `rank`, which nobody reads, with this rank's calls.
     pub(super) fn compare_unread(&self, rank: Rank, frame: &[u8]) -> Option<Failure> {
         match Signature::split(frame) {
             Some((signature, _)) => self.agreement.compare(rank, signature),
@@ -211,39 +202,35 @@ impl Calls {
         }
     }
 
-    /// Whether a collective is in progress.
     pub(super) fn is_busy(&self) -> bool {
         self.agreement.current().is_some()
     }
 
-    /// Whether a frame of a rank counts; if so, it has been heard.
+    /// Records that `rank` was heard; returns whether its frame counts.
     pub(super) fn hear(&mut self, now: Instant, rank: Rank) -> bool {
         self.presence.hear(now, rank)
     }
 
-    /// This rank waits for another one in the call in progress, or for none.
     pub(in crate::communicator) fn set_waits_for(&mut self, now: Instant, rank: Option<Rank>) {
         self.waits.set(now, rank);
     }
 
-    /// Whether it is time to say anew whom this rank waits for.
     pub(in crate::communicator) fn is_wait_due(&self, now: Instant) -> bool {
         self.waits.is_due(now)
     }
 
-    /// Takes a sign of life or a good-bye.
     pub(super) fn on_notice(&mut self, now: Instant, rank: Rank, kind: Kind, notice: Notice) {
         let calls: Vec<Signature> = notice.calls.into_iter().flatten().collect();
         let mismatch = self.agreement.hear(rank, &calls);
         self.waits.hear(rank, notice.waits_for, notice.moved);
-        // What another rank has found comes first: it names the ranks it is about.
+        // The other rank's own finding has priority: it names the ranks concerned.
         match notice.failure.or(mismatch) {
             Some(failure) => self.consider(now, rank, failure),
             None => self.claims.withdraw(rank),
         }
         if kind == kind::BYE {
             let calls = calls.first().map_or(0, |signature| signature.number.saturating_add(1));
-            // Whoever is there says so within a period.
+            // A rank that is still there contradicts a BYE within a period.
             let until = now + HURRY * u32::from(notice.repeats.min(FAREWELLS)) + period(self.size()) * 3 / 2;
             self.presence.on_bye(rank, calls, until);
         } else {
@@ -251,7 +238,7 @@ impl Calls {
         }
     }
 
-    /// Rank `teller` says that the group has failed: that counts once it is borne out.
+    /// Takes a failure reported by `teller`. It counts once it is confirmed.
     fn consider(&mut self, now: Instant, teller: Rank, failure: Failure) {
         let silent = |rank: Rank| self.presence.silence(now, rank) >= gone_after(self.size()) / 2;
         let is_seen = match failure.cause {
@@ -263,7 +250,7 @@ impl Calls {
             self.fail(now, failure);
         } else if self.claims.make(now, teller, failure) {
             let cause = match failure.cause {
-                // It is heard here: what is broken lies between the two.
+                // The rank is heard here, so the fault lies between those two.
                 Cause::Gone { rank } if rank != self.rank => Cause::Cut { one: rank, other: teller },
                 cause => cause,
             };
@@ -271,7 +258,6 @@ impl Calls {
         }
     }
 
-    /// Looks who is there; the ranks that are not there any more.
     pub(super) fn look(&mut self, now: Instant) -> Vec<Rank> {
         let unheard = self.unheard(now);
         let mut absent = Vec::new();
@@ -283,7 +269,7 @@ impl Calls {
                     absent.push(rank);
                 }
                 Change::Left(rank) => {
-                    // It cannot repeat any more what it has said.
+                    // The rank can no longer repeat its claim.
                     let last_word = self.claims.take(rank);
                     last_word.into_iter().for_each(|failure| self.fail(now, failure));
                     absent.push(rank);
@@ -294,8 +280,9 @@ impl Calls {
         absent
     }
 
-    /// Whether more than half of those who are there, and at least two, have not been heard for about as long as
-    /// whoever is gone: then it is rather this rank that does not hear.
+    /// Whether more than half of the present ranks, and at least two, have been silent for nearly
+    /// the time after which a rank counts as gone. This rank is then probably the one that does not
+    /// hear.
     fn unheard(&self, now: Instant) -> bool {
         let size = self.size();
         let is_there = |rank: &Rank| *rank != self.rank && self.presence.standing(*rank) == Attendance::Here;
@@ -306,7 +293,6 @@ impl Calls {
         unheard >= 2 && unheard * 2 > others
     }
 
-    /// Whether a good-bye is over, or a sign of life is due: somebody may be absent.
     pub(super) fn is_look_due(&self, now: Instant) -> bool {
         self.is_sign_due(now) || self.presence.next_farewell().is_some_and(|at| at <= now)
     }
@@ -315,7 +301,6 @@ impl Calls {
         self.keepalive.due().is_some_and(|due| due <= now)
     }
 
-    /// A sign of life is to be sent; and who has been silent for long is asked for one, in turn.
     pub(super) fn give_sign(&mut self, now: Instant) {
         self.keepalive.give(now);
         let quiet_for = asked_after(self.size());
@@ -324,22 +309,19 @@ impl Calls {
         self.keepalive.ask_in_turn(here.filter(|&rank| self.presence.silence(now, rank) >= quiet_for).collect());
     }
 
-    /// A rank asks for a sign of life.
     pub(super) fn answer_sign(&mut self, now: Instant, rank: Rank) {
         self.keepalive.answer(now, rank);
     }
 
-    /// No sign of life is to be sent any more.
     pub(super) fn forget_signs(&mut self) {
         self.keepalive.forget();
     }
 
-    /// The sign of life that is to be sent now.
     pub(super) fn take_sign(&mut self) -> Option<Sign> {
         self.keepalive.take()
     }
 
-    /// What this rank tells the others; a good-bye will be repeated so often.
+    /// Returns the body of a keepalive or BYE; `repeats` counts further BYEs.
     pub(super) fn notice(&self, moved: u64, repeats: u8) -> Notice {
         Notice {
             calls: self.agreement.last(),
@@ -350,12 +332,12 @@ impl Calls {
         }
     }
 
-    /// How many collectives this rank has called, and how often others were heard to have got on.
+    /// Returns the number of collectives called here, and how often others were seen to make
+    /// progress.
     pub(super) fn moved(&self) -> (u64, u64) {
         (self.agreement.calls(), self.waits.others_moved())
     }
 
-    /// When the next sign or the end of a good-bye is due.
     pub(super) fn deadline(&self) -> Option<Deadline> {
         let sign = self.keepalive.due().map(|at| Wait::Status.at(at));
         sign.into_iter().chain(self.presence.next_farewell().map(|at| Wait::Silence.at(at))).min()

@@ -1,14 +1,14 @@
-//! Who acknowledges to whom in a cast.
+//! Acknowledgement tree of a cast.
 //!
-//! Of each host but the origin's one rank does, its speaker, along the tree of [`AckTree`]; the others of its host
-//! acknowledge to it, and those of the origin's host to the origin. So what a host says goes over its cable once.
+//! One rank of each host but the origin's, its speaker, acknowledges along the tree of [`AckTree`].
+//! Other ranks of a host acknowledge to its speaker, and those of the origin's host to the origin.
+//! Each host's acknowledgements therefore cross its cable once.
 
 use crate::communicator::node::Nodes;
 use crate::membership::ack_tree::AckTree;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Policy, Tuning};
 
-/// The casts of a group, seen by one rank.
 #[derive(Clone, Debug)]
 pub(super) struct CastTree {
     nodes: Nodes,
@@ -16,19 +16,16 @@ pub(super) struct CastTree {
     policy: Policy,
 }
 
-/// What a rank is in a cast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Origin,
-    /// It speaks for its host, and has this position among those who do.
     Speaker(usize),
-    /// It acknowledges to another of its host.
     Below(Rank),
 }
 
 impl CastTree {
-    /// Those of ranks on these hosts. Strict go-back-n has all acknowledge to the origin: nobody can repair for others
-    /// what nobody keeps out of order.
+    /// Creates the trees for `nodes`. Under strict go-back-n all acknowledge to the origin: no rank
+    /// keeps frames out of order, so none can repair for others.
     pub(super) fn new(nodes: Nodes, size: u16, own: Rank, policy: Policy) -> CastTree {
         let nodes = if policy == Policy::InOrderOnly { Nodes::apart(size) } else { nodes };
         CastTree { nodes, own, policy }
@@ -49,12 +46,10 @@ impl CastTree {
         }
     }
 
-    /// The speaker at a position.
     fn speaker_at(&self, origin: Rank, position: usize) -> Rank {
         self.nodes.speaker((self.nodes.of(origin) + 1 + position as u16) % self.nodes.count())
     }
 
-    /// To whom a rank acknowledges; `None` for the origin.
     fn parent_of(&self, origin: Rank, rank: Rank) -> Option<Rank> {
         match self.role(origin, rank) {
             Role::Origin => None,
@@ -65,12 +60,10 @@ impl CastTree {
         }
     }
 
-    /// To whom this rank acknowledges; `None` if it is the origin.
     pub(super) fn parent(&self, origin: Rank) -> Option<Rank> {
         self.parent_of(origin, self.own)
     }
 
-    /// Who acknowledges to a rank, in order.
     fn children_of(&self, origin: Rank, rank: Rank) -> Vec<Rank> {
         let position = match self.role(origin, rank) {
             Role::Below(_) => return Vec::new(),
@@ -82,19 +75,17 @@ impl CastTree {
         speakers.chain(own_host.filter(|&other| other != rank)).collect()
     }
 
-    /// Who acknowledges to this rank, in order.
     pub(super) fn children(&self, origin: Rank) -> Vec<Rank> {
         self.children_of(origin, self.own)
     }
 
-    /// The numbers of this rank's part, which depend on how many acknowledge to the same one.
     pub(super) fn tuned(&self, own: &Tuning, origin: Rank) -> Tuning {
         let role = self.role(origin, self.own);
         if !self.nodes.are_shared() {
             let position = if let Role::Speaker(position) = role { Some(position) } else { None };
             return self.speakers().tuned(own, position);
         }
-        // The origin hears its children and speaks to them as if it were the first of them.
+        // The origin counts itself as the first of its children.
         let siblings = self.children_of(origin, self.parent(origin).unwrap_or(origin));
         let order = siblings.iter().position(|&rank| rank == self.own).unwrap_or(0);
         let receivers = usize::from(self.nodes.count()) - 1;

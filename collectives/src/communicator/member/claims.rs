@@ -1,7 +1,7 @@
-//! What other ranks say of the group's failing, before it is believed.
+//! Failures claimed by other ranks and not yet believed.
 //!
-//! One frame proves nothing: it may be made up. Whoever has really failed says so again and again, and says nothing
-//! else in between.
+//! One frame proves nothing: it may be forged. A rank that has really failed repeats its claim, and
+//! claims nothing else in between.
 
 use crate::communicator::failure::{Cause, Failure};
 use ethbcast_transport::Instant;
@@ -9,29 +9,27 @@ use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What one rank says, and since when.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     failure: Failure,
     since: Instant,
 }
 
-/// The claims of all ranks that have not been believed; one of each at most.
 #[derive(Clone, Debug)]
 pub(super) struct Claims {
-    /// A rank that has not failed says something else within that time.
+    /// Time within which a rank that has not failed contradicts a forged claim.
     held_for: Duration,
     claims: BTreeMap<Rank, Claim>,
 }
 
 impl Claims {
-    /// A claim is believed when it is made again after `held_for`.
+    /// Creates an empty set; a claim is believed when it is repeated after `held_for`.
     pub(super) fn new(held_for: Duration) -> Claims {
         Claims { held_for, claims: BTreeMap::new() }
     }
 
-    /// Rank `teller` says that the group has failed; true if it is to be believed: it has kept to it, or another rank
-    /// says the same of the same.
+    /// Records that `teller` claims a failure. Returns whether it is to be believed: repeated for
+    /// long enough, or also claimed by another rank.
     pub(super) fn make(&mut self, now: Instant, teller: Rank, failure: Failure) -> bool {
         let mut others = self.claims.iter().filter(|&(&rank, _)| rank != teller);
         if others.any(|(_, claim)| is_same(claim.failure.cause, failure.cause)) {
@@ -44,28 +42,23 @@ impl Claims {
         now.since(claim.since) >= self.held_for
     }
 
-    /// Rank `teller` does not say so, or not any more.
     pub(super) fn withdraw(&mut self, teller: Rank) {
         self.claims.remove(&teller);
     }
 
-    /// What a rank says, if it is not believed yet.
     pub(super) fn of(&self, teller: Rank) -> Option<Failure> {
         self.claims.get(&teller).map(|claim| claim.failure)
     }
 
-    /// What any rank says that is not believed yet and stands in the way of collective `number`.
     pub(super) fn any(&self, number: u64) -> Option<Failure> {
         self.claims.values().map(|claim| claim.failure).find(|failure| failure.from <= number)
     }
 
-    /// What a rank has said last, if it has said anything of the kind: it says nothing more.
     pub(super) fn take(&mut self, teller: Rank) -> Option<Failure> {
         self.claims.remove(&teller).map(|claim| claim.failure)
     }
 }
 
-/// Whether two causes are about the same; two that have taken each other's word may differ in who has told them.
 fn is_same(one: Cause, other: Cause) -> bool {
     match (one, other) {
         (Cause::Mismatch { one, other }, Cause::Mismatch { one: a, other: b }) => {

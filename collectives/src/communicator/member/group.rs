@@ -1,4 +1,4 @@
-//! A member of a group that is complete: its collectives, its messages and its streams.
+//! Member of a complete group: its collectives, messages and streams.
 
 use super::calls::Calls;
 use super::keepalive::Sign;
@@ -24,16 +24,15 @@ use ethbcast_transport::wire::{Flags, Frame, HEADER_BYTES, Kind, Peer, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Part};
 use std::sync::Arc;
 
-/// One member's end of everything that a complete group does.
+/// One member's part of a complete group.
 #[derive(Clone, Debug)]
 pub struct Group {
     calls: Calls,
     messages: Messages,
     streams: Streams,
-    /// What the network costs is measured, if that was asked for.
     probing: Option<Probing>,
     leaving: Leaving,
-    /// Whether the streams come before the messages at the next frame.
+    /// Whether streams precede messages at the next frame.
     streams_first: bool,
 }
 
@@ -72,22 +71,18 @@ impl Group {
         self.calls.roster()
     }
 
-    /// Which ranks share a host.
     pub(in crate::communicator) fn nodes(&self) -> &Nodes {
         self.roster().nodes()
     }
 
-    /// Whether calls can begin: all there is to measure has been.
     pub(super) fn is_ready(&self) -> bool {
         self.probing.as_ref().is_none_or(Probing::is_done)
     }
 
-    /// Whether what rank 0 has measured was not told here in time.
     pub(super) fn is_untold(&self) -> bool {
         self.probing.as_ref().is_some_and(Probing::is_untold)
     }
 
-    /// Goes on with the measurement.
     fn measure_on(&mut self) {
         let size = self.size();
         let Some(probing) = &mut self.probing else { return };
@@ -96,12 +91,10 @@ impl Group {
         }
     }
 
-    /// See [`Member::has_gone`](super::Member::has_gone).
     pub(super) fn has_gone(&self, id: SendId) -> bool {
         self.messages.has_gone(id)
     }
 
-    /// Why nothing can be exchanged with a rank any more.
     pub(super) fn absence(&self, rank: Rank) -> CommunicatorError {
         self.calls.check_presence(rank).err().unwrap_or_else(|| CommunicatorError::Gone(self.calls.named(rank)))
     }
@@ -118,7 +111,6 @@ impl Group {
         &mut self.streams
     }
 
-    /// Takes a frame; one that does not belong here changes nothing but counters.
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, stats: &mut MemberStats) {
         if self.is_over() {
             return;
@@ -137,7 +129,8 @@ impl Group {
         }
         let ready = self.is_ready();
         match header.kind {
-            // Before the costs are told another tree would be made of them: the frame comes again.
+            // Until the measured costs arrive, a different tree would be derived. The frame will be
+            // sent again.
             Kind::DATA | Kind::PARITY | Kind::HEARTBEAT if !ready && !self.streams.is_cast(header.stream) => {}
             Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT => self.streams.handle_frame(now, frame),
             Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.handle_frame(now, frame),
@@ -158,7 +151,6 @@ impl Group {
         self.measure_on();
     }
 
-    /// Lets time pass.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         if self.is_over() {
             return;
@@ -177,7 +169,6 @@ impl Group {
         self.leave_on(now);
     }
 
-    /// Looks who is there: nothing is kept for those who are not.
     fn look(&mut self, now: Instant) {
         for rank in self.calls.look(now) {
             self.streams.remove_reader(now, rank);
@@ -185,7 +176,6 @@ impl Group {
         }
     }
 
-    /// Messages that nobody reads may belong to a call that this rank makes otherwise.
     fn compare_unread(&mut self, now: Instant) {
         let found = self.streams.unread().find_map(|(name, frame)| self.calls.compare_unread(name.origin, frame));
         if let Some(failure) = found {
@@ -193,8 +183,8 @@ impl Group {
         }
     }
 
-    /// Why nothing more comes of a message that `origin` broadcasts: it is not there any more, and nobody who hands on
-    /// or repairs is.
+    /// Returns why nothing more arrives of a message that `origin` broadcasts: the origin is gone,
+    /// and so is every rank that forwards or repairs it.
     pub(in crate::communicator) fn dried_up(&mut self, origin: Rank, number: u64) -> Option<Failure> {
         let failure = self.calls.absence(origin, number)?;
         let cast = self.streams.parent(StreamName::new(origin, Way::Cast));
@@ -204,8 +194,6 @@ impl Group {
         (!flows).then_some(failure)
     }
 
-    /// Leaves as soon as the others have what they were sent, at the latest at `by`; what comes meanwhile is thrown
-    /// away.
     pub(super) fn leave(&mut self, now: Instant, by: Instant) {
         if !self.leaving.has_begun() {
             self.leaving.begin(by);
@@ -214,7 +202,6 @@ impl Group {
         }
     }
 
-    /// The next step of leaving, if it is time for it.
     fn leave_on(&mut self, now: Instant) {
         let settling = self.leaving.is_settling();
         if settling {
@@ -232,12 +219,12 @@ impl Group {
         self.leaving.is_over()
     }
 
-    /// Whether nothing is on its way, owed or awaited, signs of life apart.
+    /// Whether nothing is on its way, owed or awaited, apart from keepalives.
     pub(super) fn is_quiet(&self) -> bool {
         self.messages.is_quiet() && self.streams.is_settled() && self.streams.is_quiet()
     }
 
-    /// Whether somebody waits for the next frame, and it is not one of many.
+    /// Whether another rank waits for the next frame, and that is not one of many.
     pub(super) fn is_urgent(&self) -> bool {
         (self.calls.is_busy() || self.messages.is_urgent()) && self.streams.is_urgent()
     }
@@ -254,8 +241,8 @@ impl Group {
             .min()
     }
 
-    /// The sign of life that is to be sent, before everything else. Who says good-bye gives none: it would be taken for
-    /// staying.
+    /// Takes the next keepalive, which precedes everything else. A member that sends BYE sends
+    /// none: it would be taken for staying.
     pub(super) fn take_sign(&mut self) -> Option<(Sign, Notice)> {
         if self.leaving.has_parted() {
             self.calls.forget_signs();
@@ -264,24 +251,22 @@ impl Group {
         Some((self.calls.take_sign()?, self.calls.notice(self.moved(), 0)))
     }
 
-    /// The good-bye that is to be sent, after everything else.
     pub(super) fn take_bye(&mut self) -> Option<Notice> {
         self.leaving.take_bye().map(|repeats| self.calls.notice(self.moved(), repeats))
     }
 
-    /// A number that grows as this rank gets on: by calls, and by new frames of streams and messages.
+    /// Returns a number that grows as this rank makes progress: by calls, and by new frames of
+    /// streams and messages.
     fn moved(&self) -> u64 {
         let (streams, mailbox) = (self.streams.stats(), self.messages.mailbox().stats());
         let sent = streams.data_sent + mailbox.pushes_sent + mailbox.pulls_sent;
         self.calls.moved().0 + sent + streams.data_received + mailbox.received
     }
 
-    /// See [`Member::progress`](super::Member::progress).
     pub(super) fn progress(&self) -> u64 {
         self.moved() + self.calls.moved().1
     }
 
-    /// Writes the next frame of a message or a stream: they take turns.
     pub(super) fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if self.is_over() {
             return None;
@@ -297,7 +282,6 @@ impl Group {
         }
     }
 
-    /// What streams and messages have sent and received, beside what is in `counted`.
     pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {
         MemberStats { streams: self.streams.stats(), mailbox: self.messages.mailbox().stats(), ..counted }
     }

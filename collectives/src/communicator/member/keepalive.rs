@@ -1,7 +1,8 @@
-//! When a member tells the others that it is there.
+//! Keepalives of a member.
 //!
-//! It tells all by one frame to the group. Where switches police what goes to groups that may not arrive, so who has
-//! not heard another for a third of the time that it is given asks it alone, and is answered alone.
+//! Each goes to the whole group in one frame. Where switches police broadcast, such frames may be
+//! lost. A member that has not heard another for a third of the time after which it counts as gone
+//! therefore probes it by unicast, and gets a unicast reply.
 
 use crate::communicator::config::period;
 use crate::membership::timing::HURRY;
@@ -9,39 +10,29 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How often a reason to stop is repeated at once.
+/// Extra keepalives sent at once when a failure has to be announced.
 const REPEATS: u8 = 2;
 
-/// A sign of life that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sign {
-    /// To this rank alone; else to all.
     pub to: Option<Rank>,
-    /// Whether it asks for one in return.
     pub asks: bool,
 }
 
-/// The signs of life of one member.
 #[derive(Clone, Debug)]
 pub(super) struct Keepalive {
     rank: Rank,
     size: u16,
     due: Instant,
-    /// How many more are to follow soon, because there is something that all should know.
     hurried: u8,
-    /// Whether one waits to be sent.
     is_pending: bool,
     is_first: bool,
-    /// Those for one rank alone, one for each at most.
     alone: VecDeque<Sign>,
-    /// Who was asked last.
     asked_last: Option<Rank>,
-    /// When a rank was answered last.
     answered: BTreeMap<Rank, Instant>,
 }
 
 impl Keepalive {
-    /// The first is due at `now`.
     pub(super) fn new(now: Instant, rank: Rank, size: u16) -> Keepalive {
         Keepalive {
             rank,
@@ -56,21 +47,19 @@ impl Keepalive {
         }
     }
 
-    /// There is something that all should know at once.
     pub(super) fn hurry(&mut self, now: Instant) {
         (self.due, self.hurried) = (now, REPEATS);
     }
 
-    /// When the next is due; one that is alone need not say that it is there.
+    /// Returns when the next is due; `None` in a group of one.
     pub(super) fn due(&self) -> Option<Instant> {
         (self.size > 1).then_some(self.due)
     }
 
-    /// A sign is to be sent now; the next soon if there is something that all should know.
     pub(super) fn give(&mut self, now: Instant) {
         let mut pause = period(self.size);
         if std::mem::take(&mut self.is_first) {
-            // Not all in the same moment.
+            // Spreads members over the period.
             pause += pause * u32::from(self.rank.0) / u32::from(self.size);
         }
         if let Some(hurried) = self.hurried.checked_sub(1) {
@@ -79,14 +68,14 @@ impl Keepalive {
         (self.is_pending, self.due) = (true, now + pause);
     }
 
-    /// So many are asked in a period: all in turn before they count as gone, and among a thousand no more frames come
-    /// to each than eighty in a second.
+    /// Limit of probes per period. All are probed in turn before they count as gone, and among a
+    /// thousand ranks each receives at most eighty frames per second.
     fn most_asked(&self) -> usize {
         usize::from(self.size.div_ceil(8))
     }
 
-    /// These ranks, by number, have not been heard for long. Those whose turn it is are asked for a sign: one that does
-    /// not answer keeps no turn from the others.
+    /// Probes the next of the `silent` ranks (sorted). A rank that never replies takes no turn from
+    /// the others.
     pub(super) fn ask_in_turn(&mut self, silent: Vec<Rank>) {
         let next = silent.partition_point(|rank| Some(*rank) <= self.asked_last);
         let turns = silent[next..].iter().chain(&silent[..next]);
@@ -96,8 +85,8 @@ impl Keepalive {
         }
     }
 
-    /// Rank `rank` has asked for a sign, or somebody in its name: it gets one, but not again within a quarter of a
-    /// period.
+    /// Replies to a probe from `rank`, at most once per quarter of a period. The probe may be
+    /// forged.
     pub(super) fn answer(&mut self, now: Instant, rank: Rank) {
         let pause = period(self.size) / 4;
         if self.answered.get(&rank).is_none_or(|&at| now.since(at) >= pause) {
@@ -112,13 +101,11 @@ impl Keepalive {
         }
     }
 
-    /// Nothing is to be sent any more.
     pub(super) fn forget(&mut self) {
         self.is_pending = false;
         self.alone.clear();
     }
 
-    /// The next sign that is to be sent; it is taken as sent.
     pub(super) fn take(&mut self) -> Option<Sign> {
         if std::mem::take(&mut self.is_pending) {
             return Some(Sign { to: None, asks: false });

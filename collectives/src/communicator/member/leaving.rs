@@ -1,21 +1,21 @@
-//! How a member leaves: not before the others have what it sent them, and not without a word.
+//! Leaving a group: a member waits until the others have what it sent them, then sends BYE.
 
 use crate::membership::timing::HURRY;
 use ethbcast_transport::Instant;
 
-/// How often a good-bye is repeated: for 75 ms, in which a sender whose acknowledgement was lost asks for it three
-/// times.
+/// Repetitions of BYE. They last 75 ms, in which a sender whose acknowledgement was lost asks for
+/// it three times.
 pub(super) const FAREWELLS: u8 = 5;
 
-/// How far a member is with leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeavingStage {
     Staying,
-    /// It waits until the others have what it has sent, until this moment at most.
+    /// Waits until the others have what this member has sent, until `by` at most.
     Settling {
         by: Instant,
     },
-    /// It says good-bye: so many times more, next at `due`, and begins anew if somebody needs something, until `by`.
+    /// Sends BYE `repeats` more times, next at `due`. Starts again if another rank needs something,
+    /// until `by`.
     Parting {
         repeats: u8,
         due: Instant,
@@ -24,26 +24,22 @@ enum LeavingStage {
     Over,
 }
 
-/// The way out of one member.
 #[derive(Clone, Debug)]
 pub(super) struct Leaving {
     stage: LeavingStage,
-    /// The good-bye that waits to be sent: how many follow it.
     bye: Option<u8>,
 }
 
 impl Leaving {
-    /// A member that stays for now.
     pub(super) fn new() -> Leaving {
         Leaving { stage: LeavingStage::Staying, bye: None }
     }
 
-    /// Leaves at `by` at the latest.
     pub(super) fn begin(&mut self, by: Instant) {
         self.stage = LeavingStage::Settling { by };
     }
 
-    /// Somebody needs something of a member that says good-bye: it stays a little longer.
+    /// Extends the BYEs because another rank still needs something.
     pub(super) fn linger(&mut self, now: Instant) {
         if let LeavingStage::Parting { repeats, by, .. } = &mut self.stage
             && now < *by
@@ -52,7 +48,6 @@ impl Leaving {
         }
     }
 
-    /// When the next step is due.
     pub(super) fn due(&self) -> Option<Instant> {
         match self.stage {
             LeavingStage::Settling { by: at } | LeavingStage::Parting { due: at, .. } => Some(at),
@@ -60,22 +55,20 @@ impl Leaving {
         }
     }
 
-    /// Whether it waits for the others to have what it has sent.
     pub(super) fn is_settling(&self) -> bool {
         matches!(self.stage, LeavingStage::Settling { .. })
     }
 
-    /// Whether it says good-bye.
     pub(super) fn is_parting(&self) -> bool {
         matches!(self.stage, LeavingStage::Parting { .. })
     }
 
-    /// Whether it has said good-bye: a sign of life would be taken for staying.
     pub(super) fn has_parted(&self) -> bool {
         self.is_parting() || self.is_over()
     }
 
-    /// The others have what they were sent, or it is `alone`; or it is time for the next good-bye.
+    /// Takes the next step: the others have everything (`settled`), there are no others (`alone`),
+    /// or the next BYE is due.
     pub(super) fn advance(&mut self, now: Instant, alone: bool, settled: bool) {
         match self.stage {
             LeavingStage::Settling { .. } if alone => self.stage = LeavingStage::Over,
@@ -93,7 +86,6 @@ impl Leaving {
         self.bye = Some(repeats);
     }
 
-    /// The good-bye that is to be sent: how often it will be repeated.
     pub(super) fn take_bye(&mut self) -> Option<u8> {
         self.bye.take()
     }

@@ -1,4 +1,4 @@
-//! A member as a machine: who takes a frame, and whose turn it is to send one.
+//! Member as a machine: takes frames, and chooses the next frame to send.
 
 use super::Member;
 use crate::communicator::kind;
@@ -17,7 +17,7 @@ impl Machine for Member {
         }
         let Header { session, rank, .. } = frame.header;
         if self.group.is_none() && self.refusal.is_none() && self.assembly.is_of_session(session, rank, frame.source) {
-            // Its sender has heard that all have this list.
+            // The sender knows that all have this list.
             self.join(now);
         }
         match &mut self.group {
@@ -73,14 +73,12 @@ impl Machine for Member {
 }
 
 impl Member {
-    /// Writes a control message to all as a frame; returns its length.
     fn write(&self, kind: Kind, session: u32, rank: Rank, body: &[u8], buffer: &mut [u8]) -> usize {
         let station = &self.assembly.config().station;
         let identity = station.identity(session, rank);
         identity.write(buffer, station.group_mac, &identity.header(kind), body)
     }
 
-    /// Writes the sign of life that is due, if one is; its length.
     fn write_sign(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let group = self.group.as_deref_mut()?;
         let (sign, notice) = group.take_sign()?;

@@ -9,23 +9,17 @@ use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, Part};
 use std::sync::Arc;
 
-/// Tags from here on are the collectives' own.
 pub(in crate::communicator) const FIRST_RESERVED_TAG: u32 = 1 << 31;
-/// Outcomes that may wait to be taken, and sends or receives that may be under way, of each kind.
+/// Limit of untaken outcomes, and of sends or receives under way, for each kind.
 const MOST_ASKED: usize = 1024;
 
-/// What has become of a message that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::communicator) enum Handover {
-    /// It is in the send queue.
     Sent(SendId),
-    /// There is nobody to send it to.
     Nobody,
-    /// The send queue has no room.
     Full,
 }
 
-/// The messages of one member: those of the application and those that are parts of collectives.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Messages {
     mailbox: Mailbox,
@@ -38,7 +32,6 @@ impl Messages {
         Messages { mailbox, sends: Pending::default(), receives: Pending::default() }
     }
 
-    /// See [`Member::send`](super::Member::send).
     pub(super) fn send(
         &mut self,
         to: Rank,
@@ -57,7 +50,6 @@ impl Messages {
         Ok(id)
     }
 
-    /// See [`Member::recv`](super::Member::recv).
     pub(super) fn recv(
         &mut self,
         from: Rank,
@@ -76,8 +68,8 @@ impl Messages {
         Ok(id)
     }
 
-    /// Sends a part of a collective, whose outcome nobody waits for. To a rank that is not there any more nothing is
-    /// sent: that shows elsewhere.
+    /// Sends a message of a collective, whose outcome is not wanted. To a rank that is gone nothing
+    /// is sent; its absence is detected elsewhere.
     pub(in crate::communicator) fn send_internal(&mut self, to: Rank, tag: u32, bytes: Arc<[u8]>) -> Handover {
         match self.mailbox.send(to, tag, bytes) {
             Ok(id) => {
@@ -91,17 +83,14 @@ impl Messages {
         }
     }
 
-    /// Whether all of a message has been sent at least once.
     pub(in crate::communicator) fn has_gone(&self, id: SendId) -> bool {
         self.mailbox.has_gone(id)
     }
 
-    /// Whether a message of `tag` from a rank has begun to arrive that nobody has asked for.
     pub(in crate::communicator) fn has_unexpected(&self, from: Rank, tag: u32) -> bool {
         self.mailbox.has_unexpected(from, tag)
     }
 
-    /// Receives a part of a collective; `None` if there is no room.
     pub(in crate::communicator) fn receive_internal(
         &mut self,
         from: Rank,
@@ -114,7 +103,6 @@ impl Messages {
         Some(id)
     }
 
-    /// A receive of a collective that has ended: nobody wants its outcome.
     pub(in crate::communicator) fn drop_receive(&mut self, id: RecvId) {
         if !self.cancel_recv(id) {
             self.receives.ignore(id);
@@ -150,25 +138,21 @@ impl Messages {
         cancelled
     }
 
-    /// Takes back all receives for which nothing has come yet.
     pub(super) fn cancel_receives(&mut self) {
         for id in self.receives.open() {
             self.cancel_recv(id);
         }
     }
 
-    /// A rank is not there any more.
     pub(super) fn remove_peer(&mut self, rank: Rank) {
         self.mailbox.remove_peer(rank);
         self.collect();
     }
 
-    /// What is on its way.
     pub(super) fn mailbox(&self) -> &Mailbox {
         &self.mailbox
     }
 
-    /// Takes over what has ended in the mailbox.
     fn collect(&mut self) {
         while let Some(completion) = self.mailbox.poll_completion() {
             match completion {
@@ -178,7 +162,6 @@ impl Messages {
         }
     }
 
-    /// Whether nothing is on its way or owed.
     pub(super) fn is_quiet(&self) -> bool {
         self.mailbox.is_quiet()
     }
@@ -203,7 +186,6 @@ impl Part for Messages {
         self.mailbox.poll_timeout(now)
     }
 
-    /// Whether somebody waits for an outcome.
     fn is_urgent(&self) -> bool {
         self.sends.are_awaited() || self.receives.are_awaited()
     }

@@ -38,28 +38,26 @@ use std::sync::Arc;
 
 /// One process of a group.
 ///
-/// It is a [`Machine`](ethbcast_transport::Machine): drive it until [`joined`](Member::joined), go on driving it for as
-/// long as it lives, so that the others see that it is there, and in the end [`leave`](Member::leave) and drive it
-/// until it [`has_left`](Member::has_left). Messages and collectives are asked for in between.
+/// It is a [`Machine`](ethbcast_transport::Machine). Drive it until [`joined`](Member::joined), and
+/// keep driving it for as long as it lives, so that the others see that it is there. In the end
+/// [`leave`](Member::leave) and drive it until it [`has_left`](Member::has_left). Messages and
+/// collectives are requested in between.
 #[derive(Clone, Debug)]
 pub struct Member {
     assembly: Assembly,
-    /// Why there will be no group.
     refusal: Option<CommunicatorError>,
     group: Option<Box<Group>>,
-    /// So many calls wait to be sent; an answer to a late one if the group is complete.
     calls_pending: u16,
     answered_at: Option<Instant>,
-    /// It left before the group was complete.
     given_up: bool,
     stats: MemberStats,
 }
 
 impl Member {
-    /// A process that begins to look for the others.
+    /// Creates a process that begins to look for the others.
     ///
     /// # Errors
-    /// If a name, the size or the MTU cannot be.
+    /// If a name, the size or the MTU is invalid.
     pub fn begin(now: Instant, config: Config) -> Result<Member, CommunicatorError> {
         config.check()?;
         let mut member = Member {
@@ -78,7 +76,7 @@ impl Member {
         Ok(member)
     }
 
-    /// Whether the group is complete and all know it, and what was to be measured has been.
+    /// Whether the group is complete, all ranks know it, and a requested measurement is done.
     ///
     /// # Errors
     /// If there will be no group, and why.
@@ -98,7 +96,6 @@ impl Member {
         }
     }
 
-    /// All have the same list: the group begins.
     fn join(&mut self, now: Instant) {
         let (config, roster, network) = (self.assembly.config(), self.assembly.roster(), self.assembly.network());
         let own = config.station.mac;
@@ -110,31 +107,31 @@ impl Member {
         }
     }
 
-    /// What the group's members share, once it is complete and until this one leaves.
+    /// Returns the group's state, from its completion until this rank leaves.
     ///
     /// # Errors
-    /// If it is not, or this one has left.
+    /// If the group is not complete, or this rank has left.
     pub(super) fn group(&mut self) -> Result<&mut Group, CommunicatorError> {
         let group = self.group.as_deref_mut().filter(|group| group.is_ready()).ok_or(CommunicatorError::NotJoined)?;
         if group.is_leaving() { Err(CommunicatorError::Closed) } else { Ok(group) }
     }
 
-    /// This process's rank, once the group is complete.
+    /// Returns this process's rank, once the group is complete.
     pub fn rank(&self) -> Option<Rank> {
         self.group.as_ref().map(|group| group.rank())
     }
 
-    /// The number that all frames of the group carry, once it is complete.
+    /// Returns the number that all frames of the group carry, once it is complete.
     pub fn session(&self) -> Option<u32> {
         self.group.as_ref().map(|group| group.roster().session())
     }
 
-    /// How many ranks there are to be.
+    /// Returns the number of ranks.
     pub fn size(&self) -> u16 {
         self.assembly.config().size
     }
 
-    /// The hosts' names by rank; none before the group is complete.
+    /// Returns the hosts' names by rank; none before the group is complete.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         let roster = self.group.as_ref().map(|group| group.roster());
         roster.into_iter().flat_map(Roster::entries).map(|entry| entry.host.as_str())
@@ -145,13 +142,14 @@ impl Member {
         self.group.as_ref().is_some_and(|group| group.nodes().count() == 1)
     }
 
-    /// The MTU of the group's frames, the smallest of all members', once the group is complete.
+    /// Returns the MTU of the group's frames, the smallest of all members', once the group is
+    /// complete.
     pub fn mtu_bytes(&self) -> Option<u16> {
         self.group.as_ref().map(|group| group.roster().mtu_bytes())
     }
 
-    /// Leaves the group as soon as the others have what they were sent, at the latest at `by`. What still comes is
-    /// thrown away.
+    /// Leaves the group as soon as the others have what they were sent, or at `by`. Later arrivals
+    /// are dropped.
     pub fn leave(&mut self, now: Instant, by: Instant) {
         match &mut self.group {
             Some(group) => group.leave(now, by),
@@ -159,28 +157,29 @@ impl Member {
         }
     }
 
-    /// Whether calls make sense: the group is complete, and this rank is not on its way out.
+    /// Whether calls are possible: the group is complete, and this rank is not leaving.
     pub fn is_open(&self) -> bool {
         self.group.as_ref().is_some_and(|group| !group.is_leaving())
     }
 
-    /// Whether it has left, and need not be driven any more.
+    /// Whether the member has left, and need not be driven any more.
     pub fn has_left(&self) -> bool {
         self.group.as_ref().map_or(self.given_up, |group| group.is_over())
     }
 
-    /// Whether nothing is on its way, owed or awaited, signs of life apart; true as well before the group is complete.
+    /// Whether nothing is on its way, owed or awaited, apart from keepalives; also true before the
+    /// group is complete.
     pub fn is_quiet(&self) -> bool {
         self.group.as_ref().is_none_or(|group| group.is_quiet())
     }
 
-    /// Sends `bytes` to rank `to`, in order with what was sent there before under the same `tag`; withdrawn if it is
-    /// not there by the `deadline`. The bytes are kept, not copied. The [outcome](Member::take_sent) is kept until it
-    /// is taken.
+    /// Sends `bytes` to rank `to`, in order with earlier messages of this `tag` to it. The message
+    /// is withdrawn if it is not delivered by the `deadline`. The bytes are kept, not copied. The
+    /// [outcome](Member::take_sent) is kept until it is taken.
     ///
     /// # Errors
-    /// If the group is not complete, there is no such rank, it is not there any more, the tag is 2³¹ or above, or too
-    /// many messages are on their way.
+    /// If the group is not complete, there is no such rank, it is gone or has left, the tag is 2³¹
+    /// or above, or too many messages are on their way.
     pub fn send(
         &mut self,
         to: Rank,
@@ -193,11 +192,12 @@ impl Member {
         group.messages().send(to, tag, bytes, deadline)
     }
 
-    /// Receives the next message of `tag` from rank `from`, in order with the receives asked for before. The
+    /// Receives the next message of `tag` from rank `from`, in order with earlier receives. The
     /// [outcome](Member::take_received) is kept until it is taken.
     ///
     /// # Errors
-    /// If the group is not complete, there is no such rank, the tag is 2³¹ or above, or too many receives wait.
+    /// If the group is not complete, there is no such rank, the tag is 2³¹ or above, or too many
+    /// receives wait.
     pub fn recv(
         &mut self,
         from: Rank,
@@ -210,51 +210,55 @@ impl Member {
         group.messages().recv(from, tag, max_bytes, deadline)
     }
 
-    /// How a send has ended; `None` if it has not.
+    /// Takes the outcome of a send; `None` if it has not ended.
     pub fn take_sent(&mut self, id: SendId) -> Option<SendOutcome> {
         self.group.as_mut()?.messages().take_sent(id)
     }
 
-    /// How a receive has ended; `None` if it has not.
+    /// Takes the outcome of a receive; `None` if it has not ended.
     pub fn take_received(&mut self, id: RecvId) -> Option<RecvOutcome> {
         self.group.as_mut()?.messages().take_received(id)
     }
 
-    /// Whether all of a message has been handed to the network at least once; also if it has ended.
+    /// Whether all of a message has been handed to the network at least once; also true if it has
+    /// ended.
     pub fn has_gone(&self, id: SendId) -> bool {
         self.group.as_ref().is_none_or(|group| group.has_gone(id))
     }
 
-    /// The outcome of a send will not be taken; the message goes on, whatever its deadline was.
+    /// Declares that the outcome of a send will not be taken. The message goes on, without its
+    /// deadline.
     pub fn ignore_sent(&mut self, id: SendId) {
         if let Some(group) = &mut self.group {
             group.messages().ignore_sent(id);
         }
     }
 
-    /// Why nothing can be exchanged with a rank any more.
+    /// Returns why nothing can be exchanged with a rank any more.
     pub fn absence(&self, rank: Rank) -> CommunicatorError {
         let Some(group) = &self.group else { return CommunicatorError::NotJoined };
         group.absence(rank)
     }
 
-    /// Withdraws a message; it has no outcome then. False if it has ended already.
+    /// Withdraws a message; it has no outcome then. Returns false if it has ended already.
     pub fn cancel_send(&mut self, id: SendId) -> bool {
         self.group.as_mut().is_some_and(|group| group.messages().cancel_send(id))
     }
 
-    /// Takes back a receive for which nothing has come yet; it has no outcome then. False if something has: that comes.
+    /// Cancels a receive for which nothing has arrived; it has no outcome then. Returns false if
+    /// something has arrived: the receive goes on.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
         self.group.as_mut().is_some_and(|group| group.messages().cancel_recv(id))
     }
 
-    /// Takes back a receive; a message that has begun to arrive for it is thrown away.
+    /// Cancels a receive; a message that has begun to arrive for it is dropped.
     pub fn drop_recv(&mut self, id: RecvId) {
         self.group.iter_mut().for_each(|group| group.messages().drop_receive(id));
     }
 
-    /// How so many bytes from `root` would be broadcast, why, and what that is predicted to take; `None` before the
-    /// group is complete, or if there is no such rank. All ranks have the same answer.
+    /// Returns the route by which `bytes` bytes from `root` would be broadcast, the reason and the
+    /// predicted time. `None` before the group is complete, or if there is no such rank. All ranks
+    /// get an equal answer.
     pub fn choice(&mut self, root: Rank, bytes: usize) -> Option<Choice> {
         let group = self.group.as_mut().filter(|group| root.0 < group.size())?;
         let plans = group.streams().plans();
@@ -262,16 +266,16 @@ impl Member {
         plans.price(root, way, bytes)
     }
 
-    /// A number that grows while anything gets on, here or at another rank as far as is known; frames sent again and
-    /// signs of life do not count.
+    /// Returns a number that grows with progress here or, as far as known, at another rank. Frames
+    /// sent again and keepalives do not count.
     pub fn progress(&self) -> u64 {
         self.group.as_ref().map_or(0, |group| group.progress())
     }
 
-    /// Recomputes every count; a sentence that names the first disagreement.
+    /// Recomputes every count.
     ///
     /// # Errors
-    /// That sentence.
+    /// Names the first disagreement.
     pub fn audit(&self) -> Result<(), AuditError> {
         self.group.as_ref().map_or(Ok(()), |group| group.audit())
     }
@@ -288,7 +292,7 @@ impl Member {
         }
         match &self.group {
             Some(group) => {
-                // Late ones call for an answer; those who have got there do not.
+                // Late callers need a reply; joined ones do not.
                 let pause = period(self.size()) / 2;
                 let lately = self.answered_at.is_some_and(|at| now.since(at) < pause);
                 if !call.joined && !group.is_leaving() && !lately {
@@ -304,14 +308,14 @@ impl Member {
         }
     }
 
-    /// There will be no group if so: the others are to learn of this one, too, and believe it.
+    /// Takes a refusal: there will be no group. The others have to learn of this process, too, and
+    /// believe it.
     fn heed(&mut self, taken: Result<(), CommunicatorError>) {
         if let Err(refusal) = taken {
             (self.refusal, self.calls_pending) = (Some(refusal), 2);
         }
     }
 
-    /// A frame that was not understood: a process of another version cannot be in the group.
     fn on_reject(&mut self, frame: &[u8], why: Reject) {
         self.stats.malformed += 1;
         let is_joining = self.group.is_none() && self.refusal.is_none() && !self.given_up;

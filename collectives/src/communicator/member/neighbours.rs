@@ -1,4 +1,5 @@
-//! Where a member stands in the streams of its group: who sends and acknowledges what to whom.
+//! A member's place in the streams of its group: its upstream peer, children and acknowledgement
+//! parent.
 
 use super::cast_tree::CastTree;
 use super::plans::{Plans, TreePlace};
@@ -14,24 +15,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a child in a tree waits with an acknowledgement: below the least timeout of its parent.
+/// Acknowledgement delay of a child in a tree: below its parent's shortest timeout.
 const TREE_ACK_DELAY: Duration = Duration::from_millis(3);
 
-/// Where a member stands.
 #[derive(Clone, Debug)]
 pub(super) struct Neighbours {
-    /// The stream number in it stands for none.
+    /// Identity; its stream number is a placeholder.
     identity: Identity,
     group_mac: MacAddr,
     peers: Vec<Peer>,
     payload_bytes: usize,
-    /// The numbers of all streams, before those that depend on the place.
     tuning: Tuning,
-    /// Ranks that are served no more.
     removed: Vec<bool>,
     plans: Plans,
     casts: CastTree,
-    /// Where this member stands in the trees that have been asked for.
     places: BTreeMap<StreamName, TreePlace>,
 }
 
@@ -49,7 +46,7 @@ impl Neighbours {
             Some(bytes) => tuning.with_push_bytes(bytes, payload_bytes, Signature::BYTES),
             None => tuning,
         };
-        // There must be room for a segment that goes and for one that comes.
+        // There must be room for one outgoing and one incoming segment.
         let segment_frames = tuning.feed_frames_for(payload_bytes) / 4;
         let nodes = Nodes::new(peers.iter().map(|peer| peer.mac));
         let plans = Plans::new(network, &nodes, size, payload_bytes, segment_frames);
@@ -58,44 +55,38 @@ impl Neighbours {
         Neighbours { identity, group_mac, peers, payload_bytes, tuning, removed, plans, casts, places }
     }
 
-    /// The trees of the group, and which of them to take.
     pub(super) fn plans(&mut self) -> &mut Plans {
         &mut self.plans
     }
 
-    /// The stream that a frame of this member's belongs to.
     pub(super) fn name_of(&self, number: StreamId) -> Option<StreamName> {
         StreamName::of(number, self.size(), self.plans.has_blocks()).filter(|&name| self.plans.admits(name))
     }
 
-    /// What was measured after the group was complete; streams that have begun go on as they are.
+    /// Sets the measured costs. Streams that have begun keep their trees.
     pub(super) fn set_calibration(&mut self, calibration: Calibration) {
         self.plans.set_calibration(calibration);
         self.places.clear();
     }
 
-    /// The own rank.
     pub(super) fn rank(&self) -> Rank {
         self.identity.rank
     }
 
-    /// The longest payload of one frame, in bytes.
     pub(super) fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// How many bytes of a message are pushed, where not all are.
+    /// Returns how many bytes of a message are pushed, if only a part is.
     pub(super) fn push_bytes(&self, name: StreamName) -> Option<usize> {
         let pushed = self.tuning.cast.push_bytes.filter(|_| name.way == Way::Cast)?;
         Some(usize::try_from(pushed).unwrap_or(usize::MAX))
     }
 
-    /// A rank is served no more.
     pub(super) fn remove(&mut self, rank: Rank) {
         self.removed[rank.index()] = true;
     }
 
-    /// This member's end of a stream, empty.
     pub(super) fn open(&mut self, name: StreamName) -> Stream {
         let identity = Identity { stream: name.number(self.size()), ..self.identity };
         let (outlet, tuning, bytes) = (self.outlet(name), self.tuning_of(name), self.payload_bytes);
@@ -113,14 +104,11 @@ impl Neighbours {
         self.peers.len() as u16
     }
 
-    /// Whether the first frame of a stream may come from a rank: from the one that is acknowledged to; or a cast's from
-    /// its origin.
     pub(super) fn can_begin(&mut self, name: StreamName, rank: Rank) -> bool {
         let Some(parent) = self.parent(name) else { return false };
         parent.rank == rank || (name.way == Way::Cast && name.origin == rank)
     }
 
-    /// To whom this member acknowledges a stream; `None` for its own.
     pub(super) fn parent(&mut self, name: StreamName) -> Option<Peer> {
         let to = match name.way {
             Way::Cast => self.casts.parent(name.origin)?,
@@ -129,13 +117,11 @@ impl Neighbours {
         (name.origin != self.rank()).then(|| self.peers[to.index()])
     }
 
-    /// Where this member stands in a tree.
     fn place(&mut self, name: StreamName) -> &TreePlace {
         let (rank, plans) = (self.identity.rank, &self.plans);
         self.places.entry(name).or_insert_with(|| plans.place(name, rank))
     }
 
-    /// To whom it hands a stream on, or who acknowledges to it.
     fn outlet(&mut self, name: StreamName) -> Outlet {
         if name.way != Way::Cast {
             let children = self.place(name).children.clone();
@@ -149,20 +135,19 @@ impl Neighbours {
         }
     }
 
-    /// Those of these ranks that are served.
     fn present(&self, ranks: impl Iterator<Item = Rank>) -> Vec<Peer> {
         ranks.filter(|rank| !self.removed[rank.index()]).map(|rank| self.peers[rank.index()]).collect()
     }
 
-    /// The numbers of a stream: a cast's depend on where this member stands among those who acknowledge.
     fn tuning_of(&self, name: StreamName) -> Tuning {
-        // Rhythms are parts of the feed that there is, not of one that there could be.
+        // Ack intervals are fractions of the actual feed size, not of its maximum.
         let feed_frames = self.tuning.feed_frames_for(self.payload_bytes);
         let tuning = self.tuning.clone().with_feed_frames(feed_frames);
         let mut tuning = match name.way {
             Way::Cast => self.casts.tuned(&tuning, name.origin),
             _ => {
-                // One relay is hardly ahead of the next: acknowledgements need not take a part of its cable.
+                // Neighbouring relays are at nearly equal positions, so acknowledgements need not
+                // be frequent.
                 let mut tuning = tuning;
                 tuning.ack.delay = tuning.ack.delay.max(TREE_ACK_DELAY);
                 tuning

@@ -1,4 +1,5 @@
-//! The trees of a group's ways, the same at each rank, and which way is predicted to be the fastest.
+//! Trees of a group's routes, derived equally at each rank, and the choice of the route predicted
+//! to be fastest.
 
 use super::block_plans::{BlockTree, Passage, casts_are_best};
 use super::way::{KARY, StreamName, Way};
@@ -12,52 +13,40 @@ use ethbcast_transport::wire::Rank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Lengths whose way is remembered, and plans: programs broadcast the same few again and again.
+/// Limit of remembered decisions and plans: programs broadcast a few lengths again and again.
 const REMEMBERED: usize = 64;
 
-/// Where a rank stands in the tree of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TreePlace {
     pub parent: Option<Rank>,
-    /// In sending order.
     pub children: Vec<Rank>,
 }
 
-/// What a group knows of its network, as plans.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Plans {
     network: Arc<Network>,
-    /// Host ids are ranks: the network's, or one switch.
+    /// Topology whose host ids are ranks: the described one, or one switch.
     topology: Topology,
     calibration: Calibration,
-    /// Whether there is something to choose by.
     is_known: bool,
-    /// Whether any host has several ranks.
     are_hosts_shared: bool,
     members: Vec<usize>,
     payload_bytes: u64,
-    /// The longest segment that a stream's feed can keep, in bytes.
     segment_bytes: u64,
-    /// Plans that have been made.
     made: BTreeMap<StreamName, Plan>,
     decided: BTreeMap<(Rank, usize), Decision>,
-    /// Of scatters and gathers, by operation, root and bytes of a block.
     block_trees: BTreeMap<(u8, Rank, usize), Option<BlockTree>>,
-    /// Of allgathers, by bytes of a block: whether they are casts.
     exchanges: BTreeMap<usize, bool>,
 }
 
-/// How so many bytes travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::communicator) struct Decision {
     pub way: Way,
-    /// Bytes of a frame at most: short messages fill a chain of short frames sooner.
+    /// Limit of payload bytes in a frame: short messages fill a chain of short frames sooner.
     pub frame_bytes: usize,
 }
 
 impl Plans {
-    /// Those of `size` ranks on these hosts, whose frames carry `payload_bytes`, where a feed keeps segments of
-    /// `segment_frames`.
     pub(super) fn new(
         network: Arc<Network>,
         nodes: &Nodes,
@@ -91,8 +80,6 @@ impl Plans {
         self.members.len() as u16
     }
 
-    /// Whether the blocks of an allgather, of so many bytes each, go by a cast of each rank: that is allowed, and
-    /// predicted to take no longer than a ring.
     pub(in crate::communicator) fn blocks_are_cast(&mut self, block_bytes: usize) -> bool {
         if !self.network.casts() {
             return false;
@@ -110,7 +97,6 @@ impl Plans {
         are_cast
     }
 
-    /// What passes through a rank in a scatter or gather.
     pub(in crate::communicator) fn passage(
         &mut self,
         rank: Rank,
@@ -127,7 +113,8 @@ impl Plans {
         tree.map(|tree| tree.passage(rank, block_bytes, payload_bytes)).unwrap_or_default()
     }
 
-    /// All ranks along the switches in depth-first order: a ring over them uses every cable once in each direction.
+    /// Returns all ranks along the switches in depth-first order. A ring over them uses every cable
+    /// once in each direction.
     pub(in crate::communicator) fn line(&self) -> Vec<Rank> {
         let Some(chain) = self.plan(Rank::ROOT, Way::Tree(Via::Chain)) else {
             return (0..self.size()).map(Rank).collect();
@@ -136,12 +123,10 @@ impl Plans {
         std::iter::successors(Some(chain.root()), next).map(|rank| Rank(rank as u16)).collect()
     }
 
-    /// Whether messages can travel in blocks among so many ranks.
     pub(super) fn has_blocks(&self) -> bool {
         self.size() <= most_ranks(Via::ScatterAllgather)
     }
 
-    /// What was measured after the group was complete.
     pub(super) fn set_calibration(&mut self, calibration: Calibration) {
         (self.calibration, self.is_known) = (calibration, true);
         self.made.clear();
@@ -150,7 +135,7 @@ impl Plans {
         self.exchanges.clear();
     }
 
-    /// Whether a stream can be: what nobody would choose needs no plan.
+    /// Whether a stream is possible. Routes that are never chosen need no plan.
     pub(super) fn admits(&self, name: StreamName) -> bool {
         let fits = |via: Via| self.size() <= most_ranks(via);
         let asked = |via: Via| matches!(self.network.chosen(), Chosen::Via(asked) if *asked == via);
@@ -164,12 +149,11 @@ impl Plans {
         }
     }
 
-    /// Where `rank` stands in the tree of a stream that is no cast.
     pub(super) fn place(&self, name: StreamName, rank: Rank) -> TreePlace {
         if let Way::Blocks(via) = name.way {
             return self.place_in_blocks(via, name, rank);
         }
-        // What was checked when the group was told of it can be planned.
+        // A plan that was checked on receipt can be made.
         let Some(plan) = self.plan(name.origin, name.way) else { return TreePlace::default() };
         TreePlace {
             parent: plan.parent(rank.index()).map(|parent| Rank(parent as u16)),
@@ -177,7 +161,6 @@ impl Plans {
         }
     }
 
-    /// Ranks are counted from the origin there.
     fn place_in_blocks(&self, via: Via, name: StreamName, rank: Rank) -> TreePlace {
         let (size, share) = (self.size(), usize::from(name.share));
         let steps = usize::from((rank.0 + size - name.origin.0) % size);
@@ -189,7 +172,6 @@ impl Plans {
         }
     }
 
-    /// How many frames of a stream a relay has before it sends any of them on.
     pub(super) fn segment_frames(&self, name: StreamName) -> u64 {
         self.segment_bytes(name.origin, name.way).div_ceil(self.payload_bytes)
     }
@@ -203,7 +185,6 @@ impl Plans {
         }
     }
 
-    /// The saved plan, if it is that of this origin.
     fn saved(&self, origin: Rank) -> Option<&SavedTree> {
         match self.network.chosen() {
             Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(saved),
@@ -236,12 +217,11 @@ impl Plans {
         if let (Way::Saved, Some(saved)) = (way, self.saved(origin)) {
             return Some(saved.plan.clone());
         }
-        // But for the tree of least latency, the length decides nothing.
+        // The length matters only for the tree of least latency.
         let frames = if let Way::Latency(class) = way { Way::latency_frames(class) } else { 1 };
         price(self.via(way), &self.situation(origin, frames * self.payload_bytes)).ok().map(|priced| priced.plan)
     }
 
-    /// What a way costs for so many bytes.
     pub(super) fn price(&mut self, origin: Rank, way: Way, bytes: usize) -> Option<Choice> {
         let name = StreamName::new(origin, way);
         let plan = match self.made.get(&name) {
@@ -256,7 +236,7 @@ impl Plans {
         let segment_bytes = match way {
             Way::Blocks(_) => (bytes as u64).div_ceil(self.size().into()).clamp(1, self.segment_bytes),
             Way::Tree(via) if !via.is_atomic() => {
-                // A relay passes frames on as they come: no segment is longer than one.
+                // A relay forwards frames as they arrive: a segment is at most one frame.
                 let best = given(plan.clone(), None, &situation);
                 best.segment_bytes.min(self.payload_bytes)
             }
@@ -265,7 +245,6 @@ impl Plans {
         Some(given(plan, Some(segment_bytes), &situation))
     }
 
-    /// How so many bytes from `origin` travel to all.
     pub(in crate::communicator) fn decide(&mut self, origin: Rank, bytes: usize) -> Decision {
         let frames = (bytes as u64).div_ceil(self.payload_bytes).max(1);
         let chosen = match self.network.chosen() {
@@ -273,7 +252,8 @@ impl Plans {
             Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(Way::Saved),
             Chosen::Saved(_) | Chosen::Auto => None,
         };
-        // A tree of two is a cast to one; and what fits one frame is not worth a thought, unless frames to all are few.
+        // Between two ranks every tree equals a cast; and a message of one frame is not worth
+        // planning, unless broadcast is policed.
         let is_small = self.size() <= 2 || frames == 1 && !self.is_policed() || !self.is_known;
         let is_cast = chosen.map_or(is_small && self.network.casts(), |way| way == Way::Cast);
         if is_cast {
@@ -290,33 +270,30 @@ impl Plans {
         decision
     }
 
-    /// How rank 0 tells all that a barrier is over: each itself, where it cannot tell all at once. A relay may leave
-    /// before it has handed that on.
+    /// Returns the route of a barrier's release. Where broadcast is policed, rank 0 sends to each
+    /// rank itself: a relay may leave before it has forwarded the release.
     pub(in crate::communicator) fn release(&self) -> Way {
         if self.is_policed() { Way::Tree(Via::Flat) } else { Way::Cast }
     }
 
-    /// Whether switches let only so many frames to all pass in a second.
     fn is_policed(&self) -> bool {
         self.calibration.cast_max_frames_per_second().is_some()
     }
 
-    /// The ways that are priced for a message of so many frames.
     fn candidates(&self, frames: u64) -> Vec<Way> {
         let casts = self.network.casts();
-        // Blocks go from rank to rank by arithmetic, over the cable of a host with several again and again.
+        // Block-wise routes ignore shared hosts, and would cross their cables repeatedly.
         let is_wasteful = |via: Via| self.are_hosts_shared && via.is_in_blocks();
         let vias = candidates(self.members.len()).filter(|&via| (casts || via != Via::Cast) && !is_wasteful(via));
         vias.map(|via| Way::of(via, frames)).collect()
     }
 
-    /// Of these ways the one of least predicted time; of equal ones the first.
     fn best(&mut self, origin: Rank, bytes: usize, ways: Vec<Way>) -> Decision {
         let frame_bytes = self.payload_bytes as usize;
         let mut best = (f64::INFINITY, Decision { way: ways[0], frame_bytes });
         for way in ways {
             let Some(choice) = self.price(origin, way, bytes) else { continue };
-            // A plan saved for a message of few bytes, or made up, cuts no long one into as many frames.
+            // A plan saved for a short message must not cut a long one into as many frames.
             let segment_bytes = choice.segment_bytes.max(MIN_SEGMENT_BYTES);
             let frame_bytes = frame_bytes.min(usize::try_from(segment_bytes).unwrap_or(frame_bytes));
             let seconds = competing_seconds(self.via(way), choice.predicted_seconds, &self.calibration);
@@ -324,13 +301,12 @@ impl Plans {
                 best = (seconds, Decision { way, frame_bytes });
             }
         }
-        // In blocks, and where a relay waits for all of a message, frames are full.
+        // Frames are full in block-wise routes and where a relay waits for the whole message.
         let is_cut = matches!(best.1.way, Way::Tree(via) if !via.is_atomic()) || best.1.way == Way::Saved;
         if is_cut { best.1 } else { Decision { frame_bytes, ..best.1 } }
     }
 }
 
-/// Makes room for one more.
 fn forget_one<K: Ord, V>(remembered: &mut BTreeMap<K, V>) {
     if remembered.len() == REMEMBERED {
         remembered.pop_first();

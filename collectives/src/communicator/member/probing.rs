@@ -1,4 +1,5 @@
-//! What the network costs, measured once all are there and before the first call: by rank 0, which tells the others.
+//! Measurement of the network costs by rank 0, once all are there and before the first call. Rank 0
+//! sends the result to the others.
 
 use super::messages::{FIRST_RESERVED_TAG, Handover, Messages};
 use crate::communicator::network::{read_costs, write_costs};
@@ -10,43 +11,32 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Part, Timer};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The tag of what rank 0 tells: that behind the collectives'.
 const TAG: u32 = FIRST_RESERVED_TAG + 1;
-/// The longest that is taken, in bytes.
 const MAX_BYTES: usize = 8 << 10;
 
-/// One member's part in it.
 #[derive(Clone, Debug)]
 pub(super) struct Probing {
     identity: Identity,
-    /// Those behind other interfaces, and where frames for all of them go, if broadcast may be chosen.
     others: Vec<Peer>,
     group: Option<MacAddr>,
     mtu_bytes: usize,
     responder: Responder,
     stage: Stage,
-    /// Until when those who do not measure wait to be told.
     told_by: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
 enum Stage {
-    /// Rank 0 measures, the way to the first rank of another host.
     Measuring(Box<Prober>),
-    /// It tries broadcast, with all.
     Trying(Box<Prober>, Box<Calibration>),
-    /// Rank 0 tells the others, the next one last.
+    /// Rank 0 sends the result to the others; the list is worked off from its end.
     Telling(Arc<[u8]>, Vec<Rank>),
-    /// The others wait for that.
     Awaiting(Option<RecvId>),
-    /// They have waited for too long.
     Untold,
     Done,
 }
 
 impl Probing {
-    /// The part of `identity` in a group of these members, to whom rank 0 is to have told what it found by `told_by`.
-    /// It tries broadcast to `group`, if that may be chosen.
     pub(super) fn new(
         now: Instant,
         identity: Identity,
@@ -56,7 +46,8 @@ impl Probing {
         told_by: Option<Instant>,
     ) -> Probing {
         let mtu_bytes = usize::from(mtu_bytes);
-        // One gets all of the time: in a share of it, a limiter's burst would be taken for the link's rate.
+        // One rank gets all of the time: in a share of it, a rate limiter's burst would be taken
+        // for the link's rate.
         let elsewhere = |peer: &&Peer| !peer.mac.shares_interface_with(peers[0].mac);
         let stage = match peers.iter().find(elsewhere) {
             Some(next) if identity.rank == Rank::ROOT => {
@@ -71,7 +62,6 @@ impl Probing {
         Probing { identity, others, group, mtu_bytes, responder, stage, told_by }
     }
 
-    /// Whether rank 0, which is there, has not told what it found in time.
     pub(super) fn is_untold(&self) -> bool {
         matches!(self.stage, Stage::Untold)
     }
@@ -80,7 +70,6 @@ impl Probing {
         matches!(self.stage, Stage::Done)
     }
 
-    /// Goes on as far as that is possible; what was measured, once it is known here.
     pub(super) fn advance(&mut self, messages: &mut Messages, peers: u16) -> Option<Calibration> {
         let stage = &mut self.stage;
         match stage {
@@ -111,7 +100,7 @@ impl Probing {
             Stage::Awaiting(id) => {
                 *id = id.or_else(|| messages.receive_internal(Rank::ROOT, TAG, MAX_BYTES));
                 let outcome = messages.take_received((*id)?)?;
-                // Whoever is gone has told nothing; the first call will say so.
+                // The result of an absent rank 0 never comes; the first call reports that.
                 *stage = Stage::Done;
                 match outcome {
                     RecvOutcome::Received { bytes } => read_costs(&bytes),
@@ -124,7 +113,6 @@ impl Probing {
 }
 
 impl Probing {
-    /// Begins to tell the others what was found, if anything was; that.
     fn tell(&mut self, found: Option<Calibration>, messages: &mut Messages, peers: u16) -> Option<Calibration> {
         let told = found.as_ref().map_or_else(Vec::new, write_costs);
         self.stage = Stage::Telling(told.into(), (1..peers).rev().map(Rank).collect());
@@ -132,7 +120,7 @@ impl Probing {
         found
     }
 
-    /// Tries broadcast before it is chosen for anything, as soon as it is known what unicast does.
+    /// Tries broadcast before it is chosen for anything, as soon as unicast is measured.
     fn try_broadcast(&mut self, now: Instant) {
         let Stage::Measuring(prober) = &self.stage else { return };
         let found = self.group.filter(|_| prober.is_done()).zip(calibrate(&prober.result()).ok());

@@ -1,4 +1,5 @@
-//! The streams of a group without a root: one for each rank and each way its bytes take, made when they are first used.
+//! Streams of a group without a root: one for each rank and each of its routes, created on first
+//! use.
 
 use super::neighbours::Neighbours;
 use super::plans::Plans;
@@ -9,26 +10,19 @@ use ethbcast_transport::wire::{Frame, Kind, Rank, StreamId};
 use ethbcast_transport::{Agenda, AuditError, Deadline, Instant, Part};
 use std::collections::BTreeMap;
 
-/// A stream and what the group remembers about it.
 #[derive(Clone, Debug)]
 struct Slot {
     stream: Stream,
-    /// From whom it comes; `None` for an own one.
     source: Option<Rank>,
-    /// Whether its next frame is in the middle of a message.
     midway: bool,
 }
 
-/// All streams of one member.
 #[derive(Clone, Debug)]
 pub(in crate::communicator) struct Streams {
     neighbours: Neighbours,
     slots: BTreeMap<StreamName, Box<Slot>>,
-    /// Whose turn it is, and when each is due, by number.
     agenda: Agenda,
-    /// Acknowledgements for streams that are not there.
     forged_acks: u64,
-    /// Frames of streams that cannot be.
     strangers: u64,
 }
 
@@ -37,34 +31,29 @@ impl Streams {
         Streams { neighbours, slots: BTreeMap::new(), agenda: Agenda::default(), forged_acks: 0, strangers: 0 }
     }
 
-    /// The longest payload of one frame, in bytes.
     pub(in crate::communicator) fn payload_bytes(&self) -> usize {
         self.neighbours.payload_bytes()
     }
 
-    /// How many bytes of a message of which so many are written the next frame may have, if it is one of those that
-    /// are pushed.
+    /// Returns the limit of bytes for the next frame of a message with `written` bytes written,
+    /// while its pushed part lasts.
     pub(in crate::communicator) fn unpushed(&self, name: StreamName, written: usize) -> usize {
         let pushed = self.neighbours.push_bytes(name);
         pushed.and_then(|pushed| pushed.checked_sub(written)).filter(|&left| left > 0).unwrap_or(usize::MAX)
     }
 
-    /// The trees of the group, and which of them to take.
     pub(in crate::communicator) fn plans(&mut self) -> &mut Plans {
         self.neighbours.plans()
     }
 
-    /// What was measured after the group was complete.
     pub(super) fn set_calibration(&mut self, calibration: Calibration) {
         self.neighbours.set_calibration(calibration);
     }
 
-    /// Whether the stream of a number is a cast.
     pub(super) fn is_cast(&self, number: StreamId) -> bool {
         self.neighbours.name_of(number).is_some_and(|name| name.way == Way::Cast)
     }
 
-    /// Appends a frame to one of this rank's own streams; false while there is no room.
     pub(in crate::communicator) fn push(
         &mut self,
         now: Instant,
@@ -79,17 +68,14 @@ impl Streams {
         taken
     }
 
-    /// The next frame of a stream, if it is there.
     pub(in crate::communicator) fn peek(&self, name: StreamName) -> Option<&[u8]> {
         self.slots.get(&name)?.stream.peek().map(|(payload, _)| payload)
     }
 
-    /// The next frames of a message, up to so many and to its last, as far as they are there.
     pub(in crate::communicator) fn peek_run(&self, name: StreamName, most: u64) -> Option<Run<'_>> {
         self.slots.get(&name)?.stream.peek_run(most)
     }
 
-    /// So many frames that were shown have been read; `midway` says whether more of their message follows.
     pub(in crate::communicator) fn consume(&mut self, now: Instant, name: StreamName, frames: u64, midway: bool) {
         if let Some(slot) = self.slots.get_mut(&name) {
             slot.stream.consume_run(now, frames);
@@ -97,7 +83,6 @@ impl Streams {
         }
     }
 
-    /// Of the message that is being read of a stream so many frames are still to be read.
     pub(in crate::communicator) fn expect_frames(&mut self, name: StreamName, frames: u64) {
         if let Some(slot) = self.slots.get_mut(&name) {
             let position = slot.stream.position();
@@ -105,33 +90,28 @@ impl Streams {
         }
     }
 
-    /// Lets it be known that frames have been read.
+    /// Schedules the stream, so that the read frames are acknowledged.
     pub(in crate::communicator) fn drained(&mut self, now: Instant, name: StreamName) {
         self.touch(now, name);
     }
 
-    /// From whom a stream comes to this rank, once it has begun.
     pub(in crate::communicator) fn source(&self, name: StreamName) -> Option<Rank> {
         self.slots.get(&name)?.source
     }
 
-    /// From whom a stream comes, or would come.
     pub(in crate::communicator) fn parent(&mut self, name: StreamName) -> Option<Rank> {
         self.neighbours.parent(name).map(|parent| parent.rank)
     }
 
-    /// The streams of a rank that have begun here.
     pub(in crate::communicator) fn of_origin(&self, origin: Rank) -> impl Iterator<Item = StreamName> + '_ {
         let from = StreamName::first_of(origin);
         self.slots.range(from..).map(|(&name, _)| name).take_while(move |name| name.origin == origin)
     }
 
-    /// For whom a stream cannot go on.
     pub(in crate::communicator) fn held_up_by(&self, name: StreamName) -> Option<Rank> {
         self.slots.get(&name)?.stream.held_up_by()
     }
 
-    /// Streams in which a message waits that nobody has begun to read, and its first frame.
     pub(super) fn unread(&self) -> impl Iterator<Item = (StreamName, &[u8])> + '_ {
         self.existing().filter(|(_, slot)| !slot.midway).filter_map(|(name, slot)| Some((name, slot.stream.peek()?.0)))
     }
@@ -148,7 +128,6 @@ impl Streams {
         })
     }
 
-    /// Rank `rank` is served no more, and nothing is kept for it.
     pub(super) fn remove_reader(&mut self, now: Instant, rank: Rank) {
         self.neighbours.remove(rank);
         let names: Vec<StreamName> = self.existing().map(|(name, _)| name).collect();
@@ -160,7 +139,6 @@ impl Streams {
         }
     }
 
-    /// Reads and throws away whatever has come: nobody wants it any more.
     pub(super) fn discard(&mut self, now: Instant) {
         let waiting = self.existing().filter(|(_, slot)| slot.stream.backlog_frames() > 0);
         let names: Vec<StreamName> = waiting.map(|(name, _)| name).collect();
@@ -172,7 +150,6 @@ impl Streams {
         }
     }
 
-    /// Whether everything that was sent or is to be handed on has been acknowledged by all.
     pub(super) fn is_settled(&self) -> bool {
         self.existing().all(|(_, slot)| {
             let head = slot.stream.feed().head();
@@ -180,31 +157,26 @@ impl Streams {
         })
     }
 
-    /// Whether nothing is on its way and nothing owed.
     pub(super) fn is_quiet(&self) -> bool {
         self.agenda.is_idle()
     }
 
-    /// Something about a stream has changed: it may have something to send, and another deadline.
     fn touch(&mut self, now: Instant, name: StreamName) {
         if let Some(slot) = self.slots.get(&name) {
             self.agenda.touch(name.number(self.neighbours.size()).0, slot.stream.poll_timeout(now));
         }
     }
 
-    /// What all streams have sent and received so far.
     pub(super) fn stats(&self) -> StreamStats {
         let mut counted = StreamStats::default();
         (counted.forged_acks, counted.strangers) = (self.forged_acks, self.strangers);
         self.existing().map(|(_, slot)| slot.stream.stats()).fold(counted, |sum, stats| sum + stats)
     }
 
-    /// What memory the structures of all streams take.
     pub(super) fn memory(&self) -> Memory {
         self.existing().map(|(_, slot)| slot.stream.memory()).fold(Memory::default(), |sum, one| sum + one)
     }
 
-    /// Recomputes the counts of every feed; a sentence that names the first disagreement.
     pub(super) fn audit(&self) -> Result<(), AuditError> {
         let within =
             |name: StreamName, error: AuditError| error.within(format_args!("{:?} of rank {}", name.way, name.origin));
@@ -213,15 +185,14 @@ impl Streams {
 }
 
 impl Part for Streams {
-    /// Takes a frame from a member of the group.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(name) = self.neighbours.name_of(frame.header.stream) else {
             self.strangers += 1;
             return;
         };
         if !self.slots.contains_key(&name) {
-            // There is nothing to acknowledge in a stream that has not begun; a repair child may have heard of one
-            // before its parent.
+            // A stream that has not begun has nothing to acknowledge; a repair child may have heard
+            // of it before its parent.
             match frame.header.kind {
                 Kind::ACK if name.origin == self.neighbours.rank() => self.forged_acks += 1,
                 Kind::ACK => {}
@@ -251,7 +222,6 @@ impl Part for Streams {
         }
     }
 
-    /// Writes the next frame into `buffer`: streams take turns.
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let Streams { neighbours, slots, .. } = self;
         self.agenda.poll(|at| match neighbours.name_of(StreamId(at)).and_then(|name| slots.get_mut(&name)) {

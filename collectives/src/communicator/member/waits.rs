@@ -1,5 +1,5 @@
-//! Who waits for whom, and whether anything moves: what a rank tells of itself in its signs of life, and what the
-//! others make of it when a call stands still.
+//! Wait-for graph of the ranks, and their progress: reported in keepalives, and used to find the
+//! culprit when a call stalls.
 
 use super::agreement::Agreement;
 use crate::communicator::config::period;
@@ -8,23 +8,21 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// What another rank has said of itself last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     waits_for: Option<Rank>,
     moved: u16,
 }
 
-/// Whom each rank waits for, as far as it has said.
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
     own: Rank,
-    /// Whom this rank waits for in the call in progress, and when to look anew: among thousands that takes time.
+    /// Rank that this one waits for in the call in progress. It is determined again only at
+    /// `look_at`: among thousands of ranks that takes time.
     waits_for: Option<Rank>,
     look_at: Instant,
     looks_every: Duration,
     told: Vec<Told>,
-    /// How often another rank was heard to have got on.
     others_moved: u64,
 }
 
@@ -34,12 +32,10 @@ impl Waits {
         Waits { own, waits_for: None, look_at: now, looks_every: period(size) / 2, told, others_moved: 0 }
     }
 
-    /// A call begins: nobody asks yet whom this rank waits for.
     pub(super) fn begin(&mut self, now: Instant) {
         (self.waits_for, self.look_at) = (None, now + self.looks_every);
     }
 
-    /// Whether it is time to say anew whom this rank waits for.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.look_at <= now
     }
@@ -48,25 +44,21 @@ impl Waits {
         self.waits_for
     }
 
-    /// This rank waits for another one, or for none.
     pub(super) fn set(&mut self, now: Instant, waits_for: Option<Rank>) {
         self.waits_for = waits_for.filter(|&rank| rank != self.own);
         self.look_at = now + self.looks_every;
     }
 
-    /// How often another rank was heard to have got on.
     pub(super) fn others_moved(&self) -> u64 {
         self.others_moved
     }
 
-    /// Rank `rank` says whom it waits for, and a number that changes as it gets on.
     pub(super) fn hear(&mut self, rank: Rank, waits_for: Option<Rank>, moved: u16) {
         let told = &mut self.told[rank.index()];
         self.others_moved += u64::from(told.moved != moved);
         *told = Told { waits_for: waits_for.filter(|&other| other != rank), moved };
     }
 
-    /// Why collective `number` stands still: follows who waits for whom from this rank on.
     pub(super) fn blame(&self, agreement: &Agreement, number: u64) -> Option<Blame> {
         let call_of = |rank: Rank| if rank == self.own { number } else { agreement.newest_of(rank) };
         let Some(mut next) = self.waits_for else {
@@ -77,7 +69,7 @@ impl Waits {
             let last = *path.last().expect("it begins with this rank");
             if let Some(from) = path.iter().position(|&rank| rank == next) {
                 path.push(next);
-                // Of those who wait for each other in a ring, whoever is in the earliest call is not served.
+                // In a cycle, the rank in the earliest call is the one not served.
                 let hops = path[from..].windows(2).map(|hop| (hop[0], hop[1]));
                 return hops.min_by_key(|&(rank, _)| call_of(rank)).map(|(one, other)| Blame::Between { one, other });
             }
@@ -98,7 +90,6 @@ mod tests {
     use super::*;
     use crate::communicator::signature::{Operation, Signature};
 
-    /// What rank 0 makes of ranks that are in these calls and wait for these.
     fn blame(number: u64, waits_for: u16, others: &[(u64, Option<u16>)]) -> Option<Blame> {
         let size = others.len() as u16 + 1;
         let (mut waits, mut agreement) = (Waits::new(Instant::START, Rank(0), size), Agreement::new(Rank(0), size));

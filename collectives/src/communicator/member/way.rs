@@ -1,25 +1,21 @@
-//! The ways bytes can take in a group, and the numbers of their streams.
+//! Routes of broadcasts in a group, and the numbers of their streams.
 
 use crate::communicator::config::MAX_RANKS;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::{Rank, StreamId};
 
-/// How a rank's bytes travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::communicator) enum Way {
-    /// By one frame to all.
     Cast,
-    /// Down the tree of this way; `kary` stands for the number of children that the group has agreed on.
+    /// Tree of this kind; `kary` stands for the agreed number of children.
     Tree(Via),
-    /// Down the tree of least latency for messages of up to so many frames: of a class.
+    /// Tree of least latency for the message lengths of a class.
     Latency(u8),
-    /// Down the tree of the plan that the group was told.
     Saved,
-    /// In as many shares as there are ranks, each down a tree of its own.
     Blocks(Via),
 }
 
-/// The ways of one stream for each origin, in the order of their numbers.
+/// Routes with one stream per origin, in the order of their numbers.
 const WAYS: [Way; 14] = [
     Way::Cast,
     Way::Tree(Via::Chain),
@@ -37,19 +33,17 @@ const WAYS: [Way; 14] = [
     Way::Tree(Via::BinaryBest),
 ];
 
-/// The ways of a stream for each share of each origin, in the order of their numbers.
+/// Routes with a stream for each share of each origin, in the order of their numbers.
 const BLOCK_WAYS: [Via; 2] = [Via::ScatterAllgather, Via::RecursiveDoubling];
 
-/// What stands for k-ary trees of whatever k.
 pub(super) const KARY: Via = Via::Kary(3);
 
-/// The most frames of messages in each class of [`Way::Latency`]; beyond, the tree is hardly another.
+/// Limit of a message's frames in each class of [`Way::Latency`]; beyond, the tree hardly changes.
 const LATENCY_FRAMES: [u64; 4] = [1, 4, 16, 64];
 
 const _: () = assert!(WAYS.len() * MAX_RANKS as usize <= u16::MAX as usize, "every stream has a number");
 
 impl Way {
-    /// The way that `via` stands for where a message has so many frames.
     pub(in crate::communicator) fn of(via: Via, frames: u64) -> Way {
         match via {
             Via::Cast => Way::Cast,
@@ -61,7 +55,6 @@ impl Way {
         }
     }
 
-    /// The most frames of the messages that the tree of least latency of a class is planned for.
     pub(super) fn latency_frames(class: u8) -> u64 {
         LATENCY_FRAMES[usize::from(class).min(LATENCY_FRAMES.len() - 1)]
     }
@@ -72,29 +65,24 @@ fn latency_class(frames: u64) -> u8 {
     class.unwrap_or(LATENCY_FRAMES.len() - 1) as u8
 }
 
-/// One stream of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::communicator) struct StreamName {
-    /// The rank it comes from.
     pub origin: Rank,
     pub way: Way,
-    /// Of a way in blocks, which share of the message.
     pub share: u16,
 }
 
 impl StreamName {
-    /// The only stream of an origin and a way.
     pub(in crate::communicator) fn new(origin: Rank, way: Way) -> StreamName {
         StreamName { origin, way, share: 0 }
     }
 
-    /// The first that an origin can have, in the order of names.
     pub(super) fn first_of(origin: Rank) -> StreamName {
         StreamName::new(origin, Way::Cast)
     }
 
-    /// The number in its frames among `size` ranks: those of all origins' casts, of their chains, and so on from 1;
-    /// behind them those in blocks.
+    /// Returns the stream number among `size` ranks: casts of all origins from 1, then their
+    /// chains, and so on; block-wise routes come last.
     pub(super) fn number(self, size: u16) -> StreamId {
         let (size, origin, share) = (u32::from(size), u32::from(self.origin.0), u32::from(self.share));
         let place = |way| WAYS.iter().position(|&other| other == way).unwrap_or(0) as u32;
@@ -108,7 +96,6 @@ impl StreamName {
         StreamId(1 + at as u16)
     }
 
-    /// The stream of a number, if there is one; in blocks only where `blocks` says that there are any.
     pub(super) fn of(number: StreamId, size: u16, blocks: bool) -> Option<StreamName> {
         let (at, size) = (usize::from(number.0.checked_sub(1)?), usize::from(size));
         if let Some(&way) = WAYS.get(at / size) {

@@ -1,5 +1,5 @@
-//! A description of a network as bytes: numbers only, by rank. What comes off the wire is checked as what comes from a
-//! file is.
+//! Encoding of a network description: numbers only, by rank. Received bytes are checked like a
+//! file.
 
 use super::{Chosen, MAX_NETWORK_BYTES, MAX_SWITCHES, Network, SavedTree, most_ranks, rank_name};
 use crate::membership::codec::{BodyReader, BodyWriter};
@@ -14,12 +14,12 @@ const PROBE: u8 = 2;
 const TOPOLOGY: u8 = 4;
 const CALIBRATION: u8 = 8;
 
-/// In the byte that says whether what processors take follows: no, yes, yes and what they take in long streams.
+/// Flag byte before the processor costs: absent, present, present with costs of long streams.
 const NO_PROCESSING: u8 = 0;
 const PROCESSING: u8 = 1;
 const PROCESSING_IN_STREAMS: u8 = 2;
 
-/// In the byte that says which way: that of least predicted time, this one, or the tree that follows.
+/// Route byte: the one predicted to be fastest, a fixed one, or the tree that follows.
 const AUTO: u8 = 0;
 const VIA: u8 = 1;
 const SAVED: u8 = 2;
@@ -44,7 +44,6 @@ impl Network {
         out.into_bytes()
     }
 
-    /// Reads a description for so many ranks; `None` if it is malformed, or says what cannot be.
     pub(super) fn decode(bytes: &[u8], size: u16) -> Option<Network> {
         if bytes.len() > MAX_NETWORK_BYTES {
             return None;
@@ -74,7 +73,8 @@ fn read_via(from: &mut BodyReader<'_>) -> Option<Via> {
 }
 
 impl SavedTree {
-    /// Way and segment, then of each rank the parent and its place among the parent's children.
+    /// Writes route and segment, then for each rank its parent and its place among the parent's
+    /// children.
     fn write(&self, out: &mut BodyWriter) {
         write_via(self.plan.via(), out);
         out.u64(self.segment_bytes);
@@ -104,7 +104,6 @@ impl SavedTree {
     }
 }
 
-/// Switches and their uplinks, then where each rank hangs; zero stands for what is not known.
 fn write_topology(topology: &Topology, out: &mut BodyWriter) {
     let ranks: Vec<usize> = (0..topology.hosts().len()).collect();
     let (uplinks, places) = topology.places_of(&ranks);
@@ -131,11 +130,10 @@ fn read_topology(from: &mut BodyReader<'_>, size: u16) -> Option<Topology> {
     Topology::of_places(&uplinks, &places)
 }
 
-/// Stands for broadcast that is not policed where the rate does above which it is.
 const FULL_RATE: u64 = u64::MAX;
 
-/// Loss, the rate above which broadcast is policed, the points, of each rank what a frame takes it, what processors
-/// take, how much links let pass at once; zero stands for what is not known.
+/// Writes loss, the rate above which broadcast is policed, the points, each rank's cost of a frame,
+/// processor costs, and the links' burst; zero stands for unknown.
 fn write_calibration(calibration: &Calibration, out: &mut BodyWriter) {
     let broadcast = match calibration.broadcast() {
         Broadcast::Untried => 0,
@@ -210,19 +208,16 @@ fn read_processing(known: u8, from: &mut BodyReader<'_>) -> Option<Processing> {
     })
 }
 
-/// What was measured, of no single host.
 pub(in crate::communicator) fn write_costs(calibration: &Calibration) -> Vec<u8> {
     let mut out = BodyWriter::default();
     write_calibration(calibration, &mut out);
     out.into_bytes()
 }
 
-/// Reads what [`write_costs`] writes; `None` if it is malformed.
 pub(in crate::communicator) fn read_costs(bytes: &[u8]) -> Option<Calibration> {
     read_calibration(&mut BodyReader::new(bytes), 0)
 }
 
-/// The calibration of these numbers, if they can be.
 pub(super) fn calibration_of(
     points: Vec<Point>,
     loss: f64,
@@ -299,7 +294,7 @@ mod tests {
             (Some(blocks), None)
         );
         let mut circle = networks()[2].encode();
-        // Rank 0's parent becomes rank 2, whose parent is the root no more.
+        // Rank 0's parent becomes rank 2, and rank 2's parent is no longer the root.
         circle[12..16].copy_from_slice(&[0, 2, 0, 0]);
         circle[20..24].copy_from_slice(&[0, 0, 0, 0]);
         assert_eq!(Network::decode(&circle, 3), None);
@@ -316,7 +311,7 @@ mod tests {
                 wire[at] = byte;
             }
             if let Some(read) = Network::decode(&wire, 3) {
-                // Whoever writes numbers switches from rank 0's on; they may have come otherwise.
+                // The encoder numbers switches from rank 0's on; the input may differ.
                 let written = read.encode();
                 prop_assert_eq!(Network::decode(&written, 3).map(|read| read.encode()), Some(written));
             }

@@ -1,4 +1,4 @@
-//! From what a process was told of the network, by names, to what its group knows of it, by rank.
+//! Conversion of a process's configuration, which names hosts, to a network description by rank.
 
 use super::codec::calibration_of;
 use super::{Chosen, MAX_NETWORK_BYTES, MAX_SWITCHES, Network, SavedTree, most_ranks, rank_name};
@@ -14,10 +14,10 @@ use ethbcast_transport::MacAddr;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 
-/// What the group of these hosts, by rank, knows by `config`.
+/// Returns the network description of `hosts` (by rank) from `config`.
 ///
 /// # Errors
-/// If what the process was told is not about these hosts, or contradicts itself.
+/// If the configuration does not fit these hosts, or contradicts itself.
 pub(super) fn describe(config: &Config, hosts: &[&str]) -> Result<Network, CommunicatorError> {
     let places = config.topology.as_ref().map(|topology| places(topology, hosts)).transpose()?;
     let calibration = config.calibration.as_ref().map(|calibration| costs(calibration, config, hosts)).transpose()?;
@@ -37,7 +37,6 @@ fn refuse<T>(why: impl Display) -> Result<T, CommunicatorError> {
     Err(CommunicatorError::Network { why: why.to_string() })
 }
 
-/// Where the ranks are in a topology; `hosts` are theirs.
 fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorError> {
     let (nodes, hosts) = (nodes(hosts), distinct(hosts));
     let mut members: Vec<usize> = Vec::with_capacity(hosts.len());
@@ -65,13 +64,11 @@ fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorE
     }
 }
 
-/// The names of hosts, each once, in the order of their first ranks: a name is that of one host.
 fn distinct<'a>(hosts: &[&'a str]) -> Vec<&'a str> {
     let mut seen = HashSet::new();
     hosts.iter().copied().filter(|host| seen.insert(*host)).collect()
 }
 
-/// Which ranks share a host.
 fn nodes(hosts: &[&str]) -> Nodes {
     let numbers: HashMap<&str, u32> = distinct(hosts).into_iter().zip(0..).collect();
     Nodes::new(hosts.iter().map(|host| {
@@ -80,7 +77,6 @@ fn nodes(hosts: &[&str]) -> Nodes {
     }))
 }
 
-/// What was measured, of the ranks alone.
 fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<Calibration, CommunicatorError> {
     let here = |name: &str| match &config.topology {
         Some(topology) => topology.host_named(name).is_some(),
@@ -105,12 +101,10 @@ fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<C
     }
 }
 
-/// A name without its domain.
 fn short(name: &str) -> &str {
     name.split_once('.').map_or(name, |(host, _)| host)
 }
 
-/// A way that was asked for, if it can be.
 fn possible(via: Via, casts: bool, ranks: usize) -> Result<Via, CommunicatorError> {
     if via == Via::Cast && !casts {
         return refuse("casts are not allowed, and cast is the way that was asked for: choose one of the two");
@@ -122,7 +116,6 @@ fn possible(via: Via, casts: bool, ranks: usize) -> Result<Via, CommunicatorErro
     refuse(format!("{via} is for up to {most} ranks, and there are {ranks}: choose another way"))
 }
 
-/// The tree of a saved plan over the ranks, judged on the topology, if there is one.
 fn tree(
     saved: &SavedPlan,
     topology: Option<&Topology>,
@@ -138,7 +131,7 @@ fn tree(
              itself (Options::route), or run one rank on each host",
         );
     }
-    // The file speaks of its root first.
+    // The root is the first host in the file.
     let root = hosts.iter().position(|host| *host == saved.root()).unwrap_or(0);
     let turned: Vec<usize> = (0..hosts.len()).map(|at| (at + root) % hosts.len()).collect();
     let names: Vec<&str> = turned.iter().map(|&rank| hosts[rank]).collect();

@@ -1,5 +1,5 @@
-//! How all come to the same description of the network: whoever was told one makes it for the list of all, the others
-//! hear it in pieces from the first rank that was.
+//! Distribution of the network description: a configured process makes it for the list of all; the
+//! others receive it in pieces from the first configured rank.
 
 use super::{MAX_NETWORK_BYTES, Network, describe};
 use crate::communicator::config::Config;
@@ -8,10 +8,9 @@ use crate::membership::codec::{BodyReader, BodyWriter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// So many pieces are told in a row at most, once in a period.
+/// Limit of pieces sent in a row, once per period.
 const MOST_IN_A_ROW: u16 = 32;
 
-/// A piece of a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::communicator) struct Piece {
     pub at: u16,
@@ -19,23 +18,18 @@ pub(in crate::communicator) struct Piece {
     pub bytes: Vec<u8>,
 }
 
-/// What a call says of the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::communicator) struct SpreadWord {
-    /// Whether the caller was told a description itself.
     pub told: bool,
-    /// Whether that is not about this group.
     pub unfit: bool,
-    /// Of the list of all that it has, zero if it has not heard all.
+    /// Number of the sender's list, zero if incomplete.
     pub list: u64,
-    /// Of the description that it has for that list, zero if it has none yet.
+    /// Digest of its description for that list, zero if it has none yet.
     pub network: u64,
-    /// A piece of it, for those who have none.
     pub piece: Option<Piece>,
 }
 
 impl SpreadWord {
-    /// Its length without a piece.
     pub(in crate::communicator) const BYTES: usize = 1 + 8 + 8 + 2 + 2;
 
     pub(in crate::communicator) fn write(&self, out: &mut BodyWriter) {
@@ -49,13 +43,11 @@ impl SpreadWord {
             .bytes(bytes);
     }
 
-    /// Whether this is what another word says, pieces apart.
     pub(in crate::communicator) fn says_the_same(&self, other: &SpreadWord) -> bool {
         let said = |word: &SpreadWord| (word.told, word.unfit, word.list, word.network);
         said(self) == said(other)
     }
 
-    /// Takes a word, and all that follows it, off a call; `None` if there is none.
     pub(in crate::communicator) fn read(from: &mut BodyReader<'_>) -> Option<SpreadWord> {
         let (flags, list, network) = (from.u8()?, from.u64()?, from.u64()?);
         let (at, count) = (from.u16()?, from.u16()?);
@@ -64,14 +56,12 @@ impl SpreadWord {
     }
 }
 
-/// One of those who call.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::communicator) struct Teller<'a> {
     pub host: &'a str,
     pub word: &'a SpreadWord,
 }
 
-/// A description for a list of all.
 #[derive(Clone, Debug)]
 struct Known {
     network: Arc<Network>,
@@ -79,23 +69,17 @@ struct Known {
     digest: u64,
 }
 
-/// What this process knows of the network, for the list of all that it has.
 #[derive(Clone, Debug, Default)]
 pub(in crate::communicator) struct Spread {
-    /// The list's number; zero while there is none.
     list: u64,
     known: Option<Known>,
-    /// Why there will be none.
     fault: Option<CommunicatorError>,
-    /// Pieces of somebody else's: of which digest, how many, and those that are here.
+    /// Received pieces: digest of their description, count, and bytes by index.
     pieces: (u64, u16, BTreeMap<u16, Vec<u8>>),
-    /// The piece that is told next.
     next: u16,
 }
 
 impl Spread {
-    /// The list of all has this number now, zero for none, and these hosts; a description of the process's own is made
-    /// for it.
     pub(in crate::communicator) fn restart(&mut self, list: u64, config: &Config, hosts: &[&str]) {
         *self = Spread { list, ..Spread::default() };
         if list == 0 || !config.describes_network() {
@@ -107,7 +91,6 @@ impl Spread {
         }
     }
 
-    /// The list's number.
     pub(in crate::communicator) fn list(&self) -> u64 {
         self.list
     }
@@ -116,18 +99,16 @@ impl Spread {
         self.fault.as_ref()
     }
 
-    /// What is known, and its number.
     pub(in crate::communicator) fn known(&self) -> Option<(&Arc<Network>, u64)> {
         self.known.as_ref().map(|known| (&known.network, known.digest))
     }
 
-    /// Nobody was told anything.
     pub(in crate::communicator) fn settle_unknown(&mut self) {
         self.known = Some(Known::new(Network::unknown()));
     }
 
-    /// Takes a piece of the one who tells all; whether what is known here has changed. `size` is that of the list. What
-    /// was learnt before is forgotten if the teller says for `sure` that it has told something else: it was made up.
+    /// Takes a piece from the distributing process; returns whether the known description has
+    /// changed. If `sure`, a differing description known before is dropped: it was forged.
     pub(in crate::communicator) fn take(&mut self, word: &SpreadWord, sure: bool, size: u16) -> bool {
         let is_other = self.known.as_ref().is_some_and(|known| known.digest != word.network);
         let forgotten = is_other && sure && word.list == self.list && word.network != 0;
@@ -155,7 +136,6 @@ impl Spread {
         self.known.is_some()
     }
 
-    /// What a call says; `tells` asks for the next piece, where a call has room for so many bytes of it.
     pub(in crate::communicator) fn word(&mut self, told: bool, tells: bool, room_bytes: usize) -> SpreadWord {
         let network = self.known.as_ref().map_or(0, |known| known.digest);
         let piece = self.known.as_ref().filter(|_| tells).map(|known| {
@@ -168,7 +148,6 @@ impl Spread {
         SpreadWord { told, unfit: self.fault.is_some(), list: self.list, network, piece }
     }
 
-    /// How many pieces to tell now.
     pub(in crate::communicator) fn pieces(&self, room_bytes: usize) -> u16 {
         let bytes = self.known.as_ref().map_or(0, |known| known.encoded.len());
         (bytes.div_ceil(room_bytes) as u16).clamp(1, MOST_IN_A_ROW)
@@ -184,7 +163,6 @@ impl Known {
     }
 }
 
-/// Two of those who were told of the network, by rank, and were told different things.
 pub(in crate::communicator) fn contradiction<'a>(
     list: u64,
     mut tellers: impl Iterator<Item = Teller<'a>>,
@@ -201,7 +179,6 @@ mod tests {
     use crate::membership::Station;
     use ethbcast_transport::MacAddr;
 
-    /// One that was told that nothing may be cast, and one that was told nothing, with a list of both.
     fn pair() -> (Spread, Spread) {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let told = Config { casts: false, ..Config::new(station, 2, 1) };

@@ -1,7 +1,7 @@
-//! What a stream takes the processors of both ends, and how fast it is: the engine's own, as in a session.
+//! Speed and processor time of an engine stream, as in a session.
 //!
-//! A train's receiver is woken for every frame and its sender wakes it, and neither does what the engine does with one.
-//! A stream is acknowledged and kept, and a receiver sleeps through arrivals while it lasts.
+//! A train's receiver wakes up for every frame, and neither end does the engine's work on it. A
+//! stream is acknowledged and kept, and its receiver coalesces arrivals.
 
 use super::{Report, Step};
 use crate::measure::body::{ProbeBody, Task};
@@ -16,29 +16,23 @@ use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tim
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The first part of the time, one in so many, does not count.
+/// Divisor of the leading part of the time, which does not count.
 const LEAD_IN_PART: u32 = 3;
-/// Reports that each receiver owes: it is ready, the lead-in is over, all is over.
 const REPORTS: usize = 3;
-/// Down a chain it lasts so many times longer: every relay's feed fills first.
+/// Factor of a chain's duration: every relay's feed fills first.
 const CHAIN_TIMES: u32 = 6;
-/// Receivers that do not report are asked so often.
 const TRIES: u32 = 3;
-/// What a frame may take, in nanoseconds: whoever says more is not to be believed.
+/// Plausible time per frame, in nanoseconds; others are not believed.
 const POSSIBLE: RangeInclusive<u64> = 1..=1_000_000_000;
-/// Between fewer frames a gap is not told exactly enough.
+/// Fewest frames from which a gap is measured exactly enough.
 const LEAST_FRAMES: u64 = 200;
 
-/// The way a stream goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::measure) enum Way {
-    /// To the first, who hands it to the next, and so on: one alone is sent it and hands it to nobody.
     Chain,
-    /// To all, by this group address.
     Cast(MacAddr),
 }
 
-/// Sends a stream.
 #[derive(Clone, Debug)]
 pub(in crate::measure) struct Bulk {
     hearers: Vec<Hearer>,
@@ -47,18 +41,12 @@ pub(in crate::measure) struct Bulk {
     length: Duration,
     patience: Duration,
     processors: Option<Processors>,
-    /// From the first call on.
     running: Option<Running>,
     tries: u32,
-    /// When to ask all who have not reported.
     due: Option<Instant>,
-    /// When to ask for the next report.
     next_at: Option<Instant>,
-    /// Of that so many have been asked for.
     asked: usize,
-    /// They are told that it is over.
     closing: bool,
-    /// Somebody does not answer.
     given_up: bool,
 }
 
@@ -77,20 +65,16 @@ struct Hearer {
     closed: bool,
 }
 
-/// Both ends at a report.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// Frames that the receiver's application had, and when the last came, by its clock.
     taken: u64,
     last_nanos: u64,
     receiving_nanos: u64,
-    /// Frames that had left.
     sent: u64,
     sending_nanos: u64,
 }
 
 impl Bulk {
-    /// To these targets, which are some.
     pub(in crate::measure) fn new(targets: &[usize], way: Way, findings: &Findings, settings: &ProbeSettings) -> Bulk {
         let hearer = |target: usize| Hearer {
             target,
@@ -128,12 +112,10 @@ impl Bulk {
         self.running = Some(Running { test, stream });
     }
 
-    /// Whether a receiver has not reported what it has been asked for.
     fn owes(&self, hearer: &Hearer) -> bool {
         if self.closing { !hearer.closed } else { hearer.marks.len() < self.asked }
     }
 
-    /// All have reported what they have been asked for: what is next.
     fn go_on(&mut self, now: Instant) {
         if self.hearers.iter().any(|hearer| self.owes(hearer)) {
             return;
@@ -147,7 +129,6 @@ impl Bulk {
         }
     }
 
-    /// The number of the question that is asked now.
     fn question(&self) -> u64 {
         if self.closing { REPORTS as u64 + 1 } else { self.asked as u64 }
     }
@@ -175,7 +156,6 @@ impl Bulk {
         Some(writer.order(buffer, &order, &self.place(at).behind(&order.body)))
     }
 
-    /// Where a receiver is.
     fn place(&self, at: usize) -> Place {
         let peer = |at: Option<usize>| Some(self.hearers.get(at?)?.peer);
         match self.way {
@@ -186,7 +166,6 @@ impl Bulk {
         }
     }
 
-    /// What was found out with a receiver.
     fn finding(&self, hearer: &Hearer) -> Option<BulkFinding> {
         let [_, first, last] = hearer.marks[..] else { return None };
         let (taken, sent) = (last.taken.checked_sub(first.taken)?, last.sent.checked_sub(first.sent)?);
@@ -211,7 +190,7 @@ impl Step for Bulk {
         let (asked, stats) = (self.asked, running.stream.stats());
         let (question, closing) = (self.question(), self.closing);
         let Some(hearer) = self.hearers.iter_mut().find(|hearer| hearer.target == report.target) else { return };
-        // A later answer to an earlier question is none to this one.
+        // The reply belongs to an earlier request.
         if report.body.late_nanos != question || report.seen > running.stream.feed().head() {
             return;
         }
@@ -243,7 +222,7 @@ impl Step for Bulk {
             (self.due, self.tries) = (None, self.tries + 1);
         }
         match (self.tries >= TRIES, self.closing) {
-            // Whoever listens hears that it is over.
+            // Receivers that listen must learn that it is over.
             (true, false) => (self.closing, self.tries) = (true, 0),
             (true, true) => self.given_up = true,
             (false, _) => {}
@@ -299,7 +278,7 @@ impl Step for Bulk {
             match self.way {
                 Way::Cast(_) => findings.casting_nanos.extend(work.map(|(sending, _)| sending)),
                 Way::Chain if last == 0 => findings.targets[hearer.target].bulk = Some(finding),
-                // A relay's is what it takes to receive a frame and to send it.
+                // A relay's work is to receive a frame and to send it.
                 Way::Chain if at < last => findings.chain.relaying_nanos.extend(work.map(|(_, relaying)| relaying)),
                 Way::Chain => {
                     findings.chain.copies = self.hearers.len() as u64;

@@ -1,9 +1,10 @@
-//! Whether frames to the group address arrive as fast as unicast: a ramp of paced trains.
+//! Test whether frames to the group address arrive at the rate of unicast: a ramp of paced trains.
 //!
-//! Each level is twice as fast as the one before, up to the link's rate. When a level is policed, it is repeated at
-//! once, longer: the switch's bucket is empty by then, so what gets through now is the rate it allows. A loss that does
-//! not happen again was an accident, and the ramp goes on. A gentle ramp has shorter trains, and repeats none longer;
-//! what it suspects it first sends by unicast, too, for it may be the host's own cable that loses frames.
+//! Each level is twice as fast as the one before, up to the link's rate. A policed level is
+//! repeated at once, and longer: the switch's bucket is empty by then, so that the rate that now
+//! gets through is its limit. A loss that does not recur was an accident, and the ramp goes on. A
+//! gentle ramp has shorter trains and repeats none longer. It first sends a suspect train by
+//! unicast, too, because the host's own cable may lose the frames.
 
 use super::{Report, Step};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
@@ -15,27 +16,25 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// Levels, as parts of the link's rate.
 const LEVELS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
-/// How long a level lasts, and how many frames it has: enough to judge, fewer than a receive ring holds.
+/// Duration and frame limits of a level: enough to judge, fewer than a receive ring holds.
 const LEVEL: Duration = Duration::from_millis(100);
 const LEAST_FRAMES: u64 = 128;
 const MOST_FRAMES: u64 = 4096;
-/// The frames of a gentle ramp's trains; it begins with the first that has so many frames a second, or the third: below
-/// nobody polices, and slow links are to be tried in a moment, too.
+/// Frames of a gentle ramp's trains. It begins with the first level that reaches this many frames
+/// per second, or the third: no switch polices below, and slow links have to be tested quickly,
+/// too.
 const GENTLE_FRAMES: [u64; 4] = [32, 32, 32, 64];
 const GENTLE_FRAMES_PER_SECOND: f64 = 1000.0;
 const GENTLE_LAST_BEGIN: usize = 2;
-/// A repetition is so long that this many frames should get through in its second half.
+/// Frames that should get through in the second half of a repetition, which sets its length.
 const WORTHWHILE_FRAMES: f64 = 64.0;
 /// Frames that may leave at once to catch up after a late wake-up.
 const BURST_FRAMES: u64 = 32;
-/// How many suspects may turn out to get no unicast either before a gentle ramp goes on: each costs two trains.
+/// Suspects whose unicast also fails before a gentle ramp goes on: each costs two trains.
 const MOST_LOSSY: u32 = 3;
-/// Targets that do not report are asked so often.
 const TRIES: u32 = 4;
 
-/// The ramp, and what it has shown.
 #[derive(Clone, Debug)]
 pub(in crate::measure) struct CastStep {
     group: MacAddr,
@@ -45,9 +44,7 @@ pub(in crate::measure) struct CastStep {
     patience: Duration,
     level: usize,
     gentle: bool,
-    /// What got through to whom at the first try, if the present run is a repetition.
     suspicion: Option<(f64, usize)>,
-    /// How many have turned out to get no unicast either at this level.
     lossy: u32,
     run: Run,
     finding: CastFinding,
@@ -63,17 +60,15 @@ struct Hearer {
     to_ask: bool,
 }
 
-/// One train.
 #[derive(Clone, Debug)]
 struct Run {
     pace: RampPace,
     test: Option<u32>,
     sent: u64,
-    /// When frame 0 left, or should have left to be on time now.
+    /// Departure of frame 0, moved later when the train falls behind.
     origin: Instant,
     tries: u32,
     due: Option<Instant>,
-    /// Who is sent it alone, by unicast; without one it goes to the group.
     only: Option<usize>,
 }
 
@@ -129,13 +124,11 @@ impl CastStep {
         }
     }
 
-    /// Those whose reports are waited for.
     fn awaited(&self) -> impl Iterator<Item = (usize, &Hearer)> + Clone {
         let only = self.run.only;
         self.hearers.iter().enumerate().filter(move |&(at, _)| only.is_none_or(|only| only == at))
     }
 
-    /// The present run is over: what it says, and what comes next.
     fn judge(&mut self) {
         let least_part = if self.gentle { GENTLY_POLICED_BELOW } else { POLICED_BELOW };
         let reported = self.awaited().filter_map(|(at, it)| it.report.as_ref().map(|report| (at, it.known, report)));
@@ -143,8 +136,8 @@ impl CastStep {
             .clone()
             .filter_map(|(at, known, report)| Some((policed(self.run.pace, known, report, least_part)?, at)));
         let by_rate = |one: &(f64, usize), other: &(f64, usize)| one.0.total_cmp(&other.0);
-        // Whom least gets through to may be slow or behind a bad cable, which a gentle ramp does not know before.
-        // Again it is about the one that unicast reaches.
+        // The target with the worst result may be slow or behind a bad cable; a gentle ramp does
+        // not know that beforehand. A repetition is judged by the target that unicast reaches.
         let suspect = self.suspicion.filter(|_| self.gentle && self.run.only.is_none()).map(|(_, at)| at);
         let passed = passed.filter(|&(_, at)| suspect.is_none_or(|suspect| suspect == at));
         let passed = if self.gentle { passed.max_by(by_rate) } else { passed.min_by(by_rate) };
@@ -157,17 +150,17 @@ impl CastStep {
             }
             (Some((rate, at)), None, None) => {
                 self.suspicion = Some((rate, at));
-                // A full probe knows what unicast does at each; else the suspect is sent the same train alone.
+                // A full probe knows each target's unicast result; otherwise the suspect gets an
+                // equal train by unicast.
                 self.begin(self.longer(rate), self.gentle.then_some(at));
             }
             (None, None, _) => self.rise(),
         }
     }
 
-    /// One that seemed to be policed has been sent the same by unicast, of which as little came, or enough.
     fn judge_suspect(&mut self, at: usize, is_lossy: bool, suspicion: Option<(f64, usize)>) {
         if is_lossy {
-            // Of so few frames that get there nothing is to be learnt about broadcast: it is to be learnt of others.
+            // A target that gets so few frames says nothing about broadcast; the others do.
             self.hearers[at].known.loss = 1.0;
             self.lossy += 1;
             if self.lossy >= MOST_LOSSY {
@@ -179,7 +172,6 @@ impl CastStep {
         self.begin(self.run.pace, None);
     }
 
-    /// Nothing was policed at this level.
     fn rise(&mut self) {
         if self.level + 1 == LEVELS.len() {
             return self.end(CastFinding::FullRate);
@@ -188,7 +180,6 @@ impl CastStep {
         self.begin(level(self.level, self.gentle, self.link_frames_per_second), None);
     }
 
-    /// The same pace, for as long as it takes to see enough frames arrive at `rate`.
     fn longer(&self, rate: f64) -> RampPace {
         let RampPace { frames_per_second, frames } = self.run.pace;
         if self.gentle {
@@ -212,7 +203,7 @@ impl CastStep {
         if run.due_at(run.sent) > now {
             return None;
         }
-        // What could not be sent in time is not sent all at once later.
+        // Frames that could not leave in time are not sent in one burst later.
         if run.due_at(run.sent + BURST_FRAMES) < now {
             run.origin += now.since(run.due_at(run.sent));
         }
@@ -240,7 +231,6 @@ impl CastStep {
     }
 }
 
-/// The ramp's trains.
 fn level(level: usize, gentle: bool, link_frames_per_second: f64) -> RampPace {
     let frames_per_second = (link_frames_per_second * LEVELS[level]).max(1.0);
     if gentle {

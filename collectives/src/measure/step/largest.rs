@@ -1,4 +1,4 @@
-//! The path's MTU: the largest single frame that comes back.
+//! MTU of the path: the largest single frame that comes back.
 
 use super::{EchoFrame, Step};
 use crate::measure::body::{ProbeBody, Task};
@@ -10,30 +10,26 @@ use ethbcast_transport::wire::{Flags, HEADER_BYTES};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// A size is tried so often before it counts as too large: at 10 % loss each way one path in 800 is judged wrongly.
+/// Tries of a size before it counts as too large. At 10 % loss each way one path in 800 is
+/// misjudged.
 const TRIES: u32 = 4;
-/// How long to wait for an echo, if that is more than a multiple of the round trip of a short frame.
+/// Shortest wait for an echo; otherwise it is a multiple of a short frame's round trip.
 const PATIENCE: Duration = Duration::from_millis(20);
 const PATIENCE_FACTOR: u32 = 8;
-/// MTUs that are common, tried before the bisection.
+/// Common MTUs, tried before the bisection.
 const COMMON_MTU_BYTES: [usize; 3] = [9000, 1500, LEAST_MTU_BYTES as usize];
 
-/// Tries the largest frame first, then common sizes, then bisects.
 #[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct Largest {
     target: usize,
     to: MacAddr,
     patience: Duration,
-    /// The largest MTU that passed, 0 if none has.
     passes: usize,
-    /// The smallest that did not.
     fails: usize,
     tried: usize,
-    /// Number of tries of this size.
     tries: u32,
-    /// The tests of all sizes: an echo may come late.
     tests: Vec<u32>,
-    /// The largest MTU of all, which is tried once more where the next smaller one is the result: no path has such a
+    /// Largest MTU. It is tried again if the next smaller one is the result: no path has such a
     /// limit, but a host may have paused.
     largest: usize,
     is_repeated: bool,
@@ -42,7 +38,7 @@ pub(in crate::measure) struct Largest {
 
 impl Largest {
     pub(in crate::measure) fn new(target: usize, findings: &Findings, settings: &ProbeSettings) -> Largest {
-        // What is too large for one target is too large for all; there is no need to know by how much.
+        // Frames too large for one target are not needed for the others.
         let known = findings.targets.iter().filter_map(|target| target.mtu_bytes).min();
         let largest = known.unwrap_or(settings.mtu_bytes);
         let it = &findings.targets[target];
@@ -58,7 +54,6 @@ impl Largest {
         }
     }
 
-    /// The next size to try.
     fn choose(&mut self) {
         self.tries = 0;
         if self.passes + 1 == self.largest && self.fails == self.largest && !self.is_repeated {
@@ -68,7 +63,7 @@ impl Largest {
         let common = COMMON_MTU_BYTES.into_iter().find(|&mtu_bytes| mtu_bytes < self.fails);
         self.tried = match (self.passes, common) {
             (0, Some(mtu_bytes)) => mtu_bytes,
-            // Not even the least: nothing to be found here.
+            // If even the smallest frame fails, there is no result.
             (0, None) => 0,
             (passes, _) => passes.midpoint(self.fails),
         };
@@ -83,7 +78,7 @@ impl Step for Largest {
     fn on_echo(&mut self, _now: Instant, echo: EchoFrame) {
         let bytes = echo.payload_bytes + HEADER_BYTES;
         let is_own = echo.target == self.target && echo.last && self.tests.contains(&echo.test);
-        // One of a longer frame, which had been given up, proves more.
+        // A late echo of a longer frame proves more.
         if is_own && bytes > self.passes && bytes <= self.largest {
             if bytes >= self.fails {
                 self.fails = self.largest + 1;

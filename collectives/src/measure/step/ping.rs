@@ -10,28 +10,25 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// A message is sent so often before the test is given up.
 const TRIES: u32 = 4;
-/// The first patience: a multiple of the round trip that is expected, and long enough for a host that is busy.
+/// First wait as a multiple of the expected round trip, long enough for a busy host.
 const PATIENCE_FACTOR: u32 = 3;
 const PATIENCE_MIN: Duration = Duration::from_millis(10);
 
-/// Sends a message, waits for it to come back, and so on.
 #[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct Ping {
     target: usize,
     to: MacAddr,
     parcel: Parcel,
     wanted: u32,
-    /// After so long one sample will do.
     length: Duration,
     began: Option<Instant>,
     patience: Duration,
     enough: bool,
     samples_nanos: Vec<u64>,
-    /// Number and moment of every message since the last that came back: a late echo counts for its own message.
+    /// Number and time of every message since the last that came back: a late echo counts for its
+    /// own message.
     unanswered: Vec<(u32, Instant)>,
-    /// Frames of the present message that have left.
     sent: u64,
     failures: u32,
     due: Option<Instant>,

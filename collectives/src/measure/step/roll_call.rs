@@ -1,4 +1,4 @@
-//! Who answers at all.
+//! Roll call: finds out which targets reply at all.
 
 use super::{EchoFrame, Step};
 use crate::measure::body::{ProbeBody, Task};
@@ -9,14 +9,11 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// Sends a short message to every target and again to those that have not answered.
 #[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct RollCall {
     targets: Vec<Called>,
     patience: Duration,
-    /// Calls to be made yet.
     calls: u32,
-    /// Whom to call next in the present round.
     next: usize,
     due: Option<Instant>,
     over: bool,
@@ -25,7 +22,6 @@ pub(in crate::measure) struct RollCall {
 #[derive(Clone, Debug)]
 struct Called {
     mac: MacAddr,
-    /// Number and moment of each call.
     calls: Vec<(u32, Instant)>,
     round_trip_nanos: Option<u64>,
 }

@@ -1,4 +1,5 @@
-//! g(m): the gap between the messages of a long one-way train (Patarasuk 2008 §5.1), and the loss on the way.
+//! g(m): the gap between the messages of a long one-way train (Patarasuk 2008 §5.1), and the loss
+//! on the way.
 
 use super::{Report, Step};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
@@ -11,27 +12,26 @@ use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// Frames in flight: to begin with, and at most (1 ms of the fastest host here, a quarter of a millisecond's worth of
-/// 10 Gbit/s).
+/// Frames in flight, initially and at most: 1 ms of the fastest host here, a quarter of a
+/// millisecond at 10 Gbit/s.
 const WINDOW_START_FRAMES: u64 = 32;
 const WINDOW_MAX_FRAMES: u64 = 256;
-/// Bytes in flight at most, for large frames.
 const WINDOW_MAX_BYTES: u64 = 1 << 20;
-/// A report is asked for once in a quarter of the window: the loss of three in a row does not stop the train.
+/// Reports per window: the loss of three in a row does not stop the train.
 const REPORTS_PER_WINDOW: u64 = 4;
-/// A silent responder is asked so often, each time twice as long.
+/// Requests to a silent responder; the wait doubles each time.
 const TRIES: u32 = 4;
-/// A report is late when all that is in flight could have arrived twice; at least after the time a busy host may need.
+/// Shortest wait for a report, which covers the delay of a busy host. Otherwise it is twice the
+/// time of all frames in flight.
 const PATIENCE_MIN: Duration = Duration::from_millis(10);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
-/// No message takes longer; a responder that says so is not to be believed.
+/// Longest plausible time of a message; longer ones are not believed.
 const GAP_MAX_NANOS: f64 = 1e11;
-/// The first part of a train, one in so many, does not count: it may have found buffers on its way empty and buckets
-/// full. That is so much of its time as well as of its frames, for what a bucket lets through at once is many frames in
-/// next to no time.
+/// Divisor of the leading part of a train, which does not count: it may have found empty buffers
+/// and full buckets. It applies to time as well as to frames, because a bucket lets many frames
+/// through at once.
 const LEAD_IN_PART: u64 = 4;
 
-/// Sends messages as fast as reports allow, until time is up; then waits for the last report.
 #[derive(Clone, Debug, Default)]
 pub(in crate::measure) struct Train {
     target: usize,
@@ -42,23 +42,17 @@ pub(in crate::measure) struct Train {
     patience: Duration,
     test: Option<u32>,
     began: Instant,
-    /// The next frame's number.
     next: u64,
     window_frames: u64,
-    /// The frame after which a report was last asked for.
     asked: u64,
-    /// The last frame has been sent.
     ended: bool,
-    /// Reports by what they had seen, and when the first frame had come.
+    /// Reports as frames seen and time of the last arrival; and the first arrival.
     reports: Vec<(u64, u64)>,
     first_nanos: u64,
-    /// Whether it ever stood still.
     stalled: bool,
-    /// What both ends' processors had done by then, if they tell.
     work: Vec<Work>,
     processors: Option<Processors>,
     latest: Option<(u64, ReportBody)>,
-    /// The report that ends the train has come.
     closed: bool,
     failures: u32,
     ask: bool,
@@ -80,12 +74,10 @@ impl Train {
         }
     }
 
-    /// Frames known to have got through, or lost on the way.
     fn seen(&self) -> u64 {
         self.latest.map_or(0, |(seen, _)| seen)
     }
 
-    /// How many frames may be in flight.
     fn window_frames(&self) -> u64 {
         let affordable = WINDOW_MAX_BYTES / self.parcel.payload_bytes.max(1) as u64;
         self.window_frames.min(affordable.max(2))
@@ -95,7 +87,6 @@ impl Train {
         !self.ended && self.next < self.seen() + self.window_frames()
     }
 
-    /// How long to wait for the next report.
     fn patience(&self) -> Duration {
         let Some((seen, body)) = self.latest.filter(|(seen, _)| *seen > 0) else { return self.patience };
         let frame_nanos = (body.last_nanos - body.first_nanos) / seen;
@@ -103,13 +94,11 @@ impl Train {
         drain.clamp(PATIENCE_MIN, PATIENCE_MAX)
     }
 
-    /// Whether the message that ends before frame `next` is the last one.
     fn is_enough(&self, now: Instant) -> bool {
         let messages = self.next / self.parcel.frames();
         messages >= self.least_messages && now.since(self.began) >= self.length
     }
 
-    /// Marks the frame that has just been numbered.
     fn flags(&mut self, now: Instant) -> Flags {
         self.ended = self.next.is_multiple_of(self.parcel.frames()) && self.is_enough(now);
         let spacing = self.window_frames() / REPORTS_PER_WINDOW;
@@ -130,14 +119,14 @@ impl Train {
         }
     }
 
-    /// What a message takes both processors, to send and to receive, in the part that counts.
     fn work_nanos(&self) -> Option<(u64, u64)> {
         let ((first, _), (last, _)) = steady_part(&self.reports, None)?;
         let at = |seen| self.work.iter().find(|work| work.seen == seen);
         between(at(first)?, at(last)?, self.parcel)
     }
 
-    /// The time for a message: the slope from the end of the lead-in to the last frame that arrived.
+    /// Returns the time of a message: the slope from the end of the lead-in to the last frame that
+    /// arrived.
     fn gap_nanos(&self) -> Option<u64> {
         let ((first, first_nanos), (last, last_nanos)) =
             steady_part(&self.reports, (!self.stalled).then_some(self.first_nanos))?;
@@ -148,8 +137,8 @@ impl Train {
     }
 }
 
-/// The first and the last of these reports between which frames came as fast as they do all the time: how many, and
-/// when the last of them. A train cut short may have a single report; then its first frame has to do, if it is known.
+/// Returns the first and the last report, as frames and time, of the part with a steady rate. A
+/// train cut short may have a single report; it is then paired with the first frame, if known.
 fn steady_part(reports: &[(u64, u64)], began_nanos: Option<u64>) -> Option<((u64, u64), (u64, u64))> {
     let &(last, last_nanos) = reports.last()?;
     let began = began_nanos.unwrap_or(reports[0].1);
@@ -157,7 +146,7 @@ fn steady_part(reports: &[(u64, u64)], began_nanos: Option<u64>) -> Option<((u64
     let before = |&&(seen, _): &&(u64, u64)| seen < last;
     let counts = |&(seen, nanos): &(u64, u64)| seen >= last.div_ceil(LEAD_IN_PART) && nanos >= lead_in_nanos;
     let lead_in = reports.iter().filter(before).find(|report| counts(report));
-    // If all the others came at once, what came between the last two is all there is.
+    // If all other reports came at once, only the interval before the last is left.
     let first = lead_in.or_else(|| reports.iter().rev().find(before)).copied();
     Some((first.or(began_nanos.map(|nanos| (1, nanos)))?, (last, last_nanos)))
 }
@@ -176,7 +165,7 @@ impl Step for Train {
         self.closed = self.ended && (report.seen == self.next || report.asked);
         self.window_frames = (self.window_frames + report.seen - self.seen()).min(WINDOW_MAX_FRAMES);
         if report.asked && !self.ended {
-            // It stood still because reports were lost. What counts is the time since.
+            // The train stalled because reports were lost. Only the time since counts.
             self.reports.clear();
             self.work.clear();
             self.stalled = true;
@@ -242,7 +231,7 @@ impl Step for Train {
         }
         if let Some((seen, body)) = self.latest {
             target.computer = body.computer.or(target.computer);
-            // What came after the last one that arrived is lost, too, once the end is known.
+            // Once the end is known, frames after the last arrival count as lost, too.
             let sent = if self.closed { self.next } else { seen };
             target.sent += sent;
             target.lost += sent.saturating_sub(body.arrived);
@@ -257,7 +246,8 @@ impl Step for Train {
 mod tests {
     use super::*;
 
-    /// Reports after every 16th of so many frames, of which `burst` came at once and the others every 120 µs.
+    /// Returns reports after every 16th of `frames` frames. The first `burst` arrive at once, the
+    /// others every 120 µs.
     fn behind_a_bucket(frames: u64, burst: u64) -> Vec<(u64, u64)> {
         let nanos = |seen: u64| 1_000 * seen.min(burst) + 120_000 * seen.saturating_sub(burst);
         (16..=frames).step_by(16).map(|seen| (seen, nanos(seen))).collect()

@@ -1,4 +1,4 @@
-//! Finding the switches between hosts, by flows that slow each other or do not.
+//! Discovery of the switches between hosts, by flows that do or do not slow each other.
 
 mod trial;
 
@@ -15,38 +15,40 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use trial::{Flow, Trial};
 
-/// What a flow is to take, alone: long beside what hosts begin apart, short beside a user's patience.
+/// Duration of a flow alone: long compared with differences in start times, short for a user.
 const FLOW: Duration = Duration::from_millis(10);
-/// The first flow of two hosts, of whose rate nothing is known.
+/// Frames of the first flow between two hosts, whose rate is unknown.
 const FIRST_FRAMES: u32 = 64;
-/// A trial that fails is repeated so often before somebody is said to be silent.
+/// Repetitions of a failed trial before a host counts as silent.
 const TRIES: u32 = 4;
-/// Two flows slow each other by nothing, 0, or as much as one cable makes them, 1. Between these it is tried again.
+/// Unclear scores, which are measured again. Two flows that do not slow each other score 0, two on
+/// one cable 1.
 const UNCLEAR: std::ops::Range<f64> = 0.25..0.75;
-/// What nobody can be slowed by, or gain: then what they do alone is measured again, so often for a question.
+/// Plausible scores. On others the flows alone are measured again, `MOST_AGAIN` times per question.
 const POSSIBLE: std::ops::RangeInclusive<f64> = -0.3..=1.5;
 const MOST_AGAIN: u32 = 3;
-/// Where a shared cable would slow nobody by more than this, noise decides.
+/// Slowdown by a shared cable below which noise decides.
 const LEAST_SLOWED: f64 = 0.3;
-/// A survey that contradicts itself begins again, so often in all.
+/// Limit of starts of a survey: one that contradicts itself begins again.
 const MOST_BEGINNINGS: u32 = 3;
-/// So often at most; the median counts.
+/// Limit of measurements of one question; the median counts.
 const MOST_SCORES: usize = 5;
 
-/// How a survey ended.
+/// End of a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SurveyEnd {
-    /// Everything has been asked.
+    /// All questions are answered.
     Whole,
     /// Time was up before.
     TimeUp,
-    /// A host, by number, took no part (any more).
+    /// A host, by number, did not take part, or stopped.
     Silent(usize),
-    /// Too little of what the first host sent the second arrived, time and again.
+    /// Too little of the first host's flow to the second arrived, repeatedly.
     Lost(usize, usize),
 }
 
-/// Asks hosts that answer probes to send each other flows, until it is known which switches are between them.
+/// Has hosts send each other flows, until the switches between them are known. The hosts must run a
+/// responder.
 ///
 /// It is a [`Part`]. Host 0 is this one, which sends and counts like the others.
 #[derive(Debug)]
@@ -57,28 +59,22 @@ pub struct Surveyor {
     payload_bytes: usize,
     local: Responder,
     discovery: Discovery,
-    /// Nanoseconds from frame to frame of a flow that is alone, by who sends and who receives.
     alone: BTreeMap<(usize, usize), f64>,
-    /// What the last one took.
     guess: Option<f64>,
     trial: Option<Trial>,
     scores: Vec<f64>,
-    /// How often what hosts do alone has been measured again for the present question.
     again: u32,
-    /// Questions that hosts of such different rates cannot answer.
     undecided: u32,
-    /// What was found before it began again.
     finished: Option<Discovery>,
     failures: u32,
-    /// How often it has begun.
     begun: u32,
     ends_at: Instant,
     end: Option<SurveyEnd>,
 }
 
 impl Surveyor {
-    /// Begins to survey the network between this host and `others`, which must run a [`Responder`] that says who it
-    /// is, on links of this MTU, for `budget` at most.
+    /// Begins to survey the network between this host and `others`, which must run a [`Responder`]
+    /// with host information, on links of this MTU, for `budget` at most.
     pub fn new(now: Instant, identity: Identity, others: &[MacAddr], mtu_bytes: usize, budget: Duration) -> Surveyor {
         let hosts: Vec<MacAddr> = std::iter::once(identity.mac).chain(others.iter().copied()).collect();
         let mut surveyor = Surveyor {
@@ -104,20 +100,19 @@ impl Surveyor {
         surveyor
     }
 
-    /// How it ended, once it has.
+    /// Returns how the survey ended, once it has.
     pub fn end(&self) -> Option<SurveyEnd> {
         self.end
     }
 
-    /// What it has found out.
+    /// Returns the findings.
     pub fn discovery(&self) -> &Discovery {
         &self.discovery
     }
 
-    /// Begins the next trial, if there is one.
     fn go_on(&mut self) {
         if self.discovery.next().is_none() && !self.is_sure() && self.begun < MOST_BEGINNINGS {
-            // Something else was in the way: what was measured beside it may be as wrong.
+            // Other traffic interfered; earlier measurements may be as wrong.
             self.begin_again();
         }
         let Some(question) = self.discovery.next() else {
@@ -129,7 +124,8 @@ impl Surveyor {
         let (flows, expected) = match unknown {
             Some((from, to)) => {
                 let frames = self.guess.map_or(FIRST_FRAMES, frames_for);
-                // Switches that do not know where a receiver is send what is for it to everybody: it speaks first.
+                // A switch that has not learned the receiver's address floods its frames, so the
+                // receiver sends first.
                 (vec![Flow { from: to, to: from, frames: 1 }, Flow { from, to, frames }], FLOW)
             }
             None => {
@@ -140,7 +136,7 @@ impl Surveyor {
         self.trial = Some(Trial::new(self.writer.draw(), flows, expected));
     }
 
-    /// Whether all that was asked agrees: what was asked again at the end with the tree, and the hosts' rates with the
+    /// Whether all answers agree: repeated questions with the tree, and the hosts' rates with the
     /// questions.
     pub fn is_sure(&self) -> bool {
         let sketch = self.discovery.sketch();
@@ -154,17 +150,15 @@ impl Surveyor {
         self.undecided = 0;
     }
 
-    /// It ends; what was found before it began again is worth more than that this failed.
     fn end_because(&mut self, end: SurveyEnd) {
         self.end = Some(end);
         if let Some(finished) = self.finished.take() {
             (self.discovery, self.end) = (finished, Some(SurveyEnd::Whole));
-            // It was begun again because this was not sure, be it only by rates that differ.
+            // The first run was unsure, if only because of differing rates.
             self.undecided += 1;
         }
     }
 
-    /// Takes what a trial has shown.
     fn conclude(&mut self, trial: &Trial) {
         let gaps: Option<Vec<f64>> = trial.gaps().collect();
         let Some(gaps) = gaps else {
@@ -179,7 +173,7 @@ impl Surveyor {
         if let [Flow { frames: 1, .. }, Flow { from, to, frames }] = trial.flows[..] {
             let gap = gaps[0];
             self.guess = Some(gap);
-            // A flow that was too short to tell is sent again, now that it is known how long it must be.
+            // A flow too short to measure is repeated at the length that is now known to be needed.
             if frames_for(gap) <= frames.saturating_mul(2) {
                 self.alone.insert((from, to), gap);
             }
@@ -188,7 +182,7 @@ impl Surveyor {
         let alone = Vec::from_iter(trial.flows.iter().map(|flow| self.alone[&(flow.from, flow.to)]));
         let score = score(&alone, &gaps);
         if !POSSIBLE.contains(&score) && self.again < MOST_AGAIN {
-            // What they do alone was measured beside something else.
+            // Other traffic interfered with the flows alone.
             self.again += 1;
             self.alone.retain(|pair, _| !trial.flows.iter().any(|flow| (flow.from, flow.to) == *pair));
             self.scores.clear();
@@ -212,26 +206,25 @@ fn pairs(Question { from, to }: Question) -> [(usize, usize); 2] {
     [(from[0], to[0]), (from[1], to[1])]
 }
 
-/// The frames that a flow with this gap, in nanoseconds, is made of.
 fn frames_for(gap_nanos: f64) -> u32 {
     ((FLOW.as_nanos() as f64 / gap_nanos) as u32).clamp(FIRST_FRAMES / 2, MAX_FLOW_FRAMES)
 }
 
-/// How much two flows slow each other, from what each takes from frame to frame when it is alone and now: 0 if they do
-/// not, 1 if they share a cable that is as fast as the faster of them. What counts is the one that is slowed more: a
-/// slow one leaves room for itself.
+/// Returns the score of two flows from their times per frame alone and together: 0 if they do not
+/// slow each other, 1 if they share a cable as fast as the faster of them. The one that is slowed
+/// more counts, because a slow flow leaves room.
 fn score(alone: &[f64], together: &[f64]) -> f64 {
     let slowed = alone.iter().zip(together).map(|(alone, now)| now / alone).fold(0.0, f64::max);
     (slowed - 1.0) / slowed_at_most(alone)
 }
 
-/// By what part of its own time a shared cable slows the flow that is slowed more: 1 for flows of one rate.
+/// Returns the relative slowdown by a shared cable of the flow that is slowed more: 1 for flows of
+/// equal rates.
 fn slowed_at_most(alone: &[f64]) -> f64 {
     let fastest = alone.iter().copied().fold(f64::INFINITY, f64::min);
     alone.iter().map(|gap| fastest / gap).sum::<f64>() - 1.0
 }
 
-/// Whether all say the same, and none is between.
 fn are_clear(scores: &[f64]) -> bool {
     scores.iter().all(|score| *score <= UNCLEAR.start) || scores.iter().all(|score| *score >= UNCLEAR.end)
 }
@@ -243,7 +236,6 @@ fn median(scores: &[f64]) -> f64 {
 }
 
 impl Part for Surveyor {
-    /// Takes flows to this host, and what others have counted.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let header = &frame.header;
         let Some(from) = self.hosts.iter().position(|&mac| mac == frame.source) else { return };
@@ -297,7 +289,6 @@ impl Part for Surveyor {
         Some(self.trial.as_ref().and_then(Trial::deadline).map_or(end, |deadline| deadline.min(end)))
     }
 
-    /// What is counted here is timed, too.
     fn is_urgent(&self) -> bool {
         true
     }

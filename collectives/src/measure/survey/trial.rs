@@ -1,4 +1,4 @@
-//! One or two flows at a time, and how fast they came.
+//! One or two flows at a time, and their rates.
 
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::kind;
@@ -8,16 +8,14 @@ use ethbcast_transport::wire::{Flags, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::time::Duration;
 
-/// A flow whose fate is not known after so long is over, however slow the link.
+/// Time after which a flow is over, however slow the link.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Who has not got everything is asked again after so long at least.
 const ASK_EVERY: Duration = Duration::from_millis(2);
-/// A flow of which nothing more has come so often is over: its last frames are lost.
+/// Unchanged counts after which a flow is over: its last frames are lost.
 const STILL: u32 = 2;
-/// From fewer frames than these no rate is told.
 const MIN_FRAMES: u64 = 8;
 
-/// A flow to be sent, from one host to another by number. Host 0 is the one that surveys.
+/// A flow from one host to another, by number. Host 0 is the surveying one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub from: usize,
@@ -25,28 +23,22 @@ pub(super) struct Flow {
     pub frames: u32,
 }
 
-/// Flows that begin together, and what their receivers have counted.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     test: u32,
     pub flows: Vec<Flow>,
-    /// How many flows have been ordered.
     ordered: usize,
     counts: Vec<(u64, ReportBody)>,
-    /// Those that have said anything.
     answered: Vec<bool>,
-    /// Which receivers are to be asked now.
     ask: Vec<usize>,
     ask_at: Option<Instant>,
     ask_every: Duration,
     ends_at: Option<Instant>,
-    /// What had come when it was last asked, and how often since then nothing more had.
     seen: Vec<u64>,
     still: u32,
 }
 
 impl Trial {
-    /// Flows that should take so long.
     pub(super) fn new(test: u32, flows: Vec<Flow>, expected: Duration) -> Trial {
         let count = flows.len();
         Trial {
@@ -64,19 +56,19 @@ impl Trial {
         }
     }
 
-    /// A single frame is not counted: it is to be seen on its way.
+    /// Whether a flow is complete. A single frame is not counted; it only has to be sent.
     fn is_whole(&self, at: usize) -> bool {
         let frames = u64::from(self.flows[at].frames);
         frames == 1 || self.counts[at].0 >= frames
     }
 
-    /// Whether everything has come, or time is up.
     pub(super) fn is_done(&self, now: Instant) -> bool {
         let is_whole = (0..self.flows.len()).all(|at| self.is_whole(at));
         is_whole || self.still >= STILL || self.ends_at.is_some_and(|end| end <= now)
     }
 
-    /// Nanoseconds from frame to frame of each flow of more than one; `None` for one of which too little came.
+    /// Returns each flow's nanoseconds per frame, single frames left out; `None` if too little
+    /// arrived.
     pub(super) fn gaps(&self) -> impl Iterator<Item = Option<f64>> {
         let gap = |(_, body): &(u64, ReportBody)| {
             let nanos = body.last_nanos.checked_sub(body.late_nanos)?;
@@ -86,7 +78,6 @@ impl Trial {
         flows.map(move |(_, counted)| gap(counted))
     }
 
-    /// Of a flow of which nothing came: the host that does not do its part.
     pub(super) fn silent(&self) -> Option<usize> {
         let is_missing = |&at: &usize| self.flows[at].frames > 1 && self.counts[at].1.arrived == 0;
         let nothing = (0..self.flows.len()).find(is_missing)?;
@@ -94,13 +85,11 @@ impl Trial {
         Some(if to == 0 || self.answered[nothing] { from } else { to })
     }
 
-    /// A flow of which too little came to tell its rate.
     pub(super) fn too_little(&self) -> Option<(usize, usize)> {
         let flows = self.flows.iter().filter(|flow| flow.frames > 1);
         flows.zip(self.gaps()).find(|(_, gap)| gap.is_none()).map(|(flow, _)| (flow.from, flow.to))
     }
 
-    /// Takes a receiver's report, or what this host has counted itself.
     pub(super) fn on_count(&mut self, test: u32, to: usize, seen: u64, body: ReportBody) {
         let Some(at) = self.flows.iter().position(|flow| flow.to == to).filter(|_| test == self.test) else { return };
         self.answered[at] = true;
@@ -130,7 +119,6 @@ impl Trial {
         }
     }
 
-    /// Writes the next order or question.
     pub(super) fn poll(
         &mut self,
         now: Instant,

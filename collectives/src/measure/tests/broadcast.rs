@@ -39,7 +39,6 @@ fn the_knee_of_a_policed_switch_is_found_within_a_fifth() {
     }
 }
 
-/// A gentle ramp on a link of this rate.
 fn ramp(rate_bits_per_second: u64, loss: f64) -> ProbeSettings {
     let frame_gap = Duration::from_nanos(frame_nanos(MTU_BYTES - 32, rate_bits_per_second) as u64);
     ProbeSettings::ramp(MTU_BYTES, group(), Unicast { frame_gap, loss })
@@ -57,8 +56,8 @@ fn a_gentle_ramp_tells_in_a_tenth_of_a_second() {
     assert!(result.cast == CastFinding::FullRate && took < Duration::from_millis(300), "n3 is deaf: {took:?}");
 }
 
-/// A driver looks at its clock once before it asks for frames, and again before it sleeps. A ramp whose next frame came
-/// due in between slept for the rest of its time.
+/// A driver looks at its clock once before it polls for frames, and again before it sleeps. A ramp
+/// whose next frame came due in between slept for the rest of its time.
 #[test]
 fn a_frame_that_comes_due_between_two_looks_at_the_clock_is_not_slept_through() {
     let targets = vec![Peer { rank: Rank(1), mac: host_mac(1) }];
@@ -97,7 +96,7 @@ fn a_gentle_ramp_ends_at_the_first_sign_of_policing() {
     }
 }
 
-/// A host on a slow cable gets little of a train, alone or with the others, and says nothing of broadcast.
+/// A host on a slow cable gets little of any train, and says nothing about broadcast.
 #[test]
 fn a_gentle_ramp_finds_policing_beside_hosts_on_slow_cables() {
     for slow in [&[5][..], &[1, 5], &[1, 3, 5, 6]] {

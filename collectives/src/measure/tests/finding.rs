@@ -1,11 +1,9 @@
-//! Invitations and their answers.
+//! Invitations and their replies.
 
 use super::*;
 use crate::measure::Search;
 use ethbcast_transport::sim::{NoFaults, RandomFaults};
 
-/// Looks for `wanted` among n1, n2 and n3 (of which n3 is in another group): who answered, who is missing, and the
-/// time.
 fn search(wanted: Search, faults: impl Faults) -> (Vec<String>, Vec<String>, Duration) {
     let stranger = HostInfo { group: "other".to_owned(), host: "n3".to_owned() };
     let others = [responder(1), responder(2), Responder::new(identity(3), MTU_BYTES, Some(stranger))];

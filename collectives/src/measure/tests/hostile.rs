@@ -1,4 +1,4 @@
-//! Frames that nobody meant well.
+//! Malicious frames.
 
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
@@ -8,7 +8,6 @@ use ethbcast_transport::Machine;
 use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES, Rank, StreamId};
 use proptest::prelude::*;
 
-/// A PROBE from host 0 to host 1.
 fn probe(body: ProbeBody, flags: Flags, index: u64, test: u32) -> Vec<u8> {
     let mut frame = vec![0; OVERHEAD_BYTES + ProbeBody::BYTES];
     body.write(&mut frame[OVERHEAD_BYTES..]);
@@ -27,7 +26,6 @@ fn probe(body: ProbeBody, flags: Flags, index: u64, test: u32) -> Vec<u8> {
     frame
 }
 
-/// Frames and bytes a responder sends until it has nothing more to say.
 fn drain(responder: &mut Alone<Responder>) -> (usize, usize) {
     let mut buffer = vec![0; 1514];
     let lengths: Vec<usize> =
@@ -60,7 +58,6 @@ fn answers_that_cannot_leave_do_not_pile_up() {
     assert_eq!(drain(&mut responder).0, 64);
 }
 
-/// An order of a stream from this host to host 1.
 fn order(from: usize, test: u32, place: Place) -> Vec<u8> {
     let body = ProbeBody { task: Task::Bulk, payload_bytes: 1468, number: 1 };
     let identity = identity(from);
@@ -115,7 +112,6 @@ fn a_straggler_of_an_old_train_does_not_disturb_the_present_one() {
     assert_eq!((report.header.sequence, report.header.stamp, body.arrived), (3, 8, 3));
 }
 
-/// A responder whose reports are made up.
 struct Liar {
     responder: Alone<Responder>,
     random: ethbcast_transport::sim::Random,
@@ -127,7 +123,6 @@ impl Liar {
         numbers[self.random.below(numbers.len() as u64) as usize]
     }
 
-    /// Puts other numbers into a report of this host: all, one, or none; other frames are left alone.
     fn distort(&mut self, host: usize, buffer: &mut [u8], length: usize) {
         let parsed = wire::parse(&buffer[..length]).expect("own frames parse");
         let (mut header, payload_bytes) = (parsed.header, parsed.payload.len());
@@ -154,7 +149,7 @@ impl Liar {
 fn responders_that_lie_harm_only_the_result() {
     let mut streams = 0;
     for seed in 0..12 {
-        // Half of them are short, so that time is left for streams.
+        // Half of the runs are short, which leaves time for streams.
         let full =
             ProbeSettings { bulk: Duration::from_millis(9), ..ProbeSettings::full(MTU_BYTES).with_cast(group()) };
         let short = ProbeSettings { rounds: 1, sizes_bytes: vec![256, 1468], ..full.clone() };
@@ -207,7 +202,6 @@ fn responders_that_lie_harm_only_the_result() {
     assert!(streams > 2, "in {streams} runs a stream was believed");
 }
 
-/// Kind, flags, test (`None` for one that cannot be), number and payload of a frame.
 fn frame() -> impl Strategy<Value = (u8, u8, Option<u32>, u64, Vec<u8>)> {
     let payload = prop::collection::vec(any::<u8>(), 0..60);
     (24..30_u8, any::<u8>(), prop::option::of(0..20_u32), any::<u64>(), payload)

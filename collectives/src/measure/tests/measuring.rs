@@ -25,7 +25,6 @@ fn what_is_measured_is_what_the_cables_do() {
     }
 }
 
-/// Processor time that grows by a microsecond whenever somebody asks.
 fn ticking() -> Duration {
     use std::sync::atomic::{AtomicU64, Ordering};
     static ASKED: AtomicU64 = AtomicU64::new(1);
@@ -153,7 +152,7 @@ fn a_host_that_dies_while_it_is_measured_is_named() {
 
 #[test]
 fn a_host_that_pauses_has_no_smaller_mtu() {
-    // Of the first frames of full length none comes back.
+    // No echo of the first full frames comes back.
     let mut long = 0;
     let faults = move |delivery: &Delivery<'_>| {
         let is_long = delivery.to == 1 && delivery.frame.len() == MTU_BYTES + 14;
@@ -184,7 +183,8 @@ fn the_largest_frame_that_passes_is_found_to_the_byte() {
 
 #[test]
 fn a_shaper_that_lets_a_burst_pass_does_not_hide_the_rate() {
-    // A fast cable to the switch, a slow one behind it: the first frames of a train queue up in the switch.
+    // A fast cable to the switch and a slow one behind it: a train's first frames queue up in the
+    // switch.
     let settings = HostSettings::default();
     let mut network = Network::new();
     let switch = network.add_switch(SwitchSettings::default());

@@ -1,4 +1,4 @@
-//! A prober and its responders on simulated switches, whose truth is known.
+//! A prober and its responders on simulated switches with known properties.
 
 mod broadcast;
 mod finding;
@@ -15,14 +15,12 @@ use std::time::Duration;
 const SESSION: u32 = 0x5e55;
 const MTU_BYTES: usize = 1500;
 
-/// What runs on a host of these tests.
 #[derive(Debug)]
 enum Host {
     Prober(Box<Prober>),
     Surveyor(Box<Surveyor>),
     Responder(Responder),
     Finder(Finder),
-    /// Takes everything and says nothing.
     Deaf,
 }
 
@@ -80,7 +78,6 @@ fn responder(host: usize) -> Responder {
     Responder::new(identity(host), MTU_BYTES, Some(info))
 }
 
-/// `hosts` hosts on one switch.
 fn star(hosts: usize, rate_bits_per_second: u64) -> Network {
     let settings = HostSettings { groups: vec![group()], ..HostSettings::default() };
     Network::star(hosts, Cable::new(rate_bits_per_second, DELAY), &settings)
@@ -88,12 +85,10 @@ fn star(hosts: usize, rate_bits_per_second: u64) -> Network {
 
 const DELAY: Duration = Duration::from_micros(5);
 
-/// Host 0 measures to all others, of which `deaf` do not answer; also says how long that took.
 fn measure(network: &Network, settings: ProbeSettings, deaf: &[usize], faults: impl Faults) -> (ProbeResult, Duration) {
     measure_lending(network, settings, deaf, faults, |_| None)
 }
 
-/// The same where each host is lent its processors.
 fn measure_lending(
     network: &Network,
     settings: ProbeSettings,
@@ -119,24 +114,22 @@ fn measure_lending(
     (prober.result(), ended.expect("it ended").since(Instant::START))
 }
 
-/// What one frame takes on a cable of this rate.
 fn frame_nanos(payload_bytes: usize, rate_bits_per_second: u64) -> f64 {
     ((payload_bytes + 46).max(60) + 24) as f64 * 8e9 / rate_bits_per_second as f64
 }
 
-/// The payloads of a message's frames.
 fn payloads(bytes: usize) -> Vec<usize> {
     let full = MTU_BYTES - 32;
     let rest = (!bytes.is_multiple_of(full)).then_some((bytes % full).max(8));
     std::iter::repeat_n(full, bytes / full).chain(rest).collect()
 }
 
-/// g(m) on a star: what the frames take on one cable.
+/// Returns g(m) on a star: the time of the frames on one cable.
 fn true_gap_nanos(bytes: usize, rate_bits_per_second: u64) -> f64 {
     payloads(bytes).iter().map(|&payload_bytes| frame_nanos(payload_bytes, rate_bits_per_second)).sum()
 }
 
-/// RTT(m) on a star: twice over two cables, each frame stored and forwarded by the switch.
+/// Returns RTT(m) on a star: twice over two cables, each frame stored and forwarded by the switch.
 fn true_round_trip_nanos(bytes: usize, rate_bits_per_second: u64) -> f64 {
     let (mut first, mut second) = (0.0, 0.0_f64);
     for payload_bytes in payloads(bytes) {
@@ -153,7 +146,6 @@ fn assert_near(measured: u64, truth: f64, tolerance: f64, what: &str) {
     assert!(error.abs() <= tolerance, "{what}: measured {measured}, in truth {truth:.0}, {:.1} % off", error * 100.0);
 }
 
-/// All switches with this storm control.
 fn policed(network: Network, frames_per_second: u64, burst_frames: u64) -> Network {
     let storm_control = Some(ethbcast_transport::sim::StormControl { frames_per_second, burst_frames });
     network.with_switches(SwitchSettings { storm_control, ..SwitchSettings::default() })

@@ -1,4 +1,4 @@
-//! A survey of simulated switches, whose truth is known.
+//! A survey of simulated switches with known properties.
 
 use super::*;
 use crate::measure::{SurveyEnd, Surveyor};
@@ -8,11 +8,10 @@ use std::collections::BTreeSet;
 
 const RATE: u64 = 100_000_000;
 
-/// What a survey has found: how it ended, the sides of all cables without host 0, whether each is vouched for, and how
-/// long it took.
+/// Findings of a survey: its end, the sides of all cables without host 0, whether it is sure, and
+/// its duration.
 type Found = (SurveyEnd, BTreeSet<Vec<usize>>, bool, Duration);
 
-/// The hosts of a topology on its switches, all cables alike but those with a rate of their own.
 fn wired(topology: &Topology) -> Network {
     let (mut network, cable) = (Network::new(), |rate: u64| Cable::new(rate, DELAY));
     let switches: Vec<_> = topology.switches().iter().map(|_| network.add_switch(SwitchSettings::default())).collect();
@@ -86,7 +85,7 @@ fn a_hundred_random_trees_are_found() {
     let mut random = Random::new(7);
     for number in 0..100 {
         let switches = 2 + random.below(4);
-        // Two hosts at least on each switch: what two flows can tell.
+        // Each switch has at least two hosts, which two flows can tell.
         let hosts = (2 * switches).max(8 + random.below(9));
         let on =
             |switch: u64| (0..hosts).filter(move |host| host % switches == switch).map(|host| format!("'n{host}'"));

@@ -1,19 +1,19 @@
-//! What this host is called, and what it computes with.
+//! Name and processors of this host.
 
 use ethbcast_transport::MacAddr;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use nix::sys::stat::stat;
 
-/// Whether somebody has named this computer so: `localhost` in all its forms is what those are called that nobody has.
+/// Whether the computer's name was chosen: every form of `localhost` is a default.
 fn is_given(name: &str) -> bool {
     let label = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
     !["", "(none)", "localhost", "localhost4", "localhost6"].contains(&label.as_str())
 }
 
-/// The name given, or `$ETHBCAST_HOST`, or the name of the network namespace this process runs in (so that hosts that
-/// share one machine differ), or the hostname; the address of an interface if nobody has named this computer: one that
-/// has just been booted from the network differs from its neighbours in nothing else.
+/// Returns `given`, or `$ETHBCAST_HOST`, or the name of this process's network namespace (so that
+/// hosts on one machine differ), or the hostname. If no name was chosen, returns the address of an
+/// interface: network-booted hosts differ in nothing else.
 pub fn name(given: Option<&str>) -> String {
     given
         .map(str::to_owned)
@@ -24,12 +24,12 @@ pub fn name(given: Option<&str>) -> String {
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// How many processors this computer has for this process.
+/// Returns the number of processors that this process may use.
 pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
 }
 
-/// What tells this computer from others, whatever namespace this is: the kernel's boot id; 0 if it does not tell.
+/// Returns an identifier of the computer across namespaces: the kernel's boot id; 0 if unknown.
 pub fn computer() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
@@ -40,7 +40,6 @@ fn hostname() -> Option<String> {
     nix::unistd::gethostname().ok()?.into_string().ok().filter(|name| is_given(name))
 }
 
-/// The address of the first network card.
 fn address() -> Option<String> {
     let is_card = |interface: &InterfaceAddress| !interface.flags.contains(InterfaceFlags::IFF_LOOPBACK);
     let octets = |interface: InterfaceAddress| interface.address?.as_link_addr()?.addr();
@@ -49,7 +48,6 @@ fn address() -> Option<String> {
     Some(MacAddr::new(a, b, c, d, e, f).to_string())
 }
 
-/// The name of the namespace under `/run/netns`.
 fn namespace() -> Option<String> {
     let own = stat("/proc/self/ns/net").ok()?;
     if stat("/proc/1/ns/net").is_ok_and(|init| init.st_ino == own.st_ino) {

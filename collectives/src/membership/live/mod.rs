@@ -1,5 +1,5 @@
-//! What sessions and communicators share of the real host: its name, and the port they open. Like every `live` folder
-//! this one knows sockets and the system; the rest of `membership` does not.
+//! Shared part of sessions and communicators on a real host: its name, and the port they open. Like
+//! every `live` folder this one uses sockets and the system; the rest of `membership` does not.
 
 pub mod host;
 mod open;

@@ -1,5 +1,5 @@
-//! Opening a port: the group's name and the MTU are checked, and the receive ring has room for all that may come at
-//! once.
+//! Opening of a port: checks the group's name and the MTU, and sizes the receive ring for all that
+//! may arrive at once.
 
 use super::host;
 use crate::membership::codec::MAX_NAME_BYTES;
@@ -8,27 +8,30 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig};
 use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
 
-/// Bytes of a ring's slot beside the interface's MTU: the kernel's header, the address and the Ethernet header.
+/// Bytes of a ring's slot beside the interface's MTU: the kernel's header, the address and the
+/// Ethernet header.
 const SLOT_OVERHEAD_BYTES: usize = 128;
 
-/// What a receive ring must have room for: a sum of frames.
+/// Room needed in a receive ring, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingRoom {
-    /// Frames that the streams' credit lets come before anything of them is taken.
+    /// Frames that the streams' credit lets arrive before any of them is read.
     pub credit_frames: u64,
-    /// Frames that no credit counts: control messages, acknowledgements, repairs sent twice.
+    /// Frames without credit: control messages, acknowledgements, repairs sent twice.
     pub margin_frames: u64,
-    /// The most memory it may take, in bytes.
+    /// Memory limit, in bytes.
     pub most_bytes: usize,
 }
 
 impl RingRoom {
-    /// Room for one stream of a session with so much credit: it cannot overflow the ring.
+    /// Returns the room for one stream of a session with `credit_frames`: it cannot overflow the
+    /// ring.
     pub const fn for_session(credit_frames: u64) -> RingRoom {
         RingRoom { credit_frames, margin_frames: 256, most_bytes: usize::MAX }
     }
 
-    /// The memory for it, in bytes: an eighth more than the slots, which do not fill the kernel's blocks.
+    /// Returns the memory in bytes: an eighth more than the slots, which do not fill the kernel's
+    /// blocks.
     pub const fn bytes(&self, interface_mtu_bytes: usize) -> usize {
         let frames = (self.credit_frames + self.margin_frames) as usize;
         let bytes = frames * (interface_mtu_bytes + SLOT_OVERHEAD_BYTES) * 9 / 8;
@@ -36,49 +39,49 @@ impl RingRoom {
     }
 }
 
-/// Why a port was not opened; each sentence says what to do.
+/// Error of opening a port. Each sentence says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StationError {
-    /// A group's name that is empty or too long.
+    /// The group's name is empty or too long.
     #[error("the group name has {bytes} bytes: choose one of 1 to {MAX_GROUP_BYTES}")]
     GroupName {
-        /// Its length.
+        /// Its length, in bytes.
         bytes: usize,
     },
-    /// A name with characters that nobody sees, such as the end of a line.
+    /// A name contains control characters, such as a line break.
     #[error("the {what} name {name:?} has control characters: leave them out")]
     ControlCharacters {
-        /// Whose.
+        /// Kind of name.
         what: &'static str,
         /// The name.
         name: String,
     },
-    /// A host's name that is empty or too long.
+    /// The host's name is empty or too long.
     #[error("the host name has {bytes} bytes: choose one of 1 to {MAX_NAME_BYTES}")]
     HostName {
-        /// Its length.
+        /// Its length, in bytes.
         bytes: usize,
     },
-    /// A larger MTU than the interface's.
+    /// The requested MTU exceeds the interface's.
     #[error("an MTU of {wanted} is more than interface {interface} carries: use at most {available}")]
     LargeMtu {
-        /// What was asked for, in bytes.
+        /// Requested MTU, in bytes.
         wanted: usize,
         /// The interface.
         interface: String,
-        /// What it carries, in bytes.
+        /// MTU of the interface, in bytes.
         available: usize,
     },
-    /// A smaller MTU than the protocol needs.
+    /// The MTU is smaller than the protocol needs.
     #[error("an MTU of {mtu_bytes} is too small: ethbcast needs at least {LEAST_MTU_BYTES} on interface {interface}")]
     SmallMtu {
-        /// What it would be.
+        /// The MTU, in bytes.
         mtu_bytes: usize,
         /// The interface.
         interface: String,
     },
-    /// No such interface, or none that will do.
+    /// The interface does not exist, or no interface is suitable.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
     /// The socket cannot be opened.
@@ -86,31 +89,32 @@ pub enum StationError {
     Open(#[from] OpenError),
 }
 
-/// How to open a port for a group.
+/// Parameters of opening a port for a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
-    /// The interface; without it, the only Ethernet interface that is up.
+    /// Interface. Default: the only Ethernet interface that is up.
     pub interface: Option<&'a str>,
-    /// This host's name; without it, what [`host::name`] finds.
+    /// This host's name. Default: [`host::name`].
     pub host: Option<&'a str>,
     /// The group's name.
     pub group: &'a str,
     /// The group's multicast address.
     pub group_mac: MacAddr,
-    /// The MTU to use, in bytes; without it, the interface's.
+    /// MTU to use, in bytes. Default: the interface's.
     pub mtu_bytes: Option<u32>,
-    /// The socket's other settings; its group and ring are set here.
+    /// Other socket settings; group and ring are set here.
     pub port: PortConfig,
 }
 
 impl<'a> Opening<'a> {
-    /// On the only interface, with the group's usual address, under this host's usual name.
+    /// Returns parameters for the only interface, the group's usual address and this host's usual
+    /// name.
     pub fn new(group: &'a str, port: PortConfig) -> Opening<'a> {
         Opening { interface: None, host: None, group, group_mac: group_mac(group), mtu_bytes: None, port }
     }
 
-    /// Finds the interface and opens its port. `ring` says what may come at once in frames of this many bytes of
-    /// payload.
+    /// Finds the interface and opens its port. `ring` returns the room needed for frames with this
+    /// many bytes of payload.
     ///
     /// # Errors
     /// See [`StationError`].
@@ -119,7 +123,7 @@ impl<'a> Opening<'a> {
         Ok((Port::open(&interface, config)?, station))
     }
 
-    /// The interface, how its port is to be opened, and this host's place on the wire.
+    /// Returns the interface, its port's configuration, and this host's station.
     ///
     /// # Errors
     /// See [`StationError`].
@@ -132,7 +136,7 @@ impl<'a> Opening<'a> {
         check_host(&host)?;
         let interface = Interface::find(self.interface)?;
         let mtu_bytes = check_mtu(&interface, self.mtu_bytes)?;
-        // Slots hold the interface's MTU, whatever the frames of this group are.
+        // Slots hold the interface's MTU, even if this group's frames are shorter.
         let receive_ring_bytes = ring(interface.mtu_bytes - HEADER_BYTES).bytes(interface.mtu_bytes);
         let mut config = self.port;
         (config.group, config.receive_ring_bytes) = (Some(self.group_mac), receive_ring_bytes);
@@ -150,7 +154,7 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Whether a group may be called so.
+/// Checks a group's name.
 ///
 /// # Errors
 /// [`StationError::GroupName`].
@@ -160,20 +164,18 @@ pub fn check_group(group: &str) -> Result<(), StationError> {
     if (1..=MAX_GROUP_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::GroupName { bytes }) }
 }
 
-/// Names that look alike are alike.
+/// Refuses control characters: names that look alike have to be equal.
 fn check_shown(what: &'static str, name: &str) -> Result<(), StationError> {
     let is_shown = !name.contains(char::is_control);
     is_shown.then_some(()).ok_or_else(|| StationError::ControlCharacters { what, name: name.to_owned() })
 }
 
-/// Whether a host may be called so: names travel whole.
 fn check_host(host: &str) -> Result<(), StationError> {
     check_shown("host", host)?;
     let bytes = host.len();
     if (1..=MAX_NAME_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::HostName { bytes }) }
 }
 
-/// The MTU to use.
 fn check_mtu(interface: &Interface, wanted: Option<u32>) -> Result<u16, StationError> {
     let available = interface.mtu_bytes.min(usize::from(u16::MAX));
     let wanted = wanted.map_or(available, |mtu_bytes| mtu_bytes as usize);

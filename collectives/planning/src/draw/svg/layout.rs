@@ -1,4 +1,4 @@
-//! Where everything stands, in user units.
+//! Positions of everything, in user units.
 
 use super::legend::{LEGEND_PITCH, Legend};
 use super::shapes::{self, Position, Rect};
@@ -6,37 +6,29 @@ use crate::draw::hung::Hung;
 use crate::topology::Topology;
 
 const MARGIN: f64 = 24.0;
-/// Above the switches: room for the title.
 const TITLE_HEIGHT: f64 = 28.0;
-/// From one level of switches to the next.
 const LEVEL_HEIGHT: f64 = 84.0;
 const SWITCH_HEIGHT: f64 = 32.0;
 const HOST_HEIGHT: f64 = 24.0;
-/// From one host to the next below it.
 const HOST_PITCH: f64 = 30.0;
-/// More hosts of one switch than this go into a second column.
+/// Hosts per column; further ones go into a second column.
 const ROWS: usize = 16;
-/// Between columns: room for the trunk that feeds one.
 const GAP: f64 = 32.0;
-/// Between columns with a plan: room for its arrows too.
 const GAP_WITH_PLAN: f64 = 88.0;
-/// What `↑1 ↓8!` takes.
 const LOADS_WIDTH: f64 = 68.0;
 
-/// The boxes of all switches and hosts, by id, and how large the picture is.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub switches: Vec<Rect>,
     pub hosts: Vec<Rect>,
-    /// Where the legend begins.
     pub legend: Position,
     pub width: f64,
     pub height: f64,
 }
 
 impl Layout {
-    /// Gives each switch a strip of its own, from left to right in the order of the tree (a switch amid those below
-    /// it), so that no cable crosses a host; its hosts stand below the lowest switch.
+    /// Gives each switch a strip of its own, from left to right in tree order (a switch amid those
+    /// below it), so that no cable crosses a host. Its hosts stand below the lowest switch.
     pub fn new(topology: &Topology, hung: &Hung, with_plan: bool, legend: &Legend) -> Self {
         let gap = if with_plan { GAP_WITH_PLAN } else { GAP };
         let with_rates = (0..topology.hosts().len()).any(|host| topology.host_rate(host).is_some());
@@ -76,7 +68,6 @@ impl Layout {
     }
 }
 
-/// All switches, each amid those that hang below it.
 fn left_to_right(hung: &Hung) -> Vec<usize> {
     enum Pending {
         Below(usize),
@@ -89,7 +80,7 @@ fn left_to_right(hung: &Hung) -> Vec<usize> {
             Pending::Switch(switch) => order.push(switch),
             Pending::Below(switch) => {
                 let (left, right) = hung.children[switch].split_at(hung.children[switch].len() / 2);
-                // The stack gives back last what is pushed first.
+                // The stack reverses the order.
                 waiting.extend(right.iter().rev().map(|&child| Pending::Below(child)));
                 waiting.push(Pending::Switch(switch));
                 waiting.extend(left.iter().rev().map(|&child| Pending::Below(child)));

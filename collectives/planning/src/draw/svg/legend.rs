@@ -1,20 +1,19 @@
-//! What the signs of a picture mean, and what it shows.
+//! Legend and title of a picture.
 
 use super::shapes::{self, CHARACTER_WIDTH, Position, Sign};
 use crate::draw::overlay::Annotations;
 use crate::topology::Topology;
 
-/// Below the hosts: a line of the legend.
 pub(super) const LEGEND_PITCH: f64 = 20.0;
 
-/// The title, and a line for each sign that is in the picture.
 pub(super) struct Legend {
     title: String,
     lines: Vec<(Sign, &'static str)>,
 }
 
 impl Legend {
-    /// The legend of what will be drawn; a picture without a title is called by what it is.
+    /// Returns the legend of the signs that will be drawn. Without a title the picture is named
+    /// after its kind.
     pub fn of(topology: &Topology, marks: &Annotations, title: &str) -> Self {
         let kind = if marks.is_empty() { "topology" } else { "plan" };
         let mut lines = vec![(Sign::Cable, "cable, with its rate where that is known")];
@@ -33,24 +32,20 @@ impl Legend {
         Self { title: if title.is_empty() { kind.to_owned() } else { title.to_owned() }, lines }
     }
 
-    /// How many lines it has below the picture.
     pub fn lines(&self) -> usize {
         self.lines.len()
     }
 
-    /// How wide it is, in user units.
     pub fn width(&self) -> f64 {
         let longest = self.lines.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
         let widest = shapes::SIGN_WIDTH + longest as f64 * CHARACTER_WIDTH;
         widest.max(self.title.chars().count() as f64 * CHARACTER_WIDTH * 1.2)
     }
 
-    /// What the picture is called.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Draws the lines from this place downwards.
     pub fn draw(&self, at: Position) -> String {
         let places = (0..).map(|line| Position { x: at.x, y: at.y + LEGEND_PITCH * f64::from(line) });
         self.lines.iter().zip(places).map(|(&(sign, text), at)| shapes::legend_line(at, sign, text)).collect()

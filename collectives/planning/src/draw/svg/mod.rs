@@ -1,4 +1,4 @@
-//! A picture that needs nothing else: one SVG file, fonts by family only.
+//! Drawing as a self-contained SVG file, with fonts by family only.
 
 mod layout;
 mod legend;
@@ -12,15 +12,16 @@ use layout::Layout;
 use legend::Legend;
 use shapes::{Line, Paint, Position, Rect, Whole};
 
-/// Draws a topology as an SVG document: switches in levels, their hosts in columns below, cables as lines, the edges of
-/// a plan as arrows, numbered where a host sends to several; of a cast the arrows are on the cables. Above stands what
-/// is shown, below what the signs mean. Lengths are in user units, of which a line of text has 13.
+/// Draws a topology as an SVG document: switches in levels, their hosts in columns below, cables as
+/// lines. The edges of a plan are arrows, numbered where a host sends to several; a cast's arrows
+/// are on the cables. The title is above, the legend below. Lengths are in user units; a line of
+/// text has 13.
 pub fn svg(topology: &Topology, overlay: &Overlay) -> String {
     draw(topology, overlay, Whole::File)
 }
 
-/// The same as an element of a page, whose style sheet says how the classes look: it has no colours of its own, and
-/// shows whatever is behind it.
+/// Draws like [`svg`], as an element of a page whose style sheet defines the classes. It has no
+/// colours of its own and a transparent background.
 pub fn svg_in_page(topology: &Topology, overlay: &Overlay) -> String {
     draw(topology, overlay, Whole::Element)
 }
@@ -31,7 +32,7 @@ fn draw(topology: &Topology, overlay: &Overlay, whole: Whole) -> String {
     let legend = Legend::of(topology, &marks, overlay.title);
     let layout = Layout::new(topology, &hung, !marks.is_empty(), &legend);
     let picture = Picture { topology, hung: &hung, marks: &marks, layout: &layout };
-    // What is later is above: long edges pass behind the hosts on their way.
+    // Later elements are on top: long edges pass behind the hosts on their way.
     let lines = [picture.cables(), picture.blocked(), picture.ports(), picture.plan()].concat();
     let body = [lines, picture.switches(), picture.hosts(), legend.draw(layout.legend)].concat();
     shapes::document(layout.width, layout.height, legend.title(), &body, whole)
@@ -45,7 +46,6 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// The cables between switches, from the bottom of the upper to the top of the lower, with their loads halfway.
     fn cables(&self) -> String {
         let pairs = self
             .hung
@@ -56,7 +56,7 @@ impl Picture<'_> {
         pairs
             .map(|(upper, lower)| {
                 let (from, to) = (self.layout.switches[upper], self.layout.switches[lower]);
-                // Not from the middle: there the cables to the hosts begin.
+                // The cables to the hosts begin at the middle.
                 let aside = if to.x < from.x { from.width * 0.25 } else { from.width * 0.75 };
                 let (start, end) =
                     (Position { x: from.x + aside, y: from.bottom() }, Position { x: to.middle().x, y: to.y });
@@ -70,7 +70,7 @@ impl Picture<'_> {
                     label => shapes::label(start.halfway(end), &label.join(" "), contended),
                 };
                 match self.line(loads) {
-                    // The frame goes up: the arrow's head is at the upper end.
+                    // The frame goes up, so the arrow's head is at the upper end.
                     Line::Copied if loads.is_some_and(|(up, _)| up.flows > 0) => {
                         shapes::drop(end, start, Line::Copied) + &label
                     }
@@ -96,7 +96,6 @@ impl Picture<'_> {
         self.topology.blocked().iter().map(line).collect()
     }
 
-    /// The cables from each switch down to its hosts: one trunk, and a short stub for each host.
     fn ports(&self) -> String {
         (0..self.topology.switches().len())
             .map(|switch| {

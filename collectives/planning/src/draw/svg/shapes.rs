@@ -1,9 +1,8 @@
-//! The elements of the picture, and how they look.
+//! Elements of the picture and their style.
 
-/// What a character takes in the picture's font, with room to spare.
 pub(super) const CHARACTER_WIDTH: f64 = 8.2;
 
-/// Longer names are cut; pointing at them shows the whole.
+/// Longest name shown whole; a cut name has the whole as a tooltip.
 const SHOWN_CHARACTERS: usize = 24;
 
 const STYLE: &str = "text{font:13px 'DejaVu Sans',Verdana,Helvetica,sans-serif;fill:#1b2733}\
@@ -14,7 +13,6 @@ text.title{font-size:16px;font-weight:bold}\
 .switch{fill:#dbe7f3;stroke:#2c4a66}.host{fill:#fff;stroke:#5b6b7a}\
 .root{fill:#d9f2dc;stroke:#2e7d32;stroke-width:2}.contended{fill:#fde8e4;stroke:#c0392b}.head{fill:#1f6fb2}";
 
-/// A point of the picture, in user units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Position {
     pub x: f64,
@@ -27,7 +25,6 @@ impl Position {
     }
 }
 
-/// A box of the picture, in user units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rect {
     pub x: f64,
@@ -50,7 +47,6 @@ impl Rect {
     }
 }
 
-/// What a box stands for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Paint {
     Switch,
@@ -59,20 +55,14 @@ pub(super) enum Paint {
     Contended,
 }
 
-/// How a line between two boxes looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// A cable.
     Plain,
-    /// A cable that several hosts send over at once.
     Contended,
-    /// A cable that carries a copy of the one frame, towards the second end.
     Copied,
-    /// A cable that carries nothing.
     Blocked,
 }
 
-/// What a line of the legend explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
     Cable,
@@ -83,10 +73,8 @@ pub(super) enum Sign {
     Blocked,
 }
 
-/// What a sign takes in the legend, in user units.
 pub(super) const SIGN_WIDTH: f64 = 64.0;
 
-/// A line of the legend.
 pub(super) fn legend_line(at: Position, sign: Sign, text: &str) -> String {
     let Position { x, y } = at;
     let line = |class: &str, head: &str| {
@@ -105,16 +93,12 @@ pub(super) fn legend_line(at: Position, sign: Sign, text: &str) -> String {
     format!("{sign}<text class=\"load\" x=\"{:.1}\" y=\"{y:.1}\">{}</text>\n", x + SIGN_WIDTH, escape(text))
 }
 
-/// What a picture is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whole {
-    /// A document of its own, with its style.
     File,
-    /// An element of a page, which has one for it.
     Element,
 }
 
-/// The whole document, under its title.
 pub(super) fn document(width: f64, height: f64, title: &str, body: &str, whole: Whole) -> String {
     let title = escape(title);
     let (style, ground) = match whole {
@@ -132,7 +116,6 @@ pub(super) fn document(width: f64, height: f64, title: &str, body: &str, whole: 
     )
 }
 
-/// A box with a name in it, and something small behind the name.
 pub(super) fn named_box(rect: Rect, name: &str, loads: &str, paint: Paint) -> String {
     let class = match paint {
         Paint::Switch => "switch",
@@ -165,7 +148,6 @@ pub(super) fn named_box(rect: Rect, name: &str, loads: &str, paint: Paint) -> St
     )
 }
 
-/// A cable that leaves and arrives upright.
 pub(super) fn drop(from: Position, to: Position, line: Line) -> String {
     let turn = from.halfway(to).y;
     let class = match line {
@@ -180,7 +162,7 @@ pub(super) fn drop(from: Position, to: Position, line: Line) -> String {
     )
 }
 
-/// Text on a line, on a patch of white, so that the line does not run through the letters.
+/// Draws text on a white patch, so that a line does not run through the letters.
 pub(super) fn label(at: Position, text: &str, contended: bool) -> String {
     let hot = if contended { " hot" } else { "" };
     let width = text.chars().count() as f64 * CHARACTER_WIDTH + 2.0;
@@ -195,9 +177,8 @@ pub(super) fn label(at: Position, text: &str, contended: bool) -> String {
     )
 }
 
-/// The cables from a switch to its hosts: down, along a rail above them, down the left of each column, a stub to each
-/// host.
-/// They may carry copies of one frame.
+/// Draws the cables from a switch to its hosts: down, along a rail above them, down the left of
+/// each column, a stub to each host. They may carry copies of one frame.
 pub(super) fn trunk(switch: Rect, hosts: &[Rect], copied: bool) -> String {
     let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else { return String::new() };
     let (middle, rail) = (switch.middle().x, first.y - 14.0);
@@ -210,7 +191,7 @@ pub(super) fn trunk(switch: Rect, hosts: &[Rect], copied: bool) -> String {
     format!("<path class=\"{}\" d=\"{path}\"/>\n", if copied { "copied" } else { "cable" })
 }
 
-/// An edge of a plan: beside the column between two hosts of one, across otherwise.
+/// Draws an edge of a plan: beside the column between two hosts of one, across otherwise.
 pub(super) fn arrow(from: Rect, to: Rect, order: Option<usize>) -> String {
     let (start, end, bend_start, bend_end) = if from.x == to.x {
         let bulge = (20.0 + (from.y - to.y).abs() / 6.0).min(56.0);
@@ -228,7 +209,7 @@ pub(super) fn arrow(from: Rect, to: Rect, order: Option<usize>) -> String {
          {bend_end:.1} {end_y:.1} {end:.1} {end_y:.1}\"/>\n"
     );
     let number = order.map(|order| {
-        // Near the receiver, which is the end of no other edge: there numbers do not meet.
+        // Numbers stand near the receiver, where no other edge ends, so that they do not overlap.
         let near_end =
             |start: f64, bend: f64, far: f64, end: f64| 0.008 * start + 0.096 * bend + 0.384 * far + 0.512 * end;
         let x = near_end(start, bend_start, bend_end, end);
@@ -237,7 +218,6 @@ pub(super) fn arrow(from: Rect, to: Rect, order: Option<usize>) -> String {
     path + &number.unwrap_or_default()
 }
 
-/// A name as it is shown.
 pub(super) fn shown(name: &str) -> String {
     if name.chars().count() <= SHOWN_CHARACTERS {
         return name.to_string();
@@ -245,7 +225,6 @@ pub(super) fn shown(name: &str) -> String {
     name.chars().take(SHOWN_CHARACTERS - 1).chain(['…']).collect()
 }
 
-/// Text as XML wants it.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

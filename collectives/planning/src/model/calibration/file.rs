@@ -5,7 +5,7 @@
 //! measured_from = "n0"                    # may be left out
 //! loss = 0.001                            # may be left out: the share of frames that a receiver misses
 //! cast_max_frames_per_second = 10000      # may be left out: broadcast is policed above this
-//! burst_ns = 500000                       # may be left out: what links let pass at once after a pause (token buckets)
+//! burst_ns = 500000                       # may be left out: burst of the links after a pause (token buckets)
 //! cast_tried = true                       # may be left out: broadcast was tried, and arrives
 //!
 //! [[point]]
@@ -15,18 +15,18 @@
 //!
 //! [[host]]                                # may be left out: hosts that were measured one by one
 //! name = "n3"
-//! injection_ns = 121000                   # how long it, or its cable, is busy with a full frame
+//! injection_ns = 121000                   # time that it, or its cable, is busy with a full frame
 //!
-//! [processing]                            # may be left out: what a host's processor takes
+//! [processing]                            # may be left out: processor time of a host
 //! send_frame_ns = 2300                    # for each frame
 //! send_byte_ps = 350                      # and for each byte of it, in picoseconds
 //! receive_frame_ns = 1900
 //! receive_byte_ps = 300
 //! pass_on_frame_ns = 3400                 # may be left out: a frame of a long stream, received and sent on
-//! cast_frame_ns = 9300                    # may be left out: one that is sent to all
-//! stream_frame_bytes = 1468               # may be left out: how much of a message these frames carry
-//! wake_up_ns = 6000                       # may be left out: from a frame's arrival to a sleeping host's taking notice
-//! shared_cores = 2                        # may be left out: all hosts run on one machine of so many processors
+//! cast_frame_ns = 9300                    # may be left out: a frame that is sent to all
+//! stream_frame_bytes = 1468               # may be left out: bytes of the message in these frames
+//! wake_up_ns = 6000                       # may be left out: time until a sleeping host notices a frame
+//! shared_cores = 2                        # may be left out: processors, if all hosts run on one machine
 //! ```
 
 use super::hosts::{HostCost, Hosts};
@@ -69,7 +69,7 @@ struct PointTable {
 }
 
 impl Calibration {
-    /// Reads a calibration file; `file_name` is what errors call it.
+    /// Reads a calibration file; `file_name` names it in errors.
     ///
     /// # Errors
     /// [`CalibrationError`] with file and line, for anything that is not TOML of this form, and as
@@ -85,7 +85,8 @@ impl Calibration {
             text += &format!("measured_from = {}\n", toml::Value::from(root));
         }
         if self.loss > 0.0 {
-            // Debug writes the shortest number that reads back as the same, with a decimal point or an exponent.
+            // Debug writes the shortest number that reads back as equal, with a decimal point or an
+            // exponent.
             text += &format!("loss = {:?}\n", self.loss);
         }
         if self.burst_ns > 0 {
@@ -107,7 +108,6 @@ impl Calibration {
     }
 }
 
-/// Reads a calibration from a text of this name.
 fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
     let file: CalibrationFile = schema::read(text)?;
     let starts = LineStarts::of(text);
@@ -136,7 +136,6 @@ impl CalibrationFile {
         }
     }
 
-    /// Where a field's value stands in the text; `None` for what is about the whole file.
     fn offset_of(&self, field: Field) -> Option<usize> {
         let span = match field {
             Field::File => return None,

@@ -1,19 +1,18 @@
-//! What was measured of single hosts (the injection times of Mateescu and Taylor §3), from which host, and what becomes
-//! of it when some are measured again.
+//! Measurements of single hosts (the injection times of Mateescu and Taylor §3), and their update
+//! by newer ones.
 
 use super::{Calibration, CalibrationError, CalibrationProblem, Field};
 use crate::host_names::HostNames;
 
-/// What one host costs.
+/// Cost of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCost {
     /// Its name, short or full.
     pub name: String,
-    /// How long it, or its cable, is busy with a full frame, in nanoseconds.
+    /// Time that the host, or its cable, is busy with a full frame, in nanoseconds.
     pub injection_ns: u64,
 }
 
-/// The hosts of a calibration, and where in its file they stand.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
     pub measured_from: Option<String>,
@@ -24,7 +23,7 @@ pub(super) struct Hosts {
 }
 
 impl PartialEq for Hosts {
-    /// Equal wherever they stand.
+    /// Compares costs, not positions in files.
     fn eq(&self, other: &Self) -> bool {
         (&self.measured_from, &self.costs) == (&other.measured_from, &other.costs)
     }
@@ -36,7 +35,6 @@ impl Hosts {
         Self { measured_from, costs, names, file_name: None, lines: Vec::new() }
     }
 
-    /// The same, read from these lines of a file.
     pub fn read_from(self, file_name: &str, lines: Vec<usize>) -> Self {
         Self { file_name: Some(file_name.to_owned()), lines, ..self }
     }
@@ -67,7 +65,7 @@ impl Hosts {
 }
 
 impl Calibration {
-    /// The same with what single hosts cost, measured from the host of this name.
+    /// Returns the calibration with costs of single hosts, measured from the host `measured_from`.
     ///
     /// # Errors
     /// [`CalibrationProblem::ZeroInjection`] and [`CalibrationProblem::HostTwice`].
@@ -76,17 +74,17 @@ impl Calibration {
         Self { hosts, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
-    /// What was measured of single hosts.
+    /// Returns the measurements of single hosts.
     pub fn hosts(&self) -> &[HostCost] {
         &self.hosts.costs
     }
 
-    /// From which host, if the calibration says so.
+    /// Returns the host that measured, if known.
     pub fn measured_from(&self) -> Option<&str> {
         self.hosts.measured_from.as_deref()
     }
 
-    /// Checks that it was measured on hosts that are known here.
+    /// Checks that the measured hosts are known.
     ///
     /// # Errors
     /// [`CalibrationProblem::OtherHost`], with the line.
@@ -101,9 +99,9 @@ impl Calibration {
         Err(self.hosts.refuse(line, CalibrationProblem::OtherHost(name.to_owned())))
     }
 
-    /// What is known after some hosts were measured again: of those the new, of the others the old. What is the whole
-    /// network's (the table, loss, broadcast) is the new one's only if it has measured all hosts again, for one host
-    /// says little of the others.
+    /// Returns the calibration updated by a newer one: new values of hosts measured again, old
+    /// values of the others. Values of the whole network (the table, loss, broadcast) are replaced
+    /// only if all hosts were measured again, because one host says little about the others.
     ///
     /// # Errors
     /// [`CalibrationProblem::OtherRoot`] if the two were measured from different hosts.

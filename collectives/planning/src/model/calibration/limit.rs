@@ -1,11 +1,11 @@
-//! What a network costs hosts that may send no more than so much.
+//! Calibration of a network whose hosts limit their sending rate.
 
 use super::{Calibration, HEADER_BYTES, MOST_BURST_NS, Point, SHORTEST_FRAME_BYTES};
 
 impl Calibration {
-    /// The same for hosts that limit what they send to so many bits per second, Ethernet headers counted, in frames
-    /// of `frame_payload_bytes` at most; after a pause `burst_ns` worth of it leaves at once. A limit above the link's
-    /// rate changes nothing.
+    /// Returns the calibration for hosts that limit their sending rate, Ethernet headers counted,
+    /// in frames of at most `frame_payload_bytes`. After a pause `burst_ns` of that rate leave at
+    /// once. A limit above the link's rate changes nothing.
     ///
     /// # Panics
     /// If the rate or the payload of a frame is zero.

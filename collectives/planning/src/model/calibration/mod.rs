@@ -1,8 +1,9 @@
-//! What sending costs on a network: the gap g(m) and the latency L(m) by message size (Patarasuk 2008 §4.2, §5.1).
+//! Costs of a network: the gap g(m) and the latency L(m) by message size (Patarasuk 2008 §4.2,
+//! §5.1).
 //!
-//! A table of measured points with straight lines between them. Beside it stand the two things a cast must know that
-//! the papers' model has no place for: how often a receiver misses a frame, and above which rate switches police
-//! broadcast.
+//! They are a table of measured points, with linear interpolation. Two more values are needed for
+//! casts and are missing in the papers' model: the probability that a receiver misses a frame, and
+//! the rate above which switches police broadcast.
 
 mod file;
 mod hosts;
@@ -17,27 +18,29 @@ use crate::source_error::SourceError;
 use hosts::Hosts;
 use thiserror::Error;
 
-/// One row of the table: what a message of `bytes` costs (Patarasuk 2008, Table 2).
+/// One row of the table: costs of a message of `bytes` (Patarasuk 2008, Table 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The size m of a message.
+    /// Size m of a message.
     pub bytes: u64,
-    /// g(m): the least time between the starts of two messages of this size, in nanoseconds.
+    /// g(m): least time between the starts of two messages of this size, in nanoseconds.
     pub gap_ns: u64,
-    /// L(m): from the end of the gap to the arrival, in nanoseconds; RTT(m)/2 − g(m). Below zero on links that let a
-    /// single message through faster than many (a token bucket that is full), which the model then takes into account.
+    /// L(m): time from the end of the gap to the arrival, in nanoseconds; RTT(m)/2 − g(m). It is
+    /// negative on links that let a single message through faster than many (a full token bucket),
+    /// which the model takes into account.
     pub latency_ns: i64,
 }
 
-/// What is known of frames that are sent to all at once.
+/// Measured behaviour of broadcast frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Broadcast {
-    /// Nobody has tried it: it is priced as if it arrived, and not chosen where something tried is about as good.
+    /// Untried. Broadcast is priced as if it arrived, but not chosen where something tried is
+    /// about as good.
     #[default]
     Untried,
-    /// It arrives as fast as unicast.
+    /// Broadcast arrives as fast as unicast.
     FullRate,
-    /// Switches police it above so many frames per second; above zero.
+    /// Switches police broadcast above this rate, in frames per second, greater than zero.
     Policed(u64),
 }
 
@@ -52,23 +55,23 @@ pub struct Calibration {
     burst_ns: u64,
 }
 
-/// A refused calibration: where, and what is wrong. Displayed as `calibration.toml:4: …`.
+/// A refused calibration, with position and problem. Displayed as `calibration.toml:4: …`.
 pub type CalibrationError = SourceError<CalibrationProblem>;
 
-/// What can be wrong with a calibration.
+/// Problem of a calibration.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum CalibrationProblem {
-    /// Not TOML of schema 1.
+    /// The text is not TOML of schema 1.
     #[error(transparent)]
     Schema(#[from] SchemaProblem),
-    /// Fewer than two points: no line can be drawn.
+    /// Fewer than two points: interpolation is impossible.
     #[error(
         "expected at least 2 sizes, found {0}; add a `[[point]]` with bytes, gap_ns and latency_ns for each size \
          measured"
     )]
     MissingSizes(usize),
-    /// A size that is not above the one before it.
+    /// A size that does not exceed the one before it.
     #[error(
         "expected sizes that rise, found {bytes} bytes after {before}; sort the points by size and give each size once"
     )]
@@ -78,20 +81,19 @@ pub enum CalibrationProblem {
         /// The size before it.
         before: u64,
     },
-    /// A message, of so many bytes, that takes no time.
+    /// A message of this size in bytes takes no time.
     #[error("expected a gap above 0 ns, found 0 for {0} bytes; measure again with `ethbcast probe`")]
     ZeroGap(u64),
-    /// A longer message that takes less time.
     #[error(
         "expected gaps that do not fall, found {gap_ns} ns for {bytes} bytes after {before_ns} ns for fewer; \
          measure again with `ethbcast probe`"
     )]
     FallingGap {
-        /// The size whose gap is too small.
+        /// Size whose gap is too small.
         bytes: u64,
-        /// That gap.
+        /// Its gap, in nanoseconds.
         gap_ns: u64,
-        /// The gap of the size before it.
+        /// Gap of the size before it, in nanoseconds.
         before_ns: u64,
     },
     /// A loss that is no probability below one.
@@ -103,32 +105,31 @@ pub enum CalibrationProblem {
     /// A host described twice.
     #[error("host `{0}` has a `[[host]]` already; give each host one")]
     HostTwice(String),
-    /// A host that the cluster at hand does not have.
     #[error(
         "measured on host `{0}`, which this cluster does not have; measure this one with `ethbcast probe`, or take the \
          host out of the file if it has gone"
     )]
     OtherHost(String),
-    /// A re-measure from another host.
+    /// An update measured from another host.
     #[error(
         "measured from host `{before}`, and this one is `{now}`; update it from there, or write a file of its own with \
          --out"
     )]
     OtherRoot {
-        /// Where the file was measured.
+        /// Host that measured the file.
         before: String,
-        /// Where it was measured now.
+        /// Host that measured now.
         now: String,
     },
     /// A processor that takes over a second for a frame.
     #[error("expected {name} of at most 1000000000, found {value}; measure again with `ethbcast probe`")]
     Processing {
-        /// The number.
+        /// Name of the number.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: u64,
     },
-    /// What frames of streams take, and not how long they are.
+    /// Costs of frames in streams are given without their length.
     #[error(
         "expected stream_frame_bytes beside pass_on_frame_ns or cast_frame_ns, found none; measure again with \
          `ethbcast probe`"
@@ -137,12 +138,11 @@ pub enum CalibrationProblem {
     /// A token bucket of over a second.
     #[error("expected burst_ns of at most 1000000000, found {0}; measure again with `ethbcast probe`")]
     Burst(u64),
-    /// Broadcast at no frames per second.
+    /// Broadcast is policed at zero frames per second.
     #[error("expected cast_max_frames_per_second above 0, found 0; leave it out if broadcast is not policed")]
     ZeroCastRate,
 }
 
-/// The field of a point, or of the file, that a problem is about.
 #[derive(Clone, Copy, Debug)]
 enum Field {
     File,
@@ -156,23 +156,24 @@ enum Field {
     Burst,
 }
 
-/// The frame's header and the Ethernet header in front of it; [`Calibration::assumed`] adds them to each frame.
+/// Bytes of the frame's header and the Ethernet header in front of it, added to each frame by
+/// [`Calibration::assumed`].
 const HEADER_BYTES: u64 = 32 + 14;
-/// The shortest Ethernet frame without its check sum: shorter ones are padded.
+/// Shortest Ethernet frame without its check sum, in bytes: shorter ones are padded.
 const SHORTEST_FRAME_BYTES: u64 = 60;
-/// What [`Calibration::assumed`] takes for L at any size: a switch, an interrupt and a wake-up.
+/// L at any size in [`Calibration::assumed`]: a switch, an interrupt and a wake-up.
 const ASSUMED_LATENCY_NS: i64 = 30_000;
-/// The longest message [`Calibration::assumed`] tabulates, in frames; beyond it the line goes on.
+/// Longest message in the table of [`Calibration::assumed`], in frames; beyond, it is extrapolated.
 const ASSUMED_FRAMES: u64 = 1024;
 
-/// No link lets more pass at once: a second's worth.
 const MOST_BURST_NS: u64 = 1_000_000_000;
 
 impl Calibration {
-    /// A calibration without loss or policing from points in order of size.
+    /// Creates a calibration without loss or policing from points in order of size.
     ///
     /// # Errors
-    /// [`CalibrationError`] for fewer than two points, sizes that do not rise, gaps of zero and gaps that fall.
+    /// [`CalibrationError`] for fewer than two points, sizes that do not rise, gaps of zero and
+    /// gaps that fall.
     pub fn from_points(points: Vec<Point>) -> Result<Self, CalibrationError> {
         let calibration = Self::of(points);
         calibration.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
@@ -189,8 +190,8 @@ impl Calibration {
         }
     }
 
-    /// What to believe of a network that nobody measured: frames at the link's rate, each with its headers (46 bytes)
-    /// and nothing else in its way, and 30 µs of latency.
+    /// Returns the costs assumed for an unmeasured network: frames at the link's rate, each with
+    /// its headers (46 bytes), and 30 µs of latency.
     ///
     /// # Panics
     /// If the rate or the payload of a frame is zero.
@@ -212,7 +213,7 @@ impl Calibration {
         Self::of(points)
     }
 
-    /// The same with `loss`, the probability that a receiver misses a frame.
+    /// Returns the calibration with `loss`, the probability that a receiver misses a frame.
     ///
     /// # Errors
     /// [`CalibrationProblem::Loss`] unless it is at least 0 and below 1.
@@ -220,7 +221,7 @@ impl Calibration {
         Self { loss, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
-    /// The same on a network that polices broadcast above so many frames per second.
+    /// Returns the calibration with broadcast policed above this rate.
     ///
     /// # Errors
     /// [`CalibrationProblem::ZeroCastRate`] if it is zero.
@@ -228,7 +229,7 @@ impl Calibration {
         self.with_broadcast(Broadcast::Policed(frames_per_second))
     }
 
-    /// The same with what is known of broadcast.
+    /// Returns the calibration with this behaviour of broadcast.
     ///
     /// # Errors
     /// [`CalibrationProblem::ZeroCastRate`] if it is policed at zero.
@@ -236,16 +237,17 @@ impl Calibration {
         Self { broadcast, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
-    /// The same with what the hosts' processors take.
+    /// Returns the calibration with these processor costs.
     ///
     /// # Errors
-    /// [`CalibrationProblem::Processing`] if that is over a second for a frame.
+    /// [`CalibrationProblem::Processing`] if a cost is over a second per frame.
     pub fn with_processing(self, processing: Processing) -> Result<Self, CalibrationError> {
         let with = Self { processing: Some(processing), ..self };
         with.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
-    /// The same where links are token buckets: after a pause so many nanoseconds' worth pass at once.
+    /// Returns the calibration with links that are token buckets: after a pause `burst_ns` of their
+    /// rate pass at once.
     ///
     /// # Errors
     /// [`CalibrationProblem::Burst`] if that is over a second.
@@ -253,57 +255,56 @@ impl Calibration {
         Self { burst_ns, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
-    /// The table, by rising size.
+    /// Returns the table, by rising size.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// The probability that a receiver misses a frame.
+    /// Returns the probability that a receiver misses a frame.
     pub fn loss(&self) -> f64 {
         self.loss
     }
 
-    /// Above how many frames per second broadcast is policed, if it is.
+    /// Returns the rate above which broadcast is policed, in frames per second, if it is.
     pub fn cast_max_frames_per_second(&self) -> Option<u64> {
         if let Broadcast::Policed(frames_per_second) = self.broadcast { Some(frames_per_second) } else { None }
     }
 
-    /// What is known of broadcast.
+    /// Returns the behaviour of broadcast.
     pub fn broadcast(&self) -> Broadcast {
         self.broadcast
     }
 
-    /// What the hosts' processors take, if that was measured.
+    /// Returns the hosts' processor costs, if measured.
     pub fn processing(&self) -> Option<&Processing> {
         self.processing.as_ref()
     }
 
-    /// How many nanoseconds' worth pass a link at once after a pause; 0 for a wire.
+    /// Returns the links' burst after a pause, in nanoseconds of their rate; 0 for a wire.
     pub fn burst_ns(&self) -> u64 {
         self.burst_ns
     }
 
-    /// What a full frame of so much payload is on a cable, in bits, its headers included.
     pub(in crate::model) fn frame_bits(&self, frame_payload_bytes: u64) -> f64 {
         ((frame_payload_bytes + HEADER_BYTES).max(SHORTEST_FRAME_BYTES) * 8) as f64
     }
 
-    /// How long a host takes to send or receive a full frame, in nanoseconds, if that was measured; hosts by full or
-    /// short name.
+    /// Returns the time in which a host sends or receives a full frame, in nanoseconds, if
+    /// measured; hosts by full or short name.
     pub fn injection_ns(&self, host: &str) -> Option<u64> {
         self.hosts.find(host)
     }
 
-    /// g(m) in nanoseconds: linear between points, constant below the first. What is longer than the last takes as long
-    /// as messages of that one's size one after another.
+    /// Returns g(m) in nanoseconds: linear between points, constant below the first. A message
+    /// longer than the last takes as long as a sequence of messages of that size.
     pub fn gap_ns(&self, bytes: u64) -> f64 {
         let last = self.points[self.points.len() - 1];
         let times = (bytes as f64 / last.bytes.max(1) as f64).max(1.0);
         self.interpolate(bytes.min(last.bytes), |point| point.gap_ns as f64) * times
     }
 
-    /// L(m) in nanoseconds: linear between points, constant below the first and beyond the last, for what a message
-    /// adds to its gap does not grow with it for ever.
+    /// Returns L(m) in nanoseconds: linear between points, constant below the first and beyond the
+    /// last. The part of a message beyond its gap does not grow for ever.
     pub fn latency_ns(&self, bytes: u64) -> f64 {
         let longest = self.points[self.points.len() - 1].bytes;
         self.interpolate(bytes.min(longest), |point| point.latency_ns as f64)

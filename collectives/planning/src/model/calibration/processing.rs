@@ -1,74 +1,75 @@
-//! What the hosts' processors take for frames and bytes, beside what the cables do.
+//! Processor time of hosts for frames and bytes, beside the time of cables.
 
 use super::{CalibrationProblem, Field};
 use serde::Deserialize;
 
-/// No frame takes a processor longer, in nanoseconds; nor does a kilobyte, in picoseconds a byte.
+/// Largest time of a frame, in nanoseconds, or of a byte, in picoseconds.
 const MOST: u64 = 1_000_000_000;
 
-/// What a host's processor takes: so much for each frame, and for each byte of it. A host does one thing after the
-/// other; a relay receives and sends.
+/// Processor time of a host, per frame and per byte. A host does one thing at a time; a relay
+/// receives and sends.
 ///
-/// These are frames whose receiver is woken for them; in a long stream one wake-up serves many.
+/// The times per frame are of frames whose receiver is woken for each; in a long stream one wake-up
+/// serves many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processing {
-    /// For a frame that is sent, in nanoseconds.
+    /// Time to send a frame, in nanoseconds.
     pub send_frame_ns: u64,
-    /// For each byte of it, in picoseconds.
+    /// Time to send a byte of it, in picoseconds.
     pub send_byte_ps: u64,
-    /// For a frame that is received, in nanoseconds.
+    /// Time to receive a frame, in nanoseconds.
     pub receive_frame_ns: u64,
-    /// For each byte of it, in picoseconds.
+    /// Time to receive a byte of it, in picoseconds.
     pub receive_byte_ps: u64,
-    /// For a frame of a long stream that is received and sent to one other, in nanoseconds; 0 if that was not measured:
-    /// what the numbers above make of it.
+    /// Time to receive a frame of a long stream and send it to one other, in nanoseconds. 0 if not
+    /// measured: it is then derived from the numbers above.
     #[serde(default)]
     pub pass_on_frame_ns: u64,
-    /// For a frame of a long stream that is sent to all at once, in nanoseconds: where switches are programs that share
-    /// the sender's processors, they copy it there. 0 if that was not measured.
+    /// Time to send a frame of a long stream to all at once, in nanoseconds; 0 if not measured.
+    /// Switches that are programs on the sender's processors copy the frame there.
     #[serde(default)]
     pub cast_frame_ns: u64,
-    /// The bytes of the message in each frame of these streams.
+    /// Bytes of the message in each frame of these streams.
     #[serde(default)]
     pub stream_frame_bytes: u32,
-    /// From a frame's arrival to an idle host's taking notice, in nanoseconds. Simulations need it; in the model it is
-    /// part of L(m).
+    /// Time from a frame's arrival until an idle host notices it, in nanoseconds. Simulations need
+    /// it; in the model it is part of L(m).
     #[serde(default)]
     pub wake_up_ns: u64,
-    /// All hosts run on one machine, in namespaces or virtual machines, and share so many processors; 0 if each host
-    /// has its own.
+    /// Processors shared by all hosts of one machine (namespaces or virtual machines); 0 if each
+    /// host has its own.
     #[serde(default)]
     pub shared_cores: u32,
 }
 
 impl Processing {
-    /// What a host takes to send `bytes` in so many frames, in nanoseconds.
+    /// Returns the time to send `bytes` in `frames` frames, in nanoseconds.
     pub fn sending_ns(&self, frames: f64, bytes: u64) -> f64 {
         frames * self.send_frame_ns as f64 + bytes as f64 * self.send_byte_ps as f64 / 1e3
     }
 
-    /// How many times what the numbers for frames and bytes make of it the frames of a long stream take; 1 if that was
-    /// not measured.
+    /// Returns the factor of a frame's cost in a long stream over the cost from the numbers per
+    /// frame and byte; 1 if not measured.
     pub fn streaming(&self) -> f64 {
         let bytes = self.stream_frame_bytes.into();
         let both = self.sending_ns(1.0, bytes) + self.receiving_ns(1.0, bytes);
         if self.pass_on_frame_ns > 0 && both > 0.0 { self.pass_on_frame_ns as f64 / both } else { 1.0 }
     }
 
-    /// How many times what [sending](Self::sending_ns) a frame to one takes, sending it to all in a long stream does;
-    /// `None` if that was not measured.
+    /// Returns the factor of sending a frame to all in a long stream over
+    /// [sending](Self::sending_ns) it to one; `None` if not measured.
     pub fn casting(&self) -> Option<f64> {
         let sending = self.sending_ns(1.0, self.stream_frame_bytes.into());
         (self.cast_frame_ns > 0 && sending > 0.0).then(|| self.cast_frame_ns as f64 / sending)
     }
 
-    /// What a host takes to receive them, in nanoseconds.
+    /// Returns the time to receive `bytes` in `frames` frames, in nanoseconds.
     pub fn receiving_ns(&self, frames: f64, bytes: u64) -> f64 {
         frames * self.receive_frame_ns as f64 + bytes as f64 * self.receive_byte_ps as f64 / 1e3
     }
 
-    /// The same with nothing beyond what is possible.
+    /// Returns the costs, each clamped to its plausible limit.
     #[must_use]
     pub fn clamped(self) -> Self {
         let clamp = |value: u64| value.min(MOST);

@@ -28,7 +28,6 @@ fn file() -> Calibration {
     Calibration::parse(FILE, "c.toml").expect("a calibration")
 }
 
-/// What is said of the file after the first `from` in it has become `to`.
 fn refusal(from: &str, to: &str) -> String {
     assert!(FILE.contains(from), "{from}");
     Calibration::parse(&FILE.replacen(from, to, 1), "c.toml").expect_err("refused").to_string()
@@ -56,7 +55,8 @@ fn between_points_lines_are_straight_and_beyond_the_last_gaps_are_multiples_of_i
 
 #[test]
 fn nothing_measured_means_frames_at_the_rate_of_the_link() {
-    // 1454 bytes and 46 of headers at 100 Mbit/s are 120 µs; the shortest frame of 60 bytes is 4.8 µs.
+    // At 100 Mbit/s, 1454 bytes and 46 of headers take 120 µs; the shortest frame of 60 bytes takes
+    // 4.8 µs.
     let calibration = Calibration::assumed(100_000_000, 1454);
     assert_eq!(
         [1, 14, 1454, 1454 * 10, 1454 * 5000].map(|bytes| calibration.gap_ns(bytes)),

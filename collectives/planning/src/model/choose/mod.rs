@@ -1,5 +1,5 @@
-//! The choice of `auto`, of all plans and segments the ones predicted to take least time, and why; and the price of a
-//! plan that somebody else chose.
+//! Choice of `auto`: the plan and segment of least predicted time, and the reason; and the price of
+//! a given plan.
 
 use super::calibration::{Broadcast, Calibration};
 use super::predict::{Job, predict};
@@ -9,106 +9,107 @@ use crate::duration;
 use crate::plan::{self, Costs, Plan, PlanError, Speeds, UsualCable, Via};
 use crate::topology::Topology;
 
-/// What a stream of unknown length is planned for: one that is long.
+/// Length assumed for a stream of unknown length, in bytes.
 pub const ASSUMED_SIZE_BYTES: u64 = 1 << 30;
 
-/// Ranks up to which plans are candidates whose root sends to everybody or to many at once, and those in blocks:
-/// beyond, a block is shorter than 16 frames.
+/// Limit of ranks for plans whose root sends to everybody or to many at once, and for block-wise
+/// ones: beyond, a block is shorter than 16 frames.
 const MOST_RANKS_OF_FEW: usize = 64;
-/// Ranks up to which plans are candidates whose making takes time with the cube or the square of the ranks: at this
-/// number some 10 ms, at ten times as many seconds.
+/// Limit of ranks for plans whose computation takes cubic or quadratic time: at this number some 10
+/// ms, at ten times as many seconds.
 const MOST_RANKS_OF_MANY: usize = 1024;
 
-/// A cast where nobody has tried broadcast is chosen only if it is better by more than this: it may be policed, and
-/// unicast is known to arrive.
+/// Factor by which an untried cast must be better to be chosen: it may be policed, while unicast is
+/// known to arrive.
 const UNTRIED: f64 = 1.05;
-/// And where it is policed, only if it takes less than one part in so many: frames are not sent as slowly as they pass,
-/// so that about every second one is lost and goes again (64 KiB and 1 MiB to 7 and 31 receivers, 500 frames/s allowed:
-/// 1.4 to 2.1 times as long as what passes takes).
+/// Factor for a policed cast. Frames are not paced at the permitted rate, so about every second one
+/// is lost and repeated (64 KiB and 1 MiB to 7 and 31 receivers, 500 frames/s allowed: 1.4 to 2.1
+/// times the time at that rate).
 const POLICED: f64 = 2.0;
 
-/// What is to be sent, from where, to whom, over what.
+/// A transfer: message, root, members and network.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// Where the hosts are.
+    /// Topology of the hosts.
     pub topology: &'a Topology,
-    /// The host id of the root.
+    /// Host id of the root.
     pub root_host: usize,
-    /// The host ids of all members, the root's among them; a member's rank is its index.
+    /// Host ids of all members, including the root; a member's rank is its index.
     pub members: &'a [usize],
-    /// Bytes of the message; of a stream of unknown length, `None`: prices are for [`ASSUMED_SIZE_BYTES`], and
-    /// [`Choice::predicted_for`] has that of the length it turns out to have.
+    /// Bytes of the message; `None` for a stream of unknown length. Its prices are for
+    /// [`ASSUMED_SIZE_BYTES`]; [`Choice::predicted_for`] returns the price of the final length.
     pub size_bytes: Option<u64>,
-    /// Bytes of the message that one frame carries; above zero.
+    /// Bytes of the message that one frame carries; greater than zero.
     pub frame_payload_bytes: u64,
-    /// What the network costs.
+    /// Costs of the network.
     pub calibration: &'a Calibration,
 }
 
-/// A way to send with the segment that suits it, and its price.
+/// A route with its best segment, and its price.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Estimate {
-    /// How the bytes travel.
+    /// Route.
     pub via: Via,
-    /// The length of a segment in bytes, as [`best_segment`] finds it.
+    /// Length of a segment in bytes, from [`best_segment`].
     pub segment_bytes: u64,
-    /// From the first frame sent to the last frame received, in seconds.
+    /// Predicted seconds from the first frame sent to the last frame received.
     pub predicted_seconds: f64,
-    /// The most edges between the root and any rank.
+    /// Most edges between the root and any rank.
     pub height: usize,
-    /// The most children of any rank.
+    /// Most children of any rank.
     pub degree: usize,
-    /// The most edges of the plan on one direction of a cable, as [`Shape::worst_flows`].
+    /// Most edges of the plan on one direction of a cable, as [`Shape::worst_flows`].
     pub worst_flows: usize,
-    /// What slow cables and hosts cost, if any are slower than the others.
+    /// Effect of slow cables and hosts, if any are slower than the others.
     pub slow_cable: Option<SlowCable>,
 }
 
-/// The cable or host that decides how long a plan takes where not all are alike.
+/// Cable or host that limits a plan where speeds differ.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SlowCable {
-    /// Which it is: `host n3 to switch s0`.
+    /// Its description: `host n3 to switch s0`.
     pub cable: String,
-    /// What would be predicted if all were like the usual, in seconds.
+    /// Predicted seconds if all cables and hosts were like the usual one.
     pub even_seconds: f64,
 }
 
-/// A plan and what it is predicted to take.
+/// A plan and its predicted time.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 #[non_exhaustive]
 pub struct Priced {
-    /// Its price and what that depends on.
+    /// Price, and the properties that it depends on.
     pub estimate: Estimate,
     /// The plan.
     pub plan: Plan,
 }
 
-/// What is best, and what else there was.
+/// Best plan and its alternatives.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 #[non_exhaustive]
 pub struct Choice {
-    /// The plan of least predicted time.
+    /// Plan of least predicted time.
     pub plan: Plan,
     /// Its segment, in bytes.
     pub segment_bytes: u64,
-    /// Its predicted time, in seconds; of a stream of unknown length, that of one of [`ASSUMED_SIZE_BYTES`].
+    /// Its predicted time, in seconds; for a stream of unknown length that of
+    /// [`ASSUMED_SIZE_BYTES`].
     pub predicted_seconds: f64,
-    /// Why, in one line for people: `cast: 5.61 ms predicted, next chain 6.20 ms (+11 %); segment 1 frame`.
+    /// Reason in one line for people: `cast: 5.61 ms predicted, next chain 6.20 ms (+11 %); segment
+    /// 1 frame`.
     pub reason: String,
-    /// The length it was chosen for, in bytes; `None` if that was not known, and the prices are for each GiB.
+    /// Length that it was chosen for, in bytes; `None` if unknown, and the prices are per GiB.
     pub size_bytes: Option<u64>,
     pricing: Pricing,
-    /// All that were priced, by rising price, equal ones in the order of [`Via::ALL`], a cast that nobody has tried
-    /// behind what is about as good; the first is the choice.
+    /// All priced routes by rising price, equal ones in the order of [`Via::ALL`]. An untried cast
+    /// is behind routes that are about as good. The first is the choice.
     pub candidates: Vec<Estimate>,
 }
 
 impl Situation<'_> {
-    /// Which cables and hosts are slower than the calibration's usual one, if any are.
     pub(super) fn speeds(&self) -> Option<Speeds> {
         let frame_ns = self.calibration.gap_ns(self.frame_payload_bytes);
         let usual = UsualCable { frame_ns, frame_bits: self.calibration.frame_bits(self.frame_payload_bytes) };
@@ -118,7 +119,6 @@ impl Situation<'_> {
 }
 
 impl Choice {
-    /// The choice of `plan`, whose estimate is the first.
     fn of(plan: Plan, candidates: Vec<Estimate>, reason: String, situation: &Situation) -> Self {
         let Estimate { segment_bytes, predicted_seconds, .. } = candidates[0];
         let &Situation { topology, members, size_bytes, frame_payload_bytes, calibration, .. } = situation;
@@ -127,8 +127,8 @@ impl Choice {
         Self { plan, segment_bytes, predicted_seconds, reason, candidates, size_bytes, pricing }
     }
 
-    /// What it is predicted to take if so many bytes come to be sent, in seconds: for a stream whose length is known
-    /// when it has ended.
+    /// Returns the predicted seconds for `size_bytes`, for a stream whose length is known only at
+    /// its end.
     pub fn predicted_for(&self, size_bytes: u64) -> f64 {
         let Pricing { shape, calibration, frame_payload_bytes } = &self.pricing;
         let (segment_bytes, frame_payload_bytes) = (self.segment_bytes, *frame_payload_bytes);
@@ -136,7 +136,6 @@ impl Choice {
     }
 }
 
-/// What a price depends on beside the length.
 #[derive(Clone, Debug, PartialEq)]
 struct Pricing {
     shape: Shape,
@@ -144,13 +143,15 @@ struct Pricing {
     frame_payload_bytes: u64,
 }
 
-/// Finds the plan and the segment of least predicted time; of about equal ones what was measured.
+/// Finds the plan and the segment of least predicted time; of about equal ones a measured one.
 ///
-/// Candidates are all ways of [`Via::ALL`] but the topology-unaware trees, as far as they suit the number of ranks:
-/// `flat` and those in blocks up to 64, `binary` and `latency` up to 1024, `recursive-doubling` for powers of two.
+/// Candidates are all routes of [`Via::ALL`] but the topology-unaware trees, as far as they suit
+/// the number of ranks: `flat` and block-wise ones up to 64, `binary` and `latency` up to 1024,
+/// `recursive-doubling` for powers of two.
 ///
 /// # Errors
-/// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is named twice.
+/// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is
+/// named twice.
 ///
 /// # Panics
 /// If the payload of a frame is zero bytes.
@@ -160,15 +161,15 @@ pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
     let cost = |Priced { estimate, .. }: &Priced| {
         competing_seconds(estimate.via, estimate.predicted_seconds, situation.calibration)
     };
-    // Stable: of equal ones the first listed stays the first.
+    // The sort is stable: of equal ones the first listed stays first.
     priced.sort_by(|left, right| cost(left).total_cmp(&cost(right)));
     let estimates: Vec<Estimate> = priced.iter().map(|priced| priced.estimate.clone()).collect();
     let reason = reason(&estimates, situation);
     Ok(Choice::of(priced.swap_remove(0).plan, estimates, reason, situation))
 }
 
-/// The price with which a way competes: its predicted time, of a cast that nobody has tried a little more, of one that
-/// is policed twice that.
+/// Returns the price with which a route competes: its predicted time, with a small factor for an
+/// untried cast, and a factor of two for a policed one.
 pub fn competing_seconds(via: Via, predicted_seconds: f64, calibration: &Calibration) -> f64 {
     let times = match calibration.broadcast() {
         _ if via != Via::Cast => 1.0,
@@ -179,10 +180,10 @@ pub fn competing_seconds(via: Via, predicted_seconds: f64, calibration: &Calibra
     predicted_seconds * times
 }
 
-/// Plans one way to send and prices it with the segment that suits it best.
+/// Plans one route and prices it with its best segment.
 ///
 /// # Errors
-/// [`PlanError`] as [`choose`], and if there is no such plan for so many ranks.
+/// [`PlanError`] as [`choose`], and if there is no such plan for this number of ranks.
 ///
 /// # Panics
 /// If the payload of a frame is zero bytes.
@@ -193,8 +194,8 @@ pub fn price(via: Via, situation: &Situation) -> Result<Priced, PlanError> {
     Ok(priced(plan, None, situation))
 }
 
-/// Prices a plan that somebody else chose, in segments of `segment_bytes`; without a length, in those of least
-/// predicted time.
+/// Prices a given plan, in segments of `segment_bytes`, or by default in those of least predicted
+/// time.
 ///
 /// # Panics
 /// If the payload of a frame is zero bytes, or the members are not the plan's ranks.
@@ -208,7 +209,6 @@ pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> C
     Choice::of(plan, vec![estimate], reason, situation)
 }
 
-/// Prices a plan in segments of this length, or of the best.
 fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Priced {
     let &Situation { topology, members, frame_payload_bytes, calibration, .. } = situation;
     let size_bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES);
@@ -231,8 +231,9 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
     Priced { estimate, plan }
 }
 
-/// What the latency tree is made for: the whole message, or as much as the engine keeps of it. A switch adds the time
-/// of one frame, which it stores before it sends it on; of the measured latency one switch is taken to be a part.
+/// Returns the costs for the latency tree: of the whole message, or the part that the engine keeps.
+/// A switch adds the time of one frame, which it stores and forwards; the measured latency includes
+/// one switch.
 fn costs<'a>(situation: &Situation, speeds: Option<&'a Speeds>) -> Costs<'a> {
     let (frame, calibration) = (situation.frame_payload_bytes, situation.calibration);
     let bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES).min(frame * MAX_ATOMIC_SEGMENT_FRAMES);
@@ -241,15 +242,14 @@ fn costs<'a>(situation: &Situation, speeds: Option<&'a Speeds>) -> Costs<'a> {
     Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns, speeds }
 }
 
-/// The ways that [`choose`] prices for so many ranks, in the order that decides between equal ones.
+/// Returns the routes that [`choose`] prices for `ranks` ranks, in the order that breaks ties.
 pub fn candidates(ranks: usize) -> impl Iterator<Item = Via> {
     Via::ALL.iter().copied().filter(move |&via| suits(via, ranks))
 }
 
-/// Whether a way to send is worth pricing for so many ranks.
 fn suits(via: Via, ranks: usize) -> bool {
     match via {
-        // The best is looked for by who asks for it: that takes long.
+        // `BinaryBest` takes long, so it is made only on request.
         Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => false,
         Via::Flat => ranks <= MOST_RANKS_OF_FEW,
         Via::ScatterAllgather => (2..=MOST_RANKS_OF_FEW).contains(&ranks),
@@ -259,7 +259,6 @@ fn suits(via: Via, ranks: usize) -> bool {
     }
 }
 
-/// Why the first of these was chosen, in one line for people.
 fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     let best = &estimates[0];
     let mut text = format!("{}: {}{} predicted", best.via, duration(best.predicted_seconds), for_each(situation));
@@ -273,12 +272,10 @@ fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     text + "; " + &in_frames(best, situation.frame_payload_bytes) + &slow_words(best)
 }
 
-/// What a price is for, where it is not for the whole message.
 fn for_each(situation: &Situation) -> &'static str {
     if situation.size_bytes.is_none() { " for each GiB" } else { "" }
 }
 
-/// What the slowest cable or host costs, if any is slower than the others and that costs anything.
 fn slow_words(estimate: &Estimate) -> String {
     let slower = |slow: &&SlowCable| slow.even_seconds < estimate.predicted_seconds * 0.99;
     let words = |slow: &SlowCable| {

@@ -1,11 +1,10 @@
-//! What is chosen where, and what is said about it.
+//! Choices by network and message, and their reasons.
 
 use super::*;
 use crate::model::{HostCost, Point};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
 
-/// What the lab's links cost, about: 100 Mbit/s with frames of 1468 bytes.
 fn fast() -> Calibration {
     let point = |bytes, gap_ns, latency_ns| Point { bytes, gap_ns, latency_ns };
     Calibration::from_points(vec![
@@ -51,7 +50,7 @@ fn long_streams_go_along_the_chain_where_broadcast_is_policed() {
     let policed = fast().with_cast_max(500).expect("a rate");
     let long = choice(&Topology::builtin("fig9-5").expect("fig9-5"), None, &policed);
     assert_eq!(long.plan.via(), Via::Chain);
-    // Unknown length counts as 1 GiB.
+    // An unknown length counts as 1 GiB.
     assert!((85.0..95.0).contains(&long.predicted_seconds), "{}", long.predicted_seconds);
     let lossy = fast().with_loss(0.05).expect("a share");
     assert_eq!(
@@ -61,7 +60,7 @@ fn long_streams_go_along_the_chain_where_broadcast_is_policed() {
     );
 }
 
-/// What passes is not what a cast sends: half of it is lost.
+/// A cast exceeds the permitted rate: half of it is lost.
 #[test]
 fn a_policed_cast_that_would_take_as_long_as_a_chain_is_not_chosen() {
     let hosts = one_switch(8);
@@ -69,7 +68,7 @@ fn a_policed_cast_that_would_take_as_long_as_a_chain_is_not_chosen() {
         |choice: &Choice| choice.candidates.iter().find(|it| it.via == Via::Chain).map(|it| it.predicted_seconds);
     let size = 1 << 20;
     let seconds = chain(&choice(&hosts, Some(size), &fast())).expect("a candidate");
-    // So many frames a second pass that all have in a little less than the chain takes.
+    // At this permitted rate a cast takes a little less time than the chain.
     let frames = size.div_ceil(1468) as f64;
     let policed = |part: f64| fast().with_cast_max((frames / (seconds * part)) as u64).expect("a rate");
     assert_ne!(choice(&hosts, Some(size), &policed(0.9)).plan.via(), Via::Cast);
@@ -100,7 +99,7 @@ fn candidates_come_by_rising_price_and_equal_ones_in_the_order_of_names() {
     let tried = fast().with_broadcast(Broadcast::FullRate).expect("above 0");
     let pair = choice(&one_switch(2), Some(1000), &tried);
     assert!(pair.candidates.is_sorted_by_key(|candidate| candidate.predicted_seconds));
-    // To a single receiver a frame takes as long whatever the way is called.
+    // To a single receiver all routes take equal time.
     assert_eq!(vias(&pair)[..4], [Via::Chain, Via::Binary, Via::Kary(3), Via::Cast]);
     assert!(pair.reason.contains("(+0 %)"), "{}", pair.reason);
 }
@@ -111,7 +110,8 @@ fn of_about_equal_ones_what_was_measured_is_chosen() {
         let calibration = fast().with_broadcast(broadcast).expect("above 0");
         choice(&one_switch(8), Some(size_bytes), &calibration).plan.via()
     };
-    // A pipeline of seven hops costs six frames more: of 64 KiB a tenth, of 64 MiB nothing.
+    // A pipeline of seven hops costs six more frames: a tenth of 64 KiB, a negligible part of 64
+    // MiB.
     assert_eq!([64 << 10, 64 << 20].map(|size| chosen(size, Broadcast::Untried)), [Via::Cast, Via::Chain]);
     assert_eq!([64 << 10, 64 << 20].map(|size| chosen(size, Broadcast::FullRate)), [Via::Cast, Via::Cast]);
 }

@@ -1,10 +1,10 @@
-//! What of a plan its price depends on.
+//! Properties of a plan that its price depends on.
 //!
-//! The first segment reaches a receiver after A hops and B sends, every parent sending to one child after the other;
-//! that takes A·L(m) + B·g(m) (Patarasuk 2008 §4.2). On plans that no planner freed of contention, two sends may want
-//! one cable at once. They share it, so each counts as many sends as there are of them. Which ones meet is told by
-//! step: a send that ends as the B-th in the count without contention happens in step B, and sends of one step are
-//! taken to be simultaneous.
+//! The first segment reaches a receiver after A hops and B sends, every parent sending to one child
+//! after the other; that takes A·L(m) + B·g(m) (Patarasuk 2008 §4.2). In plans with contention, two
+//! sends may need one cable at once. They share it, so each counts as many times as there are
+//! sends. Sends are assigned to steps: one that ends as the B-th in the count without contention
+//! happens in step B, and sends of one step count as simultaneous.
 
 mod slow;
 
@@ -13,64 +13,66 @@ use crate::plan::{Plan, Speeds, Via};
 use crate::topology::Topology;
 use std::collections::HashMap;
 
-/// What of a plan on a topology its price depends on.
+/// Properties of a plan on a topology that its price depends on.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Shape {
-    /// How the bytes travel.
+    /// Route.
     pub via: Via,
-    /// How many ranks, the root included.
+    /// Number of ranks, including the root.
     pub ranks: usize,
-    /// The most edges between the root and any rank.
+    /// Most edges between the root and any rank.
     pub height: usize,
-    /// The most children of any rank.
+    /// Most children of any rank.
     pub degree: usize,
-    /// The children of the root.
+    /// Children of the root.
     pub root_degree: usize,
-    /// The most children of any rank but the root: what it has received it sends so often.
+    /// Most children of any rank but the root: the number of times that a relay sends what it has
+    /// received.
     pub relay_degree: usize,
-    /// The most edges of the plan on any one direction of any cable, those of hosts included: for every segment it
-    /// carries so many. 1 for a cast, which cables carry once; 0 for a root alone.
+    /// Most edges of the plan on one direction of any cable, including those of hosts: the copies
+    /// of each segment that it carries. 1 for a cast, which cables carry once; 0 for a root alone.
     pub worst_flows: usize,
-    /// (A, B) of those receivers that may be the last to get the first segment, by rising A: nobody else has both more
-    /// hops and more sends. Contention is in B.
+    /// (A, B) of the receivers that may be the last to get the first segment, by rising A: no other
+    /// has both more hops and more sends. B includes contention.
     pub paths: Vec<(usize, usize)>,
-    /// For a message in blocks, what follows what; else empty.
+    /// Sequence of rounds of a block-wise message; else empty.
     pub rounds: Vec<BlockRound>,
-    /// The same where cables and hosts are not alike; `None` where they are.
+    /// Weighted values where cables and hosts differ in speed; `None` where they do not.
     pub slow: Option<Slow>,
 }
 
-/// What slow cables and hosts make of a plan, in sends over a usual cable.
+/// Effect of slow cables and hosts on a plan, in units of a send over a usual cable.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Slow {
-    /// What the busiest cable or host takes for each segment.
+    /// Time of the busiest cable or host for each segment.
     pub busiest: f64,
-    /// Which it is, for people.
+    /// Its description for people.
     pub cable: String,
-    /// As [`Shape::paths`].
+    /// Weighted [`Shape::paths`].
     pub paths: Vec<(usize, f64)>,
-    /// What one send over the slowest of all takes.
+    /// Time of one send over the slowest of all.
     pub slowest: f64,
 }
 
-/// A step in which blocks move, all hosts at the same time.
+/// A step in which all hosts move blocks at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockRound {
-    /// The most blocks that any host sends in it.
+    /// Most blocks that any host sends in it.
     pub blocks: usize,
-    /// The most sends that share one direction of a cable.
+    /// Most sends that share one direction of a cable.
     pub flows: usize,
-    /// How often such a step happens.
+    /// Number of such steps.
     pub times: usize,
     /// Whether a host sends and receives in it.
     pub is_exchange: bool,
 }
 
 impl Shape {
-    /// The shape of `plan` on `topology`, rank `r` being the host with id `host_of_rank[r]`.
+    /// Returns the shape of `plan` on `topology`, rank `r` being the host with id
+    /// `host_of_rank[r]`.
     ///
     /// # Panics
     /// Unless `host_of_rank` names a host of the topology for each rank.
@@ -78,7 +80,7 @@ impl Shape {
         Self::with_speeds(plan, topology, host_of_rank, None)
     }
 
-    /// The same where some cables and hosts are slower than the others.
+    /// Returns the shape where some cables and hosts are slower than the others.
     ///
     /// # Panics
     /// As [`of`](Self::of).
@@ -108,14 +110,12 @@ impl Shape {
     }
 }
 
-/// The sends of a plan, by step.
 struct Sends<'a> {
     plan: &'a Plan,
     cables: Cables,
     switch_of_rank: Vec<usize>,
-    /// Ranks, parents before their children.
     downward: Vec<usize>,
-    /// In which step each rank gets the first segment if nothing contends: its B.
+    /// Step in which each rank gets the first segment without contention: its B.
     step: Vec<usize>,
 }
 
@@ -134,7 +134,8 @@ impl<'a> Sends<'a> {
         Self { plan, cables: Cables::new(topology), switch_of_rank, downward, step }
     }
 
-    /// The directions between switches that a send takes; a cast takes none, for its sends are one.
+    /// Returns the directed cables between switches of a send. A cast has none, because its sends
+    /// are one frame.
     fn path(&self, from: usize, to: usize) -> Vec<Direction> {
         if self.plan.via() == Via::Cast {
             return Vec::new();
@@ -142,12 +143,12 @@ impl<'a> Sends<'a> {
         self.cables.between(self.switch_of_rank[from], self.switch_of_rank[to])
     }
 
-    /// The most edges on one direction between switches.
     fn worst_flows(&self) -> usize {
         most_alike(self.plan.edges().flat_map(|(from, to)| self.path(from, to)).collect())
     }
 
-    /// How many sends of its step share the worst cable on the way to each rank; 1 if it has its cables for itself.
+    /// Returns for each rank the number of sends in its step that share the worst cable on its
+    /// path.
     fn sharing(&self) -> Vec<usize> {
         let mut together: HashMap<(usize, Direction), usize> = HashMap::new();
         for (from, to) in self.plan.edges() {
@@ -177,9 +178,10 @@ impl<'a> Sends<'a> {
         undominated(reach)
     }
 
-    /// The blocks' way as MPICH has it (Thakur, Rabenseifner and Gropp 2005 §4.3): halves, quarters, … down the tree of
-    /// the plan, then either one block to the next rank P−1 times, or 1, 2, 4, … blocks to and from the rank that far
-    /// away; that needs a power of two, for other numbers blocks go round here as well.
+    /// Returns the rounds of MPICH's block-wise broadcast (Thakur, Rabenseifner and Gropp 2005
+    /// §4.3): halves, quarters, … down the tree of the plan, then either one block to the next rank
+    /// P−1 times, or 1, 2, 4, … blocks to and from the rank at that distance. The latter needs a
+    /// power of two; for other numbers blocks go round here as well.
     fn rounds(&self) -> Vec<BlockRound> {
         let ranks = self.plan.ranks();
         let mut rounds = self.scatter();
@@ -212,8 +214,8 @@ impl<'a> Sends<'a> {
         rounds
     }
 
-    /// The most sends on one cable if every rank sends to its partner at once; ranks count from the root, as MPICH's
-    /// do.
+    /// Returns the most sends on one cable if every rank sends to its partner at once; ranks count
+    /// from the root, as MPICH's do.
     fn flows(&self, partner: impl Fn(usize) -> usize) -> usize {
         let (ranks, root) = (self.plan.ranks(), self.plan.root());
         let rank = |relative: usize| (relative % ranks + root) % ranks;
@@ -222,7 +224,7 @@ impl<'a> Sends<'a> {
     }
 }
 
-/// Those pairs that no other pair equals or exceeds in both numbers, by rising first.
+/// Returns the pairs that no other pair equals or exceeds in both numbers, by rising first number.
 fn undominated(mut pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
     pairs.sort_unstable_by(|left, right| right.cmp(left));
     let mut kept: Vec<(usize, usize)> = Vec::new();

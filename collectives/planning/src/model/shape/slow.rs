@@ -1,4 +1,4 @@
-//! The weight of each send where cables and hosts are not alike.
+//! Weights of sends where cables and hosts differ in speed.
 
 use super::{Sends, Slow};
 use crate::model::cables::Direction;
@@ -6,19 +6,16 @@ use crate::plan::{Speeds, USUAL, Via};
 use crate::topology::Topology;
 use std::collections::BTreeMap;
 
-/// One direction of a cable, or a host's own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Busy {
-    /// A host's port, as it sends.
     Sending(usize),
-    /// A host's port, as it receives.
     Receiving(usize),
     Between(Direction),
 }
 
 impl Sends<'_> {
-    /// What the speeds make of the plan: every cable's flows times what one takes there, and the way to each rank with
-    /// its sends as long as their slowest cable makes them.
+    /// Returns the effect of speeds on the plan: every cable's flows times its slowness, and the
+    /// path to each rank with its sends weighted by their slowest cable.
     pub(super) fn slow(&self, topology: &Topology, host_of_rank: &[usize], speeds: &Speeds) -> Slow {
         let of_direction = |direction: Direction| {
             let (lower, upper) = self.cables.ends(direction);
@@ -43,7 +40,7 @@ impl Sends<'_> {
             }
         }
         if self.plan.via() == Via::Cast {
-            // Cables carry a cast once, whoever sends it: the slowest decides.
+            // Cables carry a cast once, so the slowest decides.
             loads = BTreeMap::from([(slowest.1, slowest.0)]);
         }
         let busiest = loads.into_iter().max_by_key(|&(cable, load)| (load, std::cmp::Reverse(cable)));

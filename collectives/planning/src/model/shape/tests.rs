@@ -1,4 +1,4 @@
-//! Shapes counted by hand, and by a second way of counting.
+//! Shapes counted by hand, and by a second method.
 
 use super::*;
 use crate::plan::{CableLoad, by_rank, chain, check};
@@ -9,13 +9,12 @@ fn bed(name: &str) -> Topology {
     Topology::builtin(name).expect(name)
 }
 
-/// The shape of a tree given by each rank's children, rank `r` on host `r`.
 fn shape(via: Via, bed_name: &str, children: &[Vec<usize>]) -> Shape {
     let plan = Plan::from_children(via, 0, children).expect("a plan");
     Shape::of(&plan, &bed(bed_name), &Vec::from_iter(0..children.len()))
 }
 
-/// The binomial tree as MPICH has it: rank 0 sends to P/2, P/4, …, 1.
+/// Returns MPICH's binomial tree: rank 0 sends to P/2, P/4, …, 1.
 fn binomial(ranks: usize) -> Vec<Vec<usize>> {
     let children = |rank: usize| {
         let reach = if rank == 0 { ranks.next_power_of_two() } else { 1 << rank.trailing_zeros() };
@@ -35,7 +34,8 @@ fn figure_8_has_two_hops_and_four_sends() {
 
 #[test]
 fn only_receivers_that_may_be_the_last_are_kept() {
-    // 1 hop and 3 sends against 2 hops and 2 sends: which is later depends on L and g. 1 hop and 2 sends never is.
+    // 1 hop and 3 sends against 2 hops and 2 sends: L and g decide which is later. 1 hop and 2
+    // sends is never the latest.
     let tree = shape(Via::Kary(3), "fig9-1", &[vec![1, 2, 3], vec![4], vec![], vec![], vec![]]);
     assert_eq!(tree.paths, [(1, 3), (2, 2)]);
 }
@@ -55,13 +55,14 @@ fn a_chain_is_its_length() {
 fn a_chain_by_rank_over_hosts_dealt_round_robin_waits_for_eight() {
     let children: Vec<Vec<usize>> = (0..32).map(|rank| Vec::from_iter((rank < 31).then_some(rank + 1))).collect();
     let unaware = shape(Via::ChainUnaware, "fig9-5", &children);
-    // Its sends happen one after the other until there are segments enough: the first has all cables for itself.
+    // The first segment's sends happen one after the other, so it has all cables for itself.
     assert_eq!((unaware.worst_flows, unaware.paths), (8, vec![(31, 31)]));
 }
 
 #[test]
 fn sends_of_one_step_share_the_cable_between_their_switches() {
-    // 16 ranks on each side of one cable. To cross it in the last step, all sixteen want it at once.
+    // 16 ranks on each side of one cable. If they cross it in the last step, all sixteen need it at
+    // once.
     let aligned = shape(Via::Binomial, "fig9-2", &binomial(32));
     assert_eq!((aligned.worst_flows, aligned.paths), (5, vec![(5, 5)]));
     let topology = bed("fig9-2");
@@ -69,7 +70,7 @@ fn sends_of_one_step_share_the_cable_between_their_switches() {
     let plan = Plan::from_children(Via::Binomial, 0, &binomial(32)).expect("a plan");
     let crossed = Shape::of(&plan, &topology, &interleaved);
     assert_eq!(crossed.worst_flows, 16);
-    // Who receives in the last step waits for 16 sends; before, nobody crosses.
+    // Receivers of the last step wait for 16 sends; no earlier step crosses.
     assert_eq!(crossed.paths, [(5, 4 + 16)]);
 }
 
@@ -88,7 +89,7 @@ fn blocks_are_scattered_by_halves_and_gathered_round_a_ring() {
     let ring = shape(Via::ScatterAllgather, "fig9-1", &binomial(16));
     let rounds: Vec<_> = ring.rounds.iter().map(|round| (round.blocks, round.flows, round.times)).collect();
     assert_eq!(rounds, [(8, 1, 1), (4, 1, 1), (2, 1, 1), (1, 1, 1), (1, 1, 15)]);
-    // Six ranks: 4 send to nobody but 5, and 0 to 4, 2 and 1.
+    // Six ranks: 4 sends to 5 only, and 0 to 4, 2 and 1.
     let six = shape(Via::ScatterAllgather, "fig9-1", &binomial(6));
     let blocks: Vec<_> = six.rounds.iter().map(|round| (round.blocks, round.times)).collect();
     assert_eq!(blocks, [(2, 1), (2, 1), (1, 1), (1, 5)]);
@@ -112,7 +113,8 @@ proptest! {
             (Just(topology), Just(hosts).prop_shuffle())
         })
     ) {
-        // In a chain every flow has a sender of its own, so the judge's worst cable has the most flows.
+        // In a chain every flow has its own sender, so the checker's worst cable has the most
+        // flows.
         let flows = |plan: &Plan| check(&topology, plan, &hosts).worst.map_or(0, |CableLoad { flows, .. }| flows);
         let by_rank: Vec<Option<usize>> = (0..hosts.len()).map(|rank| rank.checked_sub(1)).collect();
         let unaware = Plan::from_parents(Via::ChainUnaware, 0, &by_rank).expect("a chain");

@@ -1,35 +1,30 @@
-//! Trees built level by level, free of contention by the way they are built: a cable belongs, in each direction, to the
-//! first who sends over it.
+//! Trees built level by level. They are free of contention by construction: a cable belongs, in
+//! each direction, to the first sender over it.
 
 use super::Dice;
 use crate::topology::{Topology, Walk};
 
-/// So many switches are looked at for each height that is tried: some 0.05 s.
+/// Limit of switches visited per height tried: some 0.05 s.
 const MOST_LOOKS: usize = 1_000_000;
 
-/// What a switch behind others that already has a host of the tree counts, beside one that has none, in different
-/// attempts.
+/// Weights, in different attempts, of a remote switch without a host of the tree, relative to one
+/// with such a host.
 const WEIGHTS: [usize; 4] = [1, 4, 16, 64];
 
-/// The search: hosts of one switch are alike, but for the root.
+/// The search. Hosts of one switch are interchangeable, but for the root.
 pub(super) struct Levels<'a> {
     topology: &'a Topology,
     root: usize,
-    /// The switch of each rank.
     switch_of: Vec<usize>,
-    /// The ranks on each switch, the root left out.
     ranks_on: Vec<Vec<usize>>,
-    /// Where each switch hangs, to name the directions of cables.
     above: Vec<Option<usize>>,
 }
 
-/// A tree that is being built.
 struct Attempt {
     children: Vec<Vec<usize>>,
-    /// The ranks on each switch that nobody sends to yet.
     left_on: Vec<Vec<usize>>,
     left: usize,
-    /// Who sends over each cable upwards, and downwards, by the switch at its lower end.
+    /// Sender that owns each cable upwards, and downwards, by the switch at its lower end.
     owners: [Vec<Option<usize>>; 2],
 }
 
@@ -41,7 +36,8 @@ impl<'a> Levels<'a> {
         Self { topology, root, switch_of, ranks_on, above: Walk::from(topology, 0).above().to_vec() }
     }
 
-    /// The children of every rank in a tree at most so high; `None` if none was found.
+    /// Returns the children of every rank in a tree of at most this height; `None` if none was
+    /// found.
     pub fn within(&mut self, height: usize, dice: &mut Dice) -> Option<Vec<Vec<usize>>> {
         let mut looks = 0;
         let mut attempts = 0;
@@ -65,7 +61,7 @@ impl<'a> Levels<'a> {
         };
         let mut level = vec![self.root];
         for below in (0..height).rev() {
-            // A full binary tree of the levels below each child of this level is all that there is room for.
+            // Room is limited to a full binary tree below each child of this level.
             let room = level.len().saturating_mul(2).saturating_mul((1usize << (below + 1).min(40)) - 1);
             if tree.left == 0 || tree.left > room {
                 break;
@@ -84,8 +80,8 @@ impl<'a> Levels<'a> {
         (tree.left == 0).then_some(tree.children)
     }
 
-    /// A switch with somebody left whom the sender can reach: by chance, those with many left more likely, and those
-    /// where nobody of the tree is the more so.
+    /// Chooses at random a reachable switch with unserved ranks. Those with many are more likely,
+    /// and those without a host of the tree more so.
     fn choose(
         &self,
         tree: &Attempt,
@@ -113,7 +109,6 @@ impl<'a> Levels<'a> {
         chosen
     }
 
-    /// Who sends over the cable from one switch to the next, if somebody does.
     fn owner(&self, tree: &Attempt, from: usize, to: usize) -> Option<usize> {
         let (direction, lower) = self.direction(from, to);
         tree.owners[direction][lower]
@@ -123,7 +118,6 @@ impl<'a> Levels<'a> {
         if self.above[from] == Some(to) { (0, from) } else { (1, to) }
     }
 
-    /// Gives the sender a child on this switch, and the cables there.
     fn send(&self, tree: &mut Attempt, sender: usize, switch: usize) -> usize {
         let child = tree.left_on[switch].pop().expect("somebody is left on a switch that was chosen");
         tree.left -= 1;
@@ -136,11 +130,10 @@ impl<'a> Levels<'a> {
         child
     }
 
-    /// The switches from one to another.
     fn way(&self, from: usize, to: usize) -> Vec<usize> {
         let up = |switch: usize| Vec::from_iter(std::iter::successors(Some(switch), |&switch| self.above[switch]));
         let (mut rising, mut falling) = (up(from), up(to));
-        // Above where the two meet they are the same.
+        // Removes the common part above the meeting point.
         while rising.len() > 1 && falling.len() > 1 && rising[rising.len() - 2] == falling[falling.len() - 2] {
             rising.pop();
             falling.pop();

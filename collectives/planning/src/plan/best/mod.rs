@@ -1,13 +1,13 @@
-//! Binary trees that are lower than Algorithm 2's: a search in bounded time.
+//! Search in bounded time for binary trees that are lower than Algorithm 2's.
 //!
-//! Algorithm 2 finds the tree over one line of the hosts, in which every sub-tree is a run; the line is that of one
-//! depth-first search. Both can be chosen otherwise. Two searches try that, and the lower tree counts:
-//! - other **orders of children**: the same over lines whose search visits the switches below a switch in other orders;
-//! - other **lines**, or none at all ([`levels`]): trees built level by level, every host sending to whom it can reach
-//!   over cables that nobody else sends over yet.
+//! Algorithm 2 finds the tree over one line of the hosts, that of one depth-first search, and every sub-tree is a run
+//! of it. Two searches try alternatives, and the lower tree is taken:
+//! - other **orders of children**: Algorithm 2 over lines that visit the switches below a switch in other orders;
+//! - other **lines**, or none at all ([`levels`]): trees built level by level, in which every host sends to hosts that
+//!   it can reach over unused cables.
 //!
-//! Both draw from a sequence of numbers that is the same on every host, and take a bounded number of steps and no
-//! clock: equal input gives equal plans.
+//! Both use one fixed sequence of numbers on every host, a bounded number of steps and no clock: equal input gives
+//! equal plans.
 
 mod levels;
 
@@ -21,13 +21,13 @@ use super::via::Via;
 use crate::topology::Topology;
 use levels::Levels;
 
-/// So many places of lines are laid out to try orders of children: some 0.1 s.
+/// Limit of places laid out in trials of orders: some 0.1 s.
 const MOST_PLACES: usize = 50_000;
-/// At most so many orders.
 const MOST_ORDERS: usize = 400;
 
-/// Plans the lowest contention-free binary tree that is found over `members` (host ids; a member's rank is its index)
-/// from the member `root_host`; never a higher one than [`binary`](super::binary()) does.
+/// Plans the lowest contention-free binary tree that the search finds over `members` (host ids; a
+/// member's rank is its index) from the member `root_host`; never a higher one than
+/// [`binary`](super::binary()).
 ///
 /// # Errors
 /// As [`chain`](super::chain()).
@@ -60,7 +60,6 @@ pub fn binary_best(
     Plan::from_children(Via::BinaryBest, best.root(), &children)
 }
 
-/// Numbers without a pattern, the same ones every time (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -68,7 +67,6 @@ impl Dice {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// A number below `sides`, which must be above 0.
     fn below(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,11 +1,10 @@
-//! The contention-free trees of bounded degree: binary (Patarasuk 2008 §4.1.2, Algorithm 2) and k-ary (its extension).
+//! Contention-free trees of bounded degree: binary (Patarasuk 2008 §4.1.2, Algorithm 2) and k-ary (its extension).
 //!
-//! Figure 4 finds, for every run of places of the chain's order, a binary tree of small height: its first place is the
-//! root, the next the left child, and the right child is the place that makes the tree lowest among those the root can
-//! reach without contention with the left sub-tree. As printed that takes O(P⁴); here it is the same trees in P³/6
-//! steps of two instructions each, eight at a time where the compiler uses vectors:
-//! whether the root can reach a place needs no look at the left sub-tree ([`may_pass`]), and only heights are kept, for
-//! the choices of the final tree follow from them.
+//! Figure 4 finds, for every run of places of the chain's order, a binary tree of small height. Its first place is the
+//! root, the next the left child. The right child is the place that makes the tree lowest among those the root can
+//! reach without contention with the left sub-tree. As printed that takes O(P⁴); here equal trees take P³/6 steps of
+//! two instructions each, eight at a time where the compiler uses vectors. Whether the root can reach a place does not
+//! depend on the left sub-tree ([`may_pass`]), and only heights are kept, because the final tree follows from them.
 
 use super::error::PlanError;
 use super::layers;
@@ -15,7 +14,8 @@ use super::tree::Plan;
 use super::via::Via;
 use crate::topology::Topology;
 
-/// The most ranks for which [`binary`] runs Algorithm 2, whose memory is the square of this number in bytes.
+/// Limit of ranks for which [`binary`] runs Algorithm 2, whose memory is this number's square in
+/// bytes.
 pub const ALGORITHM_2_RANKS: usize = 4_096;
 
 /// Plans a binary tree over `members` (host ids; a member's rank is its index) from the member `root_host`; a rank
@@ -31,8 +31,8 @@ pub fn binary(topology: &Topology, root_host: usize, members: &[usize]) -> Resul
     binary_sparing(topology, root_host, members, None)
 }
 
-/// The same where some cables and hosts are slow: what is behind the ones comes last, and the others have as few
-/// children as the tree allows.
+/// Plans a binary tree where some cables and hosts are slow: hosts behind slow cables come last,
+/// and slow hosts get as few children as the tree allows.
 pub(super) fn binary_sparing(
     topology: &Topology,
     root_host: usize,
@@ -69,7 +69,6 @@ pub fn kary(topology: &Topology, root_host: usize, members: &[usize], most_child
     kary_sparing(topology, root_host, members, most_children, None)
 }
 
-/// The same where some cables and hosts are slow, as [`binary_sparing`].
 pub(super) fn kary_sparing(
     topology: &Topology,
     root_host: usize,
@@ -86,13 +85,14 @@ pub(super) fn kary_sparing(
     line.plan(Via::Kary(most_children), &parents)
 }
 
-/// Wide enough for a tree that is a chain of [`ALGORITHM_2_RANKS`]; signed, for that is what SSE2 compares.
+/// Wide enough for a tree that is a chain of [`ALGORITHM_2_RANKS`]; signed, because SSE2 compares
+/// signed numbers.
 type Height = i16;
 
-/// Stands for a right child that would cause contention; one more must still fit.
+/// Marks a right child that would cause contention; one more must still fit.
 const TALL: Height = Height::MAX - 1;
 
-/// The `best` of Figure 4.
+/// Table `best` of Figure 4.
 struct Heights<'a> {
     forks: &'a [Fork],
     /// `to[j][i]` is the height of the tree over the places `i..=j`.
@@ -115,7 +115,6 @@ impl<'a> Heights<'a> {
         heights
     }
 
-    /// The heights of the left sub-trees of `root` that end before the right children `root + 2`, `root + 3`, …
     fn list_lefts(&self, root: usize, lefts: &mut Vec<Height>) {
         let end = self.forks.get(root).map_or(0, |fork| (fork.last + 2).min(self.to.len()));
         let left = |right: usize| if may_pass(self.forks, root, right) { self.to[right - 1][root + 1] } else { TALL };
@@ -123,7 +122,8 @@ impl<'a> Heights<'a> {
         lefts.extend((root + 2..end).map(left));
     }
 
-    /// The parent of each place in the tree over the places `first..=last`; of the other places and of `first`, 0.
+    /// Returns the parent of each place in the tree over the places `first..=last`; 0 for the other
+    /// places and `first`.
     fn parents(&self, first: usize, last: usize) -> Vec<usize> {
         let mut parents = vec![0; self.to.len()];
         let mut waiting = vec![(first, last)];
@@ -140,7 +140,7 @@ impl<'a> Heights<'a> {
         parents
     }
 
-    /// The first place that makes the tree over `root..=last` as low as it is (lines (16) to (23)).
+    /// Returns the first place that minimises the tree over `root..=last` (lines (16) to (23)).
     fn right_child(&self, root: usize, last: usize) -> usize {
         let is_best = |&right: &usize| {
             may_pass(self.forks, root, right)
@@ -150,7 +150,6 @@ impl<'a> Heights<'a> {
     }
 }
 
-/// The least of the greater of each pair, as far as there are pairs.
 fn lowest(lefts: &[Height], rights: &[Height]) -> Height {
     lefts.iter().zip(rights).fold(TALL, |lowest, (&left, &right)| lowest.min(left.max(right)))
 }

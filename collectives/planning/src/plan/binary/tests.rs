@@ -1,4 +1,5 @@
-//! The fast algorithm against Figure 4 as printed, and trees of any degree against all trees there are.
+//! The fast algorithm against Figure 4 as printed, and trees of any degree against all existing
+//! trees.
 
 use super::*;
 use crate::plan::check;
@@ -12,7 +13,6 @@ type Edges = Vec<(usize, usize)>;
 struct Printed<'a> {
     topology: &'a Topology,
     route: Vec<usize>,
-    /// The directed cables of the path between each two of them.
     paths: Vec<Vec<BTreeSet<(String, String)>>>,
 }
 
@@ -24,7 +24,6 @@ impl<'a> Printed<'a> {
         printed
     }
 
-    /// Nodes by name; the switches between are found by going from one towards the other, whichever way that is.
     fn path(&self, from: usize, to: usize) -> BTreeSet<(String, String)> {
         let (from, to) = (self.route[from], self.route[to]);
         let switches = self
@@ -49,7 +48,6 @@ impl<'a> Printed<'a> {
         tree.iter().any(|&(a, b)| !self.paths[from][to].is_disjoint(&self.paths[a][b]))
     }
 
-    /// All `tree[i][j]` with their heights.
     fn trees(&self) -> (Vec<Vec<Edges>>, Vec<Vec<usize>>) {
         let p = self.route.len();
         let mut best = vec![vec![0; p]; p];
@@ -111,7 +109,6 @@ fn all_of(topology: &Topology) -> Vec<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Every tree over every run of up to 24 places.
     #[test]
     fn every_tree_is_the_printed_one(
         (topology, members) in arbitrary::topology(10, 24).prop_flat_map(|topology| {
@@ -127,7 +124,6 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// The same for up to 64 places.
     #[test]
     fn every_tree_of_64_is_the_printed_one(
         topology in arbitrary::topology(16, 64), root in any::<prop::sample::Index>(),
@@ -165,7 +161,8 @@ fn the_left_child_is_served_first() {
     assert_eq!(plan.degree(), 2);
 }
 
-/// Eight hosts a switch; from the root's, `s0`, a row of five goes out and, with higher ids, three switches beside it.
+/// Eight hosts a switch. From the root's switch, `s0`, hang a row of five and, with higher ids,
+/// three switches.
 #[test]
 fn what_hangs_beside_a_long_row_makes_no_tree_higher() {
     let mut text = "schema = 1\n".to_string();
@@ -178,7 +175,8 @@ fn what_hangs_beside_a_long_row_makes_no_tree_higher() {
     assert_eq!([height(&row), height(&all_of(&topology))], [8, 8]);
 }
 
-/// Random clusters as large as Figure 5's, by a generator of their own: proptest's would take longer than the planning.
+/// Returns a random cluster as large as Figure 5's. It has its own generator, because proptest's
+/// would take longer than the planning.
 fn cluster(switches: usize, hosts: usize, seed: u64) -> Topology {
     let mut state = seed;
     let mut below = |bound: usize| {
@@ -218,10 +216,10 @@ fn ten_thousand_hosts_are_planned_and_no_higher_than_by_algorithm_2() {
     assert!(kary(&topology, 1, &all_of(&topology), 2).expect("all hosts").height() <= by_algorithm_2);
 }
 
-/// The height of the lowest tree with up to `most` children that [`check`] finds free of contention, among all trees
-/// over the chain's order in which the ranks below each rank follow it without a gap.
+/// Returns the height of the lowest tree with up to `most` children that [`check`] finds free of
+/// contention, among all trees over the chain's order in which each rank's subtree is contiguous.
 fn lowest(topology: &Topology, route: &[usize], most: usize) -> usize {
-    // Such a tree is a depth for each place, at most one more than the place before it.
+    // A tree is a depth for each place, at most one more than that of the place before.
     fn deepen(depths: &mut Vec<usize>, places: usize, judge: &mut impl FnMut(&[usize])) {
         if depths.len() == places {
             return judge(depths);
@@ -246,7 +244,6 @@ fn lowest(topology: &Topology, route: &[usize], most: usize) -> usize {
     lowest
 }
 
-/// The hosts by place.
 fn route(topology: &Topology, root_host: usize) -> Vec<usize> {
     Line::new(topology, root_host, &all_of(topology)).expect("all hosts").ranks
 }
@@ -291,7 +288,6 @@ fn on_one_switch_the_trees_are_complete() {
     }
 }
 
-/// Switches in a row, so many hosts on each; the root on the first or in the middle.
 fn row(switches: usize, hosts_each: usize) -> Topology {
     let mut text = "schema = 1\n".to_string();
     for id in 0..switches {
@@ -304,8 +300,8 @@ fn row(switches: usize, hosts_each: usize) -> Topology {
 
 #[test]
 fn long_rows_are_planned_as_low_as_can_be() {
-    // With one host each, a host may pass one other at a time. The lowest tree is found for twenty each: a step a
-    // switch.
+    // With one host each, a host may pass one other at a time. With twenty each the lowest tree is
+    // found: a step per switch.
     for (switches, each, root, most, height) in
         [(10_000, 1, 0, 2, 5_000), (10_000, 1, 5_000, 3, 5_000), (500, 20, 0, 2, 510), (500, 20, 5_000, 3, 260)]
     {

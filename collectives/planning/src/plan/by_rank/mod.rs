@@ -1,13 +1,13 @@
-//! The planners that look only at ranks, and not at switches.
+//! Planners that use only ranks, and not switches.
 //!
 //! The binomial tree is MPICH's: a rank counted from the root receives from the one without its lowest set bit, and
-//! sends to those with one more bit below it, the highest first, for that child has the most to pass on. It carries
-//! whole messages, and scatters the blocks of those that travel in blocks (Patarasuk 2008 §3.1, as MPICH does it): the
-//! message is cut into as many blocks as there are ranks, and block b is for the rank that is b after the root. It goes
-//! down the binomial tree to that rank and from there to all others: once round, or by recursive doubling, in whose
-//! step s those who have it, the ranks v with v xor b below 2^s, give it to v xor 2^s. Recursive doubling needs a power
-//! of two; for other numbers of ranks blocks go round, as in MPICH. A rank on the way down has the block already and
-//! gets it once.
+//! sends to those with one more bit below it, the highest first, because that child has the most to forward. It carries
+//! whole messages, and scatters the blocks of block-wise ones (Patarasuk 2008 §3.1, as MPICH does it): the message is
+//! cut into as many blocks as there are ranks, and block b is for the rank that is b after the root. The block goes
+//! down the binomial tree to that rank and from there to all others, by one round of a ring or by recursive doubling.
+//! In step s of the latter the ranks v that have the block, those with v xor b below 2^s, give it to v xor 2^s.
+//! Recursive doubling needs a power of two; for other numbers of ranks blocks go round, as in MPICH. A rank on the way
+//! down has the block already and gets it once.
 //!
 //! Ranks are counted from the root unless a function takes the root.
 
@@ -15,11 +15,11 @@ use super::error::PlanError;
 use super::tree::Plan;
 use super::via::Via;
 
-/// The tree of a way that does not ask about switches; for ways in blocks the tree of the scatter, [`blocks`] having
-/// the way of each block.
+/// Returns the tree of a route that ignores switches. For block-wise routes it is the tree of the scatter; [`blocks`]
+/// returns the route of each block.
 ///
-/// Ranks counted from the root send so:
-/// - [`Cast`](Via::Cast) (EQA): the root to all at once, for the switches do the copying;
+/// Ranks, counted from the root, send as follows:
+/// - [`Cast`](Via::Cast) (EQA): the root to all at once, because the switches make the copies;
 /// - [`Flat`](Via::Flat) (Patarasuk 2008 §3.1): the root to the next rank, then to the one after it, and so on round;
 /// - [`ChainUnaware`](Via::ChainUnaware) (Patarasuk 2008 §5.2): each to the next, round to the one before the root;
 /// - [`BinaryUnaware`](Via::BinaryUnaware) (Patarasuk 2008 §5.2): rank k to 2k + 1, then to 2k + 2;
@@ -29,11 +29,11 @@ use super::via::Via;
 /// [`PlanError::NoSuchRoot`] unless `root < ranks`.
 ///
 /// # Panics
-/// If `via` [asks about switches](Via::is_topology_aware).
+/// If `via` is [topology-aware](Via::is_topology_aware).
 pub fn by_rank(via: Via, root: usize, ranks: usize) -> Result<Plan, PlanError> {
     assert!(!via.is_topology_aware(), "{via} needs a topology");
     turned(via, root, ranks, |rank| match via {
-        // Who is sent to in one frame is listed in the order of ranks, not round from the root.
+        // Receivers of a cast are listed in the order of ranks.
         Via::Cast if rank == 0 => (ranks - root..ranks).chain(1..ranks - root).collect(),
         Via::Flat if rank == 0 => (1..ranks).collect(),
         Via::Cast | Via::Flat => Vec::new(),
@@ -43,14 +43,12 @@ pub fn by_rank(via: Via, root: usize, ranks: usize) -> Result<Plan, PlanError> {
     })
 }
 
-/// The ranks, counted from the root, that `rank` sends to.
 fn binomial_children(rank: usize, ranks: usize) -> Vec<usize> {
     let lowest_bit = if rank == 0 { ranks.next_power_of_two() } else { rank & rank.wrapping_neg() };
     let masks = std::iter::successors(Some(lowest_bit / 2), |mask| Some(mask / 2)).take_while(|&mask| mask > 0);
     masks.map(|mask| rank + mask).filter(|&child| child < ranks).collect()
 }
 
-/// The plan over ranks counted from the root, in which each of those has the children `children` gives it.
 fn turned(via: Via, root: usize, ranks: usize, children: impl Fn(usize) -> Vec<usize>) -> Result<Plan, PlanError> {
     if root >= ranks {
         return Err(PlanError::NoSuchRoot { root, ranks });
@@ -63,14 +61,14 @@ fn turned(via: Via, root: usize, ranks: usize, children: impl Fn(usize) -> Vec<u
     Plan::from_children(via, root, &lists)
 }
 
-/// The rank, counted from the root, that `rank` receives from.
 fn binomial_parent(rank: usize) -> Option<usize> {
     (rank > 0).then(|| rank & (rank - 1))
 }
 
-/// One plan for each block, block b being for the rank b after the root.
+/// Returns one plan for each block, block b being for the rank b after the root.
 ///
-/// Together they have `ranks²` entries; [`block`] makes one of them and [`block_parents`] its essence.
+/// Together they have `ranks²` entries; [`block`] makes one of them and [`block_parents`] only its
+/// parents.
 ///
 /// # Panics
 /// Unless `root < ranks` and `via` [is in blocks](Via::is_in_blocks).
@@ -79,7 +77,8 @@ pub fn blocks(via: Via, root: usize, ranks: usize) -> Vec<Plan> {
     (0..ranks).map(|number| block(via, root, ranks, number)).collect()
 }
 
-/// The plan of one block; ranks send to the next on the way down first, then as the steps of the exchange come.
+/// Returns the plan of one block; ranks send to the next on the way down first, then in the steps
+/// of the exchange.
 ///
 /// # Panics
 /// Unless `root` and `number` are below `ranks` and `via` [is in blocks](Via::is_in_blocks).
@@ -90,14 +89,16 @@ pub fn block(via: Via, root: usize, ranks: usize, number: usize) -> Plan {
             children[parent].push(rank);
         }
     }
-    // Down first, for that is over before the exchange begins; then by the step, which is the highest bit that differs.
+    // Down first, because that ends before the exchange begins; then by step, which is the highest
+    // bit that differs.
     let step = |rank: usize| if is_on_way_down(rank, number) { 0 } else { rank ^ number };
     children.iter_mut().for_each(|list| list.sort_by_key(|&rank| step(rank)));
     let plan = turned(via, root, ranks, |rank| children[rank].clone());
     plan.expect("the way down and the exchange make one tree")
 }
 
-/// Whom each rank receives block `number` from; ranks are counted from the root, which receives from nobody.
+/// Returns the rank from which each rank receives block `number`; ranks are counted from the root,
+/// which has none.
 ///
 /// # Panics
 /// Unless `number < ranks` and `via` [is in blocks](Via::is_in_blocks).
@@ -105,7 +106,8 @@ pub fn block_parents(via: Via, ranks: usize, number: usize) -> Vec<Option<usize>
     (0..ranks).map(|rank| block_parent(via, ranks, number, rank)).collect()
 }
 
-/// Whom `rank` receives block `number` from, found without the others' plans; ranks are counted from the root.
+/// Returns the rank from which `rank` receives block `number`, computed without the others' plans;
+/// ranks are counted from the root.
 ///
 /// # Panics
 /// Unless `number` and `rank` are below `ranks` and `via` [is in blocks](Via::is_in_blocks).
@@ -122,8 +124,8 @@ pub fn block_parent(via: Via, ranks: usize, number: usize, rank: usize) -> Optio
     before.into_iter().find(|&before| before == number || !is_on_way_down(before, number))
 }
 
-/// Whom `rank` sends block `number` to, in sending order, found without the others' plans; ranks are counted from the
-/// root.
+/// Returns the ranks to which `rank` sends block `number`, in sending order, computed without the
+/// others' plans; ranks are counted from the root.
 ///
 /// # Panics
 /// As [`block_parent`].
@@ -134,7 +136,7 @@ pub fn block_children(via: Via, ranks: usize, number: usize, rank: usize) -> Vec
     let down = way_down.into_iter().find(|&at| binomial_parent(at) == Some(rank));
     let mut children: Vec<usize> = down.into_iter().collect();
     if doubles(via, ranks) {
-        // Who has the block before step s gives it to the rank that differs by that step's bit.
+        // In step s a rank that has the block gives it to the rank that differs by that step's bit.
         let steps = (0..ranks.ilog2()).map(|step| 1 << step).filter(|&bit| bit > rank ^ number);
         let mut others: Vec<usize> =
             steps.map(|bit| rank ^ bit).filter(|&other| !is_on_way_down(other, number)).collect();
@@ -147,18 +149,16 @@ pub fn block_children(via: Via, ranks: usize, number: usize, rank: usize) -> Vec
     children
 }
 
-/// Whether blocks go by recursive doubling, and not round.
 fn doubles(via: Via, ranks: usize) -> bool {
     via == Via::RecursiveDoubling && ranks.is_power_of_two()
 }
 
-/// Whether block `number` passes `rank` on its way down the binomial tree: whether `rank` is `number` without some of
-/// its lowest set bits.
+/// Whether block `number` passes `rank` on its way down the binomial tree: `rank` is `number`
+/// without some of its lowest set bits.
 fn is_on_way_down(rank: usize, number: usize) -> bool {
     std::iter::successors(Some(number), |&rank| binomial_parent(rank)).any(|passed| passed == rank)
 }
 
-/// The highest set bit of a number that is not 0.
 fn highest_bit(number: usize) -> usize {
     1 << number.ilog2()
 }

@@ -1,4 +1,4 @@
-//! The trees that go by rank, and the ways of blocks.
+//! Trees by rank, and routes of blocks.
 
 use super::*;
 use crate::plan::check;
@@ -52,8 +52,8 @@ fn a_root_out_of_range_is_refused() {
     }
 }
 
-/// Figure 15: on topology (2) the unaware chain happens to be free of contention, on topology (5) it is not; the
-/// unaware binary tree is free of it on topology (1) only.
+/// Figure 15: on topology (2) the unaware chain happens to be free of contention, on topology (5)
+/// it is not. The unaware binary tree is free of it on topology (1) only.
 #[test]
 fn where_they_contend_as_in_figure_15() {
     let free = |name: &str, via: Via| {

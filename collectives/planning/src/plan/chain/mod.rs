@@ -25,8 +25,8 @@ pub fn chain(topology: &Topology, root_host: usize, members: &[usize]) -> Result
     sparing(topology, root_host, members, None)
 }
 
-/// The same where some cables and hosts are slow: what is behind the ones comes last, and the others are last on their
-/// switch.
+/// Plans a chain where some cables and hosts are slow: hosts behind slow cables come last, and slow
+/// hosts are last on their switch.
 pub(super) fn sparing(
     topology: &Topology,
     root_host: usize,

@@ -10,7 +10,6 @@ fn bed(name: &str) -> Topology {
     Topology::builtin(name).expect(name)
 }
 
-/// The hosts in the order the chain visits them.
 fn route(plan: &Plan, members: &[usize]) -> Vec<usize> {
     let next = |rank: &usize| plan.children(*rank).first().copied();
     std::iter::successors(Some(plan.root()), next).map(|rank| members[rank]).collect()
@@ -38,7 +37,7 @@ fn only_members_take_part_and_ranks_are_theirs() {
     let members = [20, 3, 11, 4];
     let plan = chain(&bed("fig9-4"), 11, &members).expect("a chain");
     assert_eq!(plan.root(), 2);
-    // Of one member to one side and two to the other, the one comes first.
+    // With one member on one side and two on the other, the one comes first.
     assert_eq!(route(&plan, &members), [11, 20, 3, 4]);
 }
 
@@ -64,7 +63,8 @@ fn members_that_are_none_are_refused() {
     assert_eq!(chain(&bed, 0, &[]), Err(PlanError::RootNotMember(0)));
 }
 
-/// 10 000 hosts: on 400 switches in a tree of fan-out 7, and one per switch in a row of 10 000 switches.
+/// 10 000 hosts: on 400 switches in a tree of fan-out 7, and one per switch in a row of 10 000
+/// switches.
 #[test]
 fn ten_thousand_hosts_take_about_ten_times_as_long_as_a_thousand() {
     let tree = |switches: usize, fan_out: usize, hosts_each: usize| {
@@ -78,7 +78,7 @@ fn ten_thousand_hosts_take_about_ten_times_as_long_as_a_thousand() {
     };
     for (small, topology) in [(tree(40, 7, 25), tree(400, 7, 25)), (tree(1_000, 1, 1), tree(10_000, 1, 1))] {
         let all: Vec<usize> = (0..10_000).collect();
-        // Where each host were looked for among all it would be a hundred times.
+        // A linear search per host would take a hundred times as long.
         assert_about_ten_times(
             || drop(chain(&small, 500, &all[..1_000]).expect("a chain")),
             || drop(chain(&topology, 5_000, &all).expect("a chain")),

@@ -1,8 +1,8 @@
-//! Which cables lose frames, by what was lost on the ways that cross them.
+//! Localisation of lossy cables from the losses on the paths that cross them.
 //!
-//! Hosts see losses from one host to another, and between the two are several cables. A cable cannot lose more than
-//! the way across it that loses least; of those that remain the one that explains most is the likeliest, whichever
-//! direction it fails in.
+//! Hosts see losses from one host to another, with several cables in between. A cable cannot lose
+//! more than the path across it with the least loss. Of the remaining cables the one that explains
+//! most losses is the likeliest, whichever direction fails.
 
 use super::CableEnd;
 use super::meter::Meter;
@@ -11,31 +11,32 @@ use crate::topology::Topology;
 /// Frames that went from one host to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// The host that sent them, by its id in the topology.
+    /// Sending host, by its id in the topology.
     pub from: usize,
-    /// The host that they came to.
+    /// Receiving host.
     pub to: usize,
-    /// How many came.
+    /// Frames that arrived.
     pub frames: u64,
-    /// How many of them had been lost before.
+    /// Frames that were lost.
     pub lost: u64,
 }
 
-/// Cables of which one or more lose frames: what was seen does not tell them apart.
+/// Cables of which one or more lose frames; the observations do not tell them apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LossyCables {
     /// The cables, each by its two ends, the one farther from the middle of the network first.
     pub cables: Vec<(CableEnd, CableEnd)>,
-    /// What part of the frames is lost there.
+    /// Share of frames lost there.
     pub loss: f64,
     /// Frames that were lost there.
     pub lost: u64,
 }
 
-/// Whoever loses less than this part of what the worst loses at the same cable shares no cause with it.
+/// Share of the worst loss at a cable below which another receiver has a different cause.
 const AS_MUCH: f64 = 0.5;
 
-/// The cables that lose at least this part of what crosses them, those that lose most frames first.
+/// Returns the cables that lose at least the share `least` of what crosses them, those with the
+/// most lost frames first.
 pub fn lossy_cables(topology: &Topology, passages: &[Passage], least: f64) -> Vec<LossyCables> {
     let (meter, hosts) = (Meter::new(topology), topology.hosts().len());
     let is_there = |one: &&Passage| one.from < hosts && one.to < hosts && one.from != one.to && one.frames > 0;
@@ -62,7 +63,6 @@ pub fn lossy_cables(topology: &Topology, passages: &[Passage], least: f64) -> Ve
     found
 }
 
-/// A passage and the directed cables that it goes by.
 struct Way {
     passage: Passage,
     cables: Vec<usize>,
@@ -80,7 +80,6 @@ impl Way {
     }
 }
 
-/// What each directed cable loses at most.
 fn bounds(ways: &[Way], topology: &Topology) -> Vec<f64> {
     let mut bounds = vec![1.0_f64; 2 * (topology.hosts().len() + topology.switches().len())];
     for way in ways {
@@ -89,8 +88,8 @@ fn bounds(ways: &[Way], topology: &Topology) -> Vec<f64> {
     bounds
 }
 
-/// The cable that explains most of what was lost, and those that explain the very same; none if nothing is left to
-/// explain.
+/// Returns the cable that explains most losses, and those that explain the identical ones; `None`
+/// if none is left to explain.
 fn likeliest(open: &[(&Way, Vec<usize>)]) -> Option<Vec<usize>> {
     let mut all: Vec<usize> = open.iter().flat_map(|(_, suspects)| suspects.iter().copied()).collect();
     all.sort_unstable();
@@ -109,7 +108,6 @@ mod tests {
     use crate::topology::arbitrary::topology;
     use proptest::prelude::*;
 
-    /// Two switches; n0, n1 at the one and n2 to n4 at the other.
     fn two() -> Topology {
         let text = "schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-1]\"\nlinks = [\"s1\"]\n[[switch]]\nname = \
                     \"s1\"\nhosts = \"n[2-4]\"\n";
@@ -120,7 +118,6 @@ mod tests {
         list.iter().map(|&(from, to, lost)| Passage { from, to, frames: 1000, lost }).collect()
     }
 
-    /// What is suspected, as text.
     fn found(list: &[(usize, usize, u64)]) -> Vec<String> {
         let name = |(one, other): &(CableEnd, CableEnd)| format!("{}-{}", one.name(), other.name());
         let lossy = lossy_cables(&two(), &passages(list), 0.01);
@@ -133,12 +130,12 @@ mod tests {
 
     #[test]
     fn a_cable_that_is_shared_by_the_ways_that_lose_is_named_and_one_that_others_cross_well_is_not() {
-        // A cast: each receiver has a cable of its own.
+        // A cast: each receiver has its own cable.
         assert_eq!(found(&[(0, 1, 0), (0, 2, 1), (0, 3, 20), (0, 4, 0)]), ["n3-s1 0.020"]);
         assert_eq!(found(&[(0, 1, 0), (0, 2, 21), (0, 3, 20), (0, 4, 19)]), ["s1-s0 0.020"]);
         assert_eq!(found(&[(0, 1, 0), (0, 2, 20), (0, 3, 20), (0, 4, 0)]), ["n2-s1 0.020", "n3-s1 0.020"]);
         assert_eq!(found(&[(0, 1, 20), (0, 2, 21), (0, 3, 20), (0, 4, 19)]), ["n0-s0 0.020"]);
-        // A chain: what comes to a host goes on by the same cable.
+        // A chain: a host receives and forwards over one cable.
         assert_eq!(found(&[(0, 1, 0), (1, 2, 0), (2, 3, 20), (3, 4, 22)]), ["n3-s1 0.021"]);
         assert_eq!(found(&[(0, 1, 0), (1, 2, 0), (2, 3, 20), (3, 4, 0)]), ["n2-s1|n3-s1 0.020"]);
         assert_eq!(found(&[(0, 1, 0), (1, 2, 100), (2, 3, 100), (3, 4, 30)]), ["n2-s1 0.100", "n3-s1|n4-s1 0.030"]);

@@ -1,17 +1,18 @@
-//! Counts flows and senders at every directed cable.
+//! Counting of flows and senders at every directed cable.
 
 use super::{CableEnd, CableLoad};
 use crate::topology::Topology;
 
-/// The tree of switches as uplinks, hung from some switch; the top is its own uplink.
+/// Tree of switches as uplinks, hung from some switch; the top is its own uplink.
 pub(super) struct Meter {
     uplink: Vec<usize>,
     depth: Vec<usize>,
 }
 
 impl Meter {
-    /// Strips leaves: a switch with one cable left hangs on the other end of that cable. A switch needs only the number
-    /// of its remaining cables and the XOR of their far ends, which for one cable *is* the far end.
+    /// Builds the tree by stripping leaves: a switch with one cable left hangs on the other end of
+    /// that cable. A switch needs only the number of its remaining cables and the XOR of their far
+    /// ends, which for one cable *is* the far end.
     pub fn new(topology: &Topology) -> Self {
         let switches = topology.switches().len();
         let (mut degree, mut far_ends) = (vec![0usize; switches], vec![0usize; switches]);
@@ -23,7 +24,7 @@ impl Meter {
         let mut leaves: Vec<usize> = (0..switches).filter(|&switch| degree[switch] == 1).collect();
         let mut stripped = Vec::with_capacity(switches);
         while let Some(leaf) = leaves.pop() {
-            // The last switch standing lost its last cable after it was queued.
+            // The last switch lost its last cable after it was queued.
             if degree[leaf] == 1 {
                 let above = far_ends[leaf];
                 uplink[leaf] = above;
@@ -42,7 +43,8 @@ impl Meter {
         Self { uplink, depth }
     }
 
-    /// Counts `edges`, from rank to rank, at every directed cable. Every rank must be on a host of its own.
+    /// Counts `edges`, from rank to rank, at every directed cable. Every rank must have its own
+    /// host.
     pub fn measure(&self, topology: &Topology, edges: &[(usize, usize)], host_of_rank: &[usize]) -> Measured {
         let mut by_sender = edges.to_vec();
         by_sender.sort_unstable();
@@ -53,7 +55,7 @@ impl Meter {
             self.walk(topology, from, to, |cable| counts[cable].add(from, topology.host_rate(from)));
         }
         let used = (0..counts.len()).filter(|&cable| counts[cable].flows > 0);
-        // `max_by_key` would return the last of equals; the first is what a reader looks for.
+        // `max_by_key` returns the last of equals; readers look for the first.
         let is_contended = |cable: usize| self.describe(topology, cable, &counts[cable]).is_contended();
         let weight = |cable: usize| (is_contended(cable), counts[cable].senders, counts[cable].flows);
         let worst = used.clone().reduce(|best, next| if weight(next) > weight(best) { next } else { best });
@@ -70,8 +72,8 @@ impl Meter {
         }
     }
 
-    /// Shows every directed cable from one host to another: by host id the uplinks, then the downlinks; by switch id
-    /// the uplinks, then the downlinks.
+    /// Calls `visit` for every directed cable from one host to another. Indices are, by host id,
+    /// the uplinks, then the downlinks; then by switch id the uplinks and the downlinks.
     pub fn walk(&self, topology: &Topology, from: usize, to: usize, mut visit: impl FnMut(usize)) {
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
         visit(from);
@@ -88,13 +90,11 @@ impl Meter {
         }
     }
 
-    /// The same cable for both directions.
     pub fn undirected(&self, topology: &Topology, cable: usize) -> usize {
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
         if cable < 2 * hosts { cable % hosts } else { 2 * hosts + (cable - 2 * hosts) % switches }
     }
 
-    /// What a cable is plugged into: what hangs there, and what that hangs on.
     pub fn ends(&self, topology: &Topology, cable: usize) -> (CableEnd, CableEnd) {
         let (hosts, cable) = (topology.hosts().len(), self.undirected(topology, cable));
         let host = |id: usize| CableEnd::Host(topology.hosts()[id].clone());
@@ -105,7 +105,6 @@ impl Meter {
         }
     }
 
-    /// Names a cable that [`Meter::walk`] showed.
     fn describe(&self, topology: &Topology, cable: usize, count: &Count) -> CableLoad {
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
         let (below, above) = self.ends(topology, cable);
@@ -118,23 +117,18 @@ impl Meter {
     }
 }
 
-/// What [`Meter::measure`] found.
 pub(super) struct Measured {
-    /// All cables that are used, in the order of [`Meter::walk`].
     pub cables: Vec<CableLoad>,
-    /// The first of those with the most senders and then the most flows.
     pub worst: Option<CableLoad>,
-    /// The edges that use it, by sender.
     pub worst_edges: Vec<(usize, usize)>,
 }
 
-/// What one directed cable has carried so far; edges must come sorted by sender.
+/// Load of one directed cable so far; edges must come sorted by sender.
 #[derive(Clone)]
 struct Count {
     flows: usize,
     senders: usize,
     last_sender: Option<usize>,
-    /// What all senders together can send, in bits per second, if that is known of each.
     demand: Option<u64>,
 }
 

@@ -1,12 +1,12 @@
-//! The judge of plans, which trusts no planner.
+//! Checker of plans, independent of the planners.
 //!
-//! It reads a plan as a bare list of edges and a topology as a bare list of cables, and shares no code and no table
-//! with the planners: where they walk neighbour lists depth-first, it strips leaves off the tree of switches until
-//! every switch knows its uplink, climbs from both ends of each edge to where they meet, and counts at every directed
-//! cable.
+//! It reads a plan as a list of edges and a topology as a list of cables, and shares no code and no
+//! table with the planners. They walk neighbour lists depth-first; the checker strips leaves off
+//! the tree of switches until every switch knows its uplink, climbs from both ends of each edge to
+//! where they meet, and counts at every directed cable.
 //!
-//! Contention is two *senders* on one directed cable (Patarasuk 2008 §2, §4.1: a host has one port and sends one thing
-//! at a time, so two flows of one sender never compete).
+//! Contention is two *senders* on one directed cable (Patarasuk 2008 §2, §4.1: a host has one port
+//! and sends one thing at a time, so two flows of one sender never compete).
 
 mod losses;
 mod meter;
@@ -21,17 +21,17 @@ use super::via::Via;
 use crate::topology::Topology;
 use meter::Meter;
 
-/// Judges `plan` on `topology`, rank `r` being the host with id `host_of_rank[r]`.
+/// Checks `plan` on `topology`, rank `r` being the host with id `host_of_rank[r]`.
 ///
-/// Of a cast only the spanning is judged: there the switches copy frames, and cables carry each one once.
+/// A cast is only checked for spanning: switches copy its frames, and cables carry each one once.
 pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
     check_all(topology, std::slice::from_ref(plan), host_of_rank)
 }
 
-/// Judges plans that are under way at the same time, such as those of the [blocks](super::blocks()) of one message: the
+/// Checks concurrent plans, such as those of the [blocks](super::blocks()) of one message: the
 /// faults of all, and at every cable the flows of all together.
 ///
-/// Hosts that send along several plans are one sender: they still send one thing at a time.
+/// A host that sends along several plans is one sender: it still sends one thing at a time.
 pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) -> CheckReport {
     let mut report =
         CheckReport { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
@@ -51,12 +51,12 @@ pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) ->
     report
 }
 
-/// Beyond so many ranks a message in blocks is judged by its scatter alone: all blocks together have the square of this
-/// in edges.
+/// Limit of ranks above which only the scatter of a block-wise message is checked: all blocks
+/// together have quadratically many edges.
 const MOST_RANKS_IN_BLOCKS: usize = 256;
 
-/// Judges all that a message puts on the cables: a plan, or all trees of the blocks of one whose message is
-/// [in blocks](Via::is_in_blocks), every block counted as its share of the message.
+/// Checks the whole load of a message: a plan, or all trees of the blocks of a message [in
+/// blocks](Via::is_in_blocks), every block counted as its share.
 pub fn check_message(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
     let ranks = plan.ranks();
     if !plan.via().is_in_blocks() || !(2..=MOST_RANKS_IN_BLOCKS).contains(&ranks) {
@@ -106,7 +106,8 @@ fn judge_parents(ranks: usize, root: usize, edges: &[(usize, usize)]) -> Vec<Fau
     wrong.map(|(rank, parents)| Fault::TooManyParents { rank, parents }).collect()
 }
 
-/// Spreads from the root along the edges, sorted by sender so that each rank's are found by bisection.
+/// Spreads from the root along the edges, sorted by sender so that each rank's are found by
+/// bisection.
 fn judge_reach(ranks: usize, root: usize, edges: &[(usize, usize)]) -> Vec<Fault> {
     let mut by_sender = edges.to_vec();
     by_sender.sort_unstable();

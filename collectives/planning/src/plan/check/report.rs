@@ -1,24 +1,25 @@
-//! What the judge found, as values and as a sentence.
+//! Result of a check, as values and as a sentence.
 
 use std::fmt;
 use thiserror::Error;
 
-/// What [`check`](super::check()) found.
+/// Result of [`check`](super::check()).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a plan may contend or leave ranks out: the report says so"]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// How many ranks the plan is over.
+    /// Number of ranks of the plan.
     pub ranks: usize,
-    /// Why the plan does not bring the bytes to everybody exactly once; empty if it does.
+    /// Reasons why the plan does not bring the bytes to every rank exactly once; empty if it does.
     pub faults: Vec<Fault>,
-    /// The directed cable that hosts compete for, then with the most senders, then the most flows, then the first in
-    /// the order host uplinks, host downlinks, switch uplinks, switch downlinks. `None` if no cable was judged: faults,
-    /// a cast, or a single rank.
+    /// Directed cable that hosts compete for, then with the most senders, then the most flows, then
+    /// the first in the order host uplinks, host downlinks, switch uplinks, switch downlinks.
+    /// `None` if no cable was checked: faults, a cast, or a single rank.
     pub worst: Option<CableLoad>,
-    /// Every directed cable that is used, in the same order; empty if no cable was judged.
+    /// Every used directed cable, in that order; empty if no cable was checked.
     pub loads: Vec<CableLoad>,
-    /// The edges that share the worst cable, as ranks (sender, receiver), by sender; as many as it has flows.
+    /// Edges that share the worst cable, as ranks (sender, receiver), by sender; as many as it has
+    /// flows.
     pub worst_edges: Vec<(usize, usize)>,
 }
 
@@ -33,14 +34,15 @@ impl CheckReport {
         self.worst.as_ref().is_none_or(|load| !load.is_contended())
     }
 
-    /// The directed cables that hosts compete for, those of the most senders first.
+    /// Returns the directed cables that hosts compete for, those of the most senders first.
     pub fn contended(&self) -> Vec<&CableLoad> {
         let mut contended: Vec<&CableLoad> = self.loads.iter().filter(|load| load.is_contended()).collect();
         contended.sort_by_key(|load| std::cmp::Reverse((load.senders, load.flows)));
         contended
     }
 
-    /// The cables that are contended, for people: `switch s0 to switch s1 (8 flows from 8 senders)`; empty if none is.
+    /// Describes the contended cables for people: `switch s0 to switch s1 (8 flows from 8
+    /// senders)`; empty if there are none.
     pub fn contention(&self) -> String {
         let contended = self.contended();
         let name = |load: &&CableLoad| {
@@ -58,36 +60,36 @@ impl CheckReport {
     }
 }
 
-/// How many cables [`CheckReport::contention`] names.
 const NAMED_CABLES: usize = 4;
 
-/// One direction of one cable and what the plan puts on it.
+/// One direction of one cable, with the plan's load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CableLoad {
-    /// The end that frames enter.
+    /// End that frames enter.
     pub from: CableEnd,
-    /// The end that frames leave.
+    /// End that frames leave.
     pub to: CableEnd,
     /// Edges of the plan whose path uses it.
     pub flows: usize,
-    /// Different hosts those edges come from.
+    /// Hosts that send over it.
     pub senders: usize,
-    /// What it carries, in bits per second, if that is known.
+    /// Rate of the cable, in bits per second, if known.
     pub rate: Option<u64>,
-    /// What these hosts can send together, in bits per second, if that is known of each.
+    /// Sending rate of these hosts together, in bits per second, if known of each.
     pub demand: Option<u64>,
 }
 
 impl CableLoad {
-    /// Whether senders compete for it: there are several, and it is not known to carry what they can send together.
+    /// Whether senders compete for it: there are several, and it is not known to carry their
+    /// combined rate.
     pub fn is_contended(&self) -> bool {
         let suffices = self.rate.zip(self.demand).is_some_and(|(rate, demand)| demand <= rate);
         self.senders > 1 && !suffices
     }
 }
 
-/// What a cable is plugged into, by name.
+/// End of a cable, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CableEnd {
     /// A host's port.
@@ -96,33 +98,34 @@ pub enum CableEnd {
     Switch(String),
 }
 
-/// A way in which a plan fails to bring the bytes to everybody exactly once.
+/// A fault that keeps a plan from bringing the bytes to every rank exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The table from ranks to hosts has so many entries, and the plan another number of ranks.
+    /// The table from ranks to hosts has this number of entries, and the plan another number of
+    /// ranks.
     #[error("hosts are given for {0} ranks")]
     HostTableLength(usize),
-    /// A rank on a host that the topology does not have.
+    /// A rank is on a host that the topology does not have.
     #[error("rank {rank} is on host {host}, which does not exist")]
     NoSuchHost {
         /// The rank.
         rank: usize,
-        /// The host id the table gives.
+        /// Host id in the table.
         host: usize,
     },
-    /// Two ranks on one host.
+    /// Two ranks are on one host.
     #[error("rank {rank} shares host {host} with another rank")]
     SharedHost {
         /// The second rank.
         rank: usize,
-        /// The host it shares.
+        /// The shared host.
         host: usize,
     },
-    /// An edge from or to a rank that does not exist.
+    /// An edge starts or ends at a rank that does not exist.
     #[error("rank {0} does not exist")]
     NoSuchRank(usize),
-    /// A rank that receives from several parents, or a root that receives at all.
+    /// A rank receives from several parents, or the root receives at all.
     #[error("rank {rank} has {parents} parents")]
     TooManyParents {
         /// The rank.
@@ -130,13 +133,13 @@ pub enum Fault {
         /// Edges that end there.
         parents: usize,
     },
-    /// A rank the bytes never reach.
+    /// The bytes never reach this rank.
     #[error("rank {0} is never reached")]
     Unreached(usize),
 }
 
 impl CableEnd {
-    /// The name of the host or the switch.
+    /// Returns the name of the host or the switch.
     pub fn name(&self) -> &str {
         match self {
             Self::Host(name) | Self::Switch(name) => name,

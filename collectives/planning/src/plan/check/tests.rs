@@ -1,4 +1,5 @@
-//! The judge judged: on the papers' test beds, on planted faults, and against a second way of counting.
+//! The checker on the papers' test beds, on planted faults, and against a second method of
+//! counting.
 
 use super::*;
 use crate::plan::{blocks, by_rank, chain};
@@ -10,12 +11,10 @@ fn bed(name: &str) -> Topology {
     Topology::builtin(name).expect(name)
 }
 
-/// Ranks on the hosts of the same number.
 fn all_of(topology: &Topology) -> Vec<usize> {
     (0..topology.hosts().len()).collect()
 }
 
-/// The chain 0 → 1 → 2 → …, which asks nobody about switches.
 fn rank_order(ranks: usize) -> Plan {
     let parents: Vec<Option<usize>> = (0..ranks).map(|rank| rank.checked_sub(1)).collect();
     Plan::from_parents(Via::Chain, 0, &parents).expect("a chain")
@@ -42,7 +41,8 @@ fn a_rank_order_chain_is_fine_where_hosts_fill_the_switches_in_order() {
 fn a_rank_order_chain_on_hosts_dealt_round_robin_puts_eight_flows_on_one_cable() {
     let report = judge("fig9-5", &rank_order(32));
     assert!(report.is_spanning() && !report.is_contention_free() && !report.is_good());
-    // s0 → s1 carries n0, n4, …, n28; the way back from s3 to s0 only 7, for n31 is the last.
+    // s0 → s1 carries n0, n4, …, n28. The way back from s3 to s0 carries only 7, because n31 is the
+    // last.
     let worst = report.worst.clone().expect("a cable");
     assert_eq!((worst.flows, worst.senders), (8, 8));
     assert_eq!(report.worst_edges, (0..8).map(|turn| (4 * turn, 4 * turn + 1)).collect::<Vec<_>>());
@@ -80,8 +80,8 @@ fn two_flows_of_one_sender_are_no_contention() {
 #[test]
 fn every_cable_that_is_used_is_listed_once() {
     let bed = bed("fig9-2");
-    // n0 → n16 → n1: up and down at n0's and n1's end once, at n16's both ways, and the cable between the switches both
-    // ways.
+    // n0 → n16 → n1: once up and down at n0's and n1's end, both ways at n16's and between the
+    // switches.
     let plan = Plan::from_parents(Via::Chain, 0, &[None, Some(0), Some(1)]).expect("a chain");
     let report = check(&bed, &plan, &[0, 16, 1]);
     let named: Vec<String> =
@@ -91,7 +91,7 @@ fn every_cable_that_is_used_is_listed_once() {
         "host n16 to switch s1: 1",
         "switch s0 to host n1: 1",
         "switch s1 to host n16: 1",
-        // The judge hung s1 below s0.
+        // The checker hung s1 below s0.
         "switch s1 to switch s0: 1",
         "switch s0 to switch s1: 1",
     ];
@@ -107,8 +107,8 @@ fn plans_that_are_under_way_together_add_up() {
     let twice = check_all(&bed, &plans, &[0, 16]);
     assert!(twice.loads.iter().all(|load| (load.flows, load.senders) == (2, 1)) && twice.is_good());
     assert_eq!(twice.worst_edges, [(0, 1), (0, 1)]);
-    // Blocks go round in rank order; with neighbours on the same switch that is free of contention but for the way
-    // down.
+    // Blocks go round in rank order. With neighbours on one switch only the way down has
+    // contention.
     let report = check_all(&bed, &blocks(Via::ScatterAllgather, 0, 32), &all_of(&bed));
     assert!(report.is_spanning() && !report.is_contention_free());
     let scattered = Plan::from_parents(Via::Chain, 0, &[None, Some(0)]).expect("a chain");
@@ -164,7 +164,7 @@ fn several_senders_do_not_compete_for_a_cable_that_carries_them_all() {
         Topology::parse(&text, "beds").expect("a topology")
     };
     let report = |trunk: &str, hosts: &str| check(&beds(trunk, hosts), &rank_order(4), &[0, 1, 2, 3]);
-    // n0 to n1 and n2 to n3 cross at the same time.
+    // The edges n0 to n1 and n2 to n3 cross at the same time.
     let shared = report("10gbit", "n[0-3]");
     assert!(shared.is_contention_free() && shared.contended().is_empty(), "{shared}");
     let narrow = report("1gbit", "n[0-3]");
@@ -172,8 +172,9 @@ fn several_senders_do_not_compete_for_a_cable_that_carries_them_all() {
     assert!(!report("10gbit", "n[0-1]").is_contention_free(), "what n2 sends nobody knows");
 }
 
-/// The senders on each direction between switches, counted by cutting: without one cable the switches fall into two
-/// parts, and an edge of the plan uses the cable if it leads from the one part into the other.
+/// Returns the senders in each direction between switches, counted by cutting: without one cable
+/// the switches fall into two parts, and an edge uses the cable if it leads from one part into the
+/// other.
 fn senders_by_cutting(topology: &Topology, plan: &Plan, hosts: &[usize]) -> BTreeMap<(usize, usize), usize> {
     let mut senders: BTreeMap<(usize, usize), BTreeSet<usize>> = BTreeMap::new();
     for &cut in topology.cables() {

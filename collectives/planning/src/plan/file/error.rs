@@ -1,4 +1,4 @@
-//! Why a saved plan was refused, and where it says so.
+//! Errors of saved plans, with their position.
 
 use crate::plan::MIN_SEGMENT_BYTES;
 use crate::plan::check::CheckReport;
@@ -9,24 +9,24 @@ use crate::source_error::SourceError;
 use crate::topology::nodeset::NodeSetError;
 use thiserror::Error;
 
-/// A refused plan file, or a good one that is for somebody else. Displayed as `plan.toml:4: …` where a line is to
-/// blame.
+/// A refused plan file, or a valid one for other hosts. Displayed as `plan.toml:4: …` where a line
+/// is to blame.
 pub type SavedPlanError = SourceError<SavedPlanProblem>;
 
-/// What can be wrong with a saved plan.
+/// Problem of a saved plan.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SavedPlanProblem {
-    /// Not TOML of schema 1.
+    /// The text is not TOML of schema 1.
     #[error(transparent)]
     Schema(#[from] SchemaProblem),
-    /// A way to send that does not exist.
+    /// The route does not exist.
     #[error("via: {0}")]
     Via(#[from] UnknownVia),
     /// Members that are no node set.
     #[error("members: {0}")]
     NodeSet(#[from] NodeSetError),
-    /// Members that are neither a node set nor a list of them.
+    /// The members are neither a node set nor a list of them.
     #[error("expected members as a node set such as \"n[0-7]\" or as a list of them, found {0}")]
     NoNodeSet(&'static str),
     /// A member named twice.
@@ -35,10 +35,10 @@ pub enum SavedPlanProblem {
     /// A root that is not among the members.
     #[error("the root `{0}` is not a member; name it among the members")]
     RootNotMember(String),
-    /// An edge from or to somebody who is not among the members.
+    /// An edge starts or ends at a host that is not among the members.
     #[error("an edge names `{0}`, which is not a member; name it among the members")]
     NotMember(String),
-    /// Places in a sender's order that are not 0, 1, 2, …
+    /// Positions in a sender's order are not 0, 1, 2, …
     #[error(
         "`{from}` sends to `{to}` at place {order}; expected its {edges} edges at places 0 to {}, each once",
         edges.saturating_sub(1)
@@ -46,63 +46,63 @@ pub enum SavedPlanProblem {
     Order {
         /// The sender.
         from: String,
-        /// The receiver of the edge that is out of order.
+        /// Receiver of the edge that is out of order.
         to: String,
-        /// The place this edge has.
+        /// Position of this edge.
         order: u64,
-        /// How many edges the sender has.
+        /// Number of the sender's edges.
         edges: usize,
     },
-    /// A segment of so many bytes, of a message that is longer.
+    /// A segment of this many bytes is shorter than the message and too short.
     #[error(
         "expected segment_bytes of {MIN_SEGMENT_BYTES} or more, found {0}; the length of a frame's payload, 1468 with \
          an MTU of 1500, is what long messages do best with"
     )]
     ShortSegment(u64),
-    /// A segment longer than relays can keep.
+    /// The segment is longer than relays can keep.
     #[error(
         "segments of {segment_bytes} bytes are longer than a host can keep of a stream, {most_bytes} bytes; use at \
          most \
          that, or save the plan again with `ethbcast plan --out`"
     )]
     LongSegment {
-        /// The segment in the file, in bytes.
+        /// Segment in the file, in bytes.
         segment_bytes: u64,
-        /// The longest there can be, in bytes.
+        /// Longest possible segment, in bytes.
         most_bytes: u64,
     },
-    /// Members, as a node set, that the topology does not have.
+    /// The topology lacks these members, given as a node set.
     #[error(
         "the topology names no host `{0}`; add it there, or save a plan for this topology with `ethbcast plan --out`"
     )]
     NotInTopology(String),
-    /// Several hosts send over one cable at a time, as the judge found.
+    /// Several hosts send over one cable at a time, as the checker found.
     #[error(
         "the plan sends over one cable from several hosts at a time: {}; save a plan for this topology with `ethbcast \
          plan --out`, or run this one as it is with --allow-contention", .0.contention()
     )]
     Contended(Box<CheckReport>),
-    /// Edges that are no plan of the kind `via` names; ranks are places in `members`, counted from 0.
+    /// The edges are no plan of the kind `via`; ranks are indices in `members`.
     #[error("these edges are no plan (ranks are places among the members, from 0): {0}")]
     Plan(#[from] PlanError),
-    /// A view of another epoch.
+    /// The view has another epoch.
     #[error(
         "the plan is for epoch {saved}, and the view has epoch {epoch}; let the topology make a new plan (leave the \
          plan file out)"
     )]
     OtherEpoch {
-        /// The epoch in the file.
+        /// Epoch in the file.
         saved: u32,
-        /// The epoch of the view.
+        /// Epoch of the view.
         epoch: u32,
     },
-    /// Other members; each list is a node set, empty if there are none of its kind.
+    /// The members differ; each list is a node set, or empty.
     #[error("the plan is for other members: {}; save a plan for these with `ethbcast plan \
              --out`", differences(.missing, .extra))]
     OtherMembers {
-        /// Who is in the plan but not here.
+        /// Members of the plan that are absent here.
         missing: String,
-        /// Who is here but not in the plan.
+        /// Hosts here that are absent in the plan.
         extra: String,
     },
     /// The bytes come from another host.
@@ -111,9 +111,9 @@ pub enum SavedPlanProblem {
          `ethbcast plan --root {root} --out`"
     )]
     OtherRoot {
-        /// The root in the file.
+        /// Root in the file.
         saved: String,
-        /// The root of the view.
+        /// Root of the view.
         root: String,
     },
 }

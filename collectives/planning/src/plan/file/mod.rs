@@ -1,9 +1,11 @@
-//! A plan kept in a file: made once from a topology, run as often as wanted (Patarasuk 2008 §5, the routine generator).
+//! Saved plans: made once from a topology, run any number of times (Patarasuk 2008 §5, the routine
+//! generator).
 //!
-//! It speaks of hosts by name, so it holds whatever ranks they get, and it says for whom it was made: other members,
-//! another root or a view of another epoch are refused, for a plan that is contention-free for some hosts need not be
-//! for others. Nor need it be on another network, and a file can be edited: whoever runs one has it judged on the
-//! topology at hand first, by [`SavedPlan::admit`].
+//! A file names hosts, so it is valid whatever ranks they get, and it records its members: other
+//! members, another root or a view of another epoch are refused, because a plan that is free of
+//! contention for some hosts need not be for others. It need not be on another network either, and
+//! a file can be edited. Before a plan is run, [`SavedPlan::admit`] checks it on the present
+//! topology.
 
 mod error;
 mod origin;
@@ -20,7 +22,7 @@ use crate::topology::nodeset;
 use origin::Origin;
 use std::collections::{HashMap, HashSet};
 
-/// The epoch plans are saved for: that of a view nobody has left or joined yet.
+/// Epoch of saved plans: that of a view before any change of members.
 pub const SAVED_EPOCH: u32 = 1;
 
 /// A plan by host names, with the message it was made for.
@@ -32,13 +34,13 @@ pub struct SavedPlan {
     segment_bytes: u64,
     size_bytes: Option<u64>,
     members: Vec<String>,
-    /// Who sends to whom, both as places in `members`, each sender's in sending order.
     edges: Vec<(usize, usize)>,
     origin: Origin,
 }
 
 impl SavedPlan {
-    /// The plan to save, rank `r` being the host `names[r]`; `size_bytes` is `None` for a stream of unknown length.
+    /// Returns the plan to save, rank `r` being the host `names[r]`; `size_bytes` is `None` for a
+    /// stream of unknown length.
     ///
     /// # Panics
     /// Unless there is one name for each rank.
@@ -56,37 +58,38 @@ impl SavedPlan {
         }
     }
 
-    /// How the bytes travel.
+    /// Returns the route.
     pub fn via(&self) -> Via {
         self.via
     }
 
-    /// The host the bytes come from.
+    /// Returns the host that the bytes come from.
     pub fn root(&self) -> &str {
         &self.root
     }
 
-    /// The epoch of the view it is for.
+    /// Returns the epoch of the view it is for.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// The length of a segment in bytes.
+    /// Returns the length of a segment in bytes.
     pub fn segment_bytes(&self) -> u64 {
         self.segment_bytes
     }
 
-    /// The length of the message it was made for, in bytes, if that was known.
+    /// Returns the length of the message it was made for, in bytes, if known.
     pub fn size_bytes(&self) -> Option<u64> {
         self.size_bytes
     }
 
-    /// The hosts it is for, in the order of their ranks when it was saved.
+    /// Returns its hosts, in the order of their ranks when it was saved.
     pub fn members(&self) -> &[String] {
         &self.members
     }
 
-    /// The plan as the members of a view run it: rank `r` is `names[r]`, rank 0 the root, as in every view.
+    /// Returns the plan for the members of a view: rank `r` is `names[r]`, rank 0 the root, as in
+    /// every view.
     ///
     /// # Errors
     /// [`SavedPlanError`] if the view has another epoch, other members, or another root.
@@ -112,7 +115,6 @@ impl SavedPlan {
         plan.map_err(|error| self.origin.refuse_members(error))
     }
 
-    /// The saved tree over other ranks.
     fn plan(&self, rank_of: impl Fn(usize) -> usize, ranks: usize) -> Result<Plan, PlanError> {
         let mut children = vec![Vec::new(); ranks];
         for &(from, to) in &self.edges {
@@ -125,7 +127,7 @@ impl SavedPlan {
 
     /// Writes the plan as a file that [`SavedPlan::parse`] reads.
     pub fn to_toml(&self) -> String {
-        // Names consist of letters, digits and `-_.:`: nothing in them needs escaping.
+        // Names consist of letters, digits and `-_.:`, so no escaping is needed.
         let mut text =
             format!("schema = 1\nvia = \"{}\"\nroot = \"{}\"\nepoch = {}\n", self.via, self.root, self.epoch);
         text += &format!("segment_bytes = {}\n", self.segment_bytes);

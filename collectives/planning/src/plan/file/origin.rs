@@ -1,15 +1,14 @@
-//! Where in its file each statement of a plan stands, so that what turns out wrong with it later can be found there.
+//! Positions of a plan's statements in its file, for later errors.
 
 use super::{SavedPlan, SavedPlanError, SavedPlanProblem};
 use crate::plan::error::PlanError;
 
-/// The lines of a plan's statements; none if it was not read from a text. Plans are equal wherever they stand.
+/// Lines of a plan's statements; empty if it was not read from a text. Plans with different
+/// positions are equal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     file_name: Option<String>,
-    /// Of epoch, root, segment and members.
     heads: [Option<usize>; 4],
-    /// Of the plan's edges, in their order there.
     edges: Vec<usize>,
 }
 
@@ -22,7 +21,6 @@ impl PartialEq for Origin {
 impl Eq for Origin {}
 
 impl Origin {
-    /// The file, the lines of epoch, root, segment and members, and those of the edges.
     pub fn new(file_name: &str, heads: [usize; 4], edges: Vec<usize>) -> Self {
         Self { file_name: Some(file_name.to_owned()), heads: heads.map(Some), edges }
     }
@@ -43,17 +41,14 @@ impl Origin {
         self.refuse(self.heads[3], problem)
     }
 
-    /// The line of the members.
     pub fn members(&self) -> Option<usize> {
         self.heads[3]
     }
 
-    /// The line of an edge, by its place in the plan.
     pub fn edge(&self, place: usize) -> Option<usize> {
         self.edges.get(place).copied()
     }
 
-    /// A problem in a line of the file, if there are a line and a file.
     pub fn refuse(&self, line: Option<usize>, problem: impl Into<SavedPlanProblem>) -> SavedPlanError {
         let error = SavedPlanError::at(line, problem);
         match &self.file_name {
@@ -64,8 +59,6 @@ impl Origin {
 }
 
 impl SavedPlan {
-    /// The line that keeps the edges from being a tree: that of the edge that is one too many, or of the members where
-    /// one is lacking.
     pub(super) fn line_of(&self, error: &PlanError) -> Option<usize> {
         let last = |wanted: &dyn Fn(usize, usize) -> bool| {
             let place = self.edges.iter().rposition(|&(from, to)| wanted(from, to))?;

@@ -48,21 +48,19 @@ struct EdgeTable {
     order: Spanned<u64>,
 }
 
-/// A problem and the byte of the text it stands at.
 type ProblemAt = (usize, SavedPlanProblem);
 
 impl SavedPlan {
-    /// Reads a plan file; `file_name` is what errors call it.
+    /// Reads a plan file; `file_name` names it in errors.
     ///
     /// # Errors
-    /// [`SavedPlanError`] with file and line, for anything that is not TOML of this form or not a plan over its
-    /// members.
+    /// [`SavedPlanError`] with file and line, for anything that is not TOML of this form or not a
+    /// plan over its members.
     pub fn parse(text: &str, file_name: &str) -> Result<Self, SavedPlanError> {
         read(text, file_name).map_err(|error| error.named(file_name))
     }
 }
 
-/// Reads a plan from a text of this name.
 fn read(text: &str, file_name: &str) -> Result<SavedPlan, SavedPlanError> {
     let file: PlanFile = schema::read(text)?;
     let lines = LineStarts::of(text);
@@ -116,7 +114,6 @@ impl PlanFile {
     }
 }
 
-/// One node set, or a list of them one after the other.
 fn expand(members: &Value) -> Result<Vec<String>, SavedPlanProblem> {
     let one = |set: &Value| match set {
         Value::String(set) => nodeset::expand(set).map_err(SavedPlanProblem::NodeSet),
@@ -128,7 +125,6 @@ fn expand(members: &Value) -> Result<Vec<String>, SavedPlanProblem> {
     }
 }
 
-/// The edges as places among the members, by sender, each sender's in sending order.
 fn sort_edges<'a>(
     tables: &'a [EdgeTable],
     place_of: &HashMap<&str, usize>,

@@ -1,4 +1,5 @@
-//! Plans written and read back, run by others than they were made for, and broken in every way a hand can break them.
+//! Plans written and read back, run by other members than they were made for, and broken in many
+//! ways.
 
 use super::*;
 use crate::plan::{by_rank, chain};
@@ -30,7 +31,6 @@ to = \"n3\"
 order = 0
 ";
 
-/// What is said of the file after `from` in it has become `to`.
 fn refusal(from: &str, to: &str) -> String {
     assert!(FILE.contains(from), "{from}");
     SavedPlan::parse(&FILE.replacen(from, to, 1), "p.toml").expect_err("refused").to_string()
@@ -139,7 +139,6 @@ fn edges_that_are_no_tree_are_refused_with_the_line_of_the_one_too_many() {
     assert!(orphan.starts_with("p.toml:7: ") && orphan.contains("rank 4 has no parent"), "{orphan}");
 }
 
-/// Two switches with two hosts each, the even ones on one.
 fn two_switches() -> Topology {
     let text = "schema = 1\n[[switch]]\nname = 'a'\nhosts = 'n[0,2]'\nlinks = ['b']\n[[switch]]\nname = 'b'\nhosts = \
                 'n[1,3]'\n";
@@ -152,7 +151,7 @@ fn a_plan_is_judged_on_the_network_it_runs_on() {
     let report = saved.admit(&two_switches(), Contention::Refused).expect("one crosses");
     assert!(report.is_good() && report.contention().is_empty(), "{report}");
 
-    // n0 to n1 and n2 to n3 cross at the same time.
+    // The edges n0 to n1 and n2 to n3 cross at the same time.
     let text = FILE.replace("from = \"n1\"", "from = \"n2\"");
     let saved = SavedPlan::parse(&text, "p.toml").expect("a plan");
     assert_eq!(
@@ -193,7 +192,7 @@ proptest! {
         let root = root.index(hosts.len());
         let plan = if casts { by_rank(Via::Cast, root, hosts.len()) } else { chain(&topology, root, &hosts) };
         let plan = plan.expect("a plan");
-        // A view's rank 0 is its root.
+        // Rank 0 of a view is its root.
         let mut names: Vec<&str> = topology.hosts().iter().map(String::as_str).collect();
         let saved = SavedPlan::from_plan(&plan, &names, 1400, None);
         let read = SavedPlan::parse(&saved.to_toml(), "saved").expect("what was written");

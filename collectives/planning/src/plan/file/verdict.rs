@@ -1,26 +1,26 @@
-//! A saved plan before the judge: on the network it is to run on, and with the memory of the hosts that run it.
+//! Checks of a saved plan before it runs: on its network, and against the memory of its hosts.
 
 use super::{SavedPlan, SavedPlanError, SavedPlanProblem};
 use crate::plan::check::{CheckReport, check_message};
 use crate::topology::{Topology, nodeset};
 
-/// What becomes of a saved plan in which several hosts send over one cable at a time.
+/// Treatment of a saved plan in which several hosts send over one cable at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contention {
-    /// It is refused.
+    /// The plan is refused.
     #[default]
     Refused,
-    /// It runs, as its author wants it; the verdict says what it does to the cables.
+    /// The plan runs, as its author wants; the report describes the contention.
     Allowed,
 }
 
 impl SavedPlan {
-    /// Judges the plan on the network it is to run on, by [`check`](crate::plan::check()), before anybody is waited
-    /// for. Whoever loads a plan asks here: the program and the library have one rule.
+    /// Checks the plan on the network it will run on, by [`check`](crate::plan::check()), before
+    /// the session starts. The program and the library both use this.
     ///
     /// # Errors
-    /// [`SavedPlanError`] with the line, if the topology lacks one of its hosts, or if several hosts send over one
-    /// cable at a time and that is not allowed.
+    /// [`SavedPlanError`] with the line, if the topology lacks one of its hosts, or if several
+    /// hosts send over one cable at a time and that is not allowed.
     pub fn admit(&self, topology: &Topology, contention: Contention) -> Result<CheckReport, SavedPlanError> {
         let located = self.members.iter().map(|name| topology.host_named(name).ok_or(name));
         let (hosts, unknown): (Vec<_>, Vec<_>) = located.partition(Result::is_ok);
@@ -41,8 +41,8 @@ impl SavedPlan {
         Err(self.origin.refuse(line, SavedPlanProblem::Contended(Box::new(report))))
     }
 
-    /// Checks that relays can keep a segment: of at most `most_bytes`, which depends on their feed and on the payload
-    /// of a frame.
+    /// Checks that relays can keep a segment: at most `most_bytes`, which depends on their feed and
+    /// the payload of a frame.
     ///
     /// # Errors
     /// [`SavedPlanError`] with the line.

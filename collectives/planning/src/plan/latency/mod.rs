@@ -1,14 +1,15 @@
-//! The tree of least latency for whole messages (Mateescu and Taylor §3).
+//! Tree of least latency for whole messages (Mateescu and Taylor §3).
 //!
-//! A sender is busy for the injection time of each message, and the message arrives its edge's weight after that. The
-//! tree comes from Dijkstra's algorithm extended so that a sender's own distance grows with every receiver it takes
-//! (Figure 2); the order of sends from labels: a rank's label is the time from its having the message until all below
-//! it have it, and the child that takes longest is served first (Figure 3). The graph is complete: every host reaches
+//! A sender is busy for the injection time of each message, and the message arrives its edge's
+//! weight after that. The tree comes from Dijkstra's algorithm, extended so that a sender's own
+//! distance grows with every receiver it takes (Figure 2). The order of sends comes from labels: a
+//! rank's label is the time from its receiving the message until all below it have it, and the
+//! child that takes longest is served first (Figure 3). The graph is complete: every host reaches
 //! every other.
 //!
-//! Figure 3 multiplies an edge's injection time by the number of sends so far; §3 gives a sender one injection time for
-//! all its edges. Here injection times may differ from edge to edge, and those so far are added up, which is the same
-//! where they do not differ.
+//! Figure 3 multiplies an edge's injection time by the number of sends so far; §3 gives a sender
+//! one injection time for all its edges. Here injection times may differ from edge to edge, and are
+//! added up, which is equivalent where they do not differ.
 
 use super::error::PlanError;
 use super::tree::Plan;
@@ -40,8 +41,8 @@ pub fn latency(root: usize, ranks: usize, weight: EdgeTime, injection: EdgeTime)
     Plan::from_children(Via::Latency, root, &children)
 }
 
-/// When the last rank has the message if every rank sends as `plan` says, in nanoseconds from the root's first send:
-/// the root's label.
+/// Returns the time at which the last rank has the message, in nanoseconds from the root's first
+/// send, if every rank sends as `plan` says: the root's label.
 pub fn completion_time(plan: &Plan, weight: EdgeTime, injection: EdgeTime) -> u64 {
     let mut labels = vec![0u64; plan.ranks()];
     for rank in leaves_first(plan) {
@@ -50,7 +51,6 @@ pub fn completion_time(plan: &Plan, weight: EdgeTime, injection: EdgeTime) -> u6
     labels[plan.root()]
 }
 
-/// How long after `rank` has the message the last rank below it has it.
 fn label(rank: usize, children: &[usize], labels: &[u64], weight: EdgeTime, injection: EdgeTime) -> u64 {
     let mut busy = 0u64;
     let mut latest = 0u64;
@@ -61,7 +61,6 @@ fn label(rank: usize, children: &[usize], labels: &[u64], weight: EdgeTime, inje
     latest
 }
 
-/// Every rank after its children.
 fn leaves_first(plan: &Plan) -> Vec<usize> {
     let mut order = vec![plan.root()];
     let mut next = 0;
@@ -73,7 +72,8 @@ fn leaves_first(plan: &Plan) -> Vec<usize> {
     order
 }
 
-/// Figure 2; the queue is scanned, for in a complete graph every rank taken from it looks at all that remain anyway.
+/// Computes the parents of Figure 2. The queue is scanned, because in a complete graph every rank
+/// taken from it visits all that remain anyway.
 fn extended_dijkstra(root: usize, ranks: usize, weight: EdgeTime, injection: EdgeTime) -> Vec<Option<usize>> {
     let mut distances = vec![u64::MAX; ranks];
     distances[root] = 0;

@@ -3,8 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Figure 1: six vertices, all weights 1, here 1 000 ns. On the left the root sends to all, which takes 1 + 5Δ; the
-/// tree on the right takes 2 + 3Δ.
+/// Figure 1: six vertices, all weights 1, here 1 000 ns. On the left the root sends to all, which
+/// takes 1 + 5Δ; the tree on the right takes 2 + 3Δ.
 #[test]
 fn figure_1() {
     let one = |_: usize, _: usize| 1_000;
@@ -16,7 +16,7 @@ fn figure_1() {
     };
     assert_eq!([0, 200, 300].map(time), [1_000, 2_000, 2_500]);
     assert_eq!([600, 800, 1_000].map(time), [3_800, 4_400, 5_000]);
-    // Between them one rank alone is sent on: 2 + 2Δ, better than both.
+    // Between them the best tree relays to one rank only: 2 + 2Δ, better than both.
     assert_eq!([400, 500].map(time), [2_800, 3_000]);
     let right = latency(0, 6, &one, &|_, _| 600).expect("rank 0 of 6");
     assert_eq!(right.edges().collect::<Vec<_>>(), [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5)]);
@@ -25,7 +25,7 @@ fn figure_1() {
 
 #[test]
 fn who_has_furthest_to_go_is_served_first() {
-    // Rank 1 is near but relays to rank 2, which the root can hardly reach; rank 3 is far.
+    // Rank 1 is near and relays to rank 2, which the root can hardly reach; rank 3 is far.
     let weight = |from: usize, to: usize| match (from.min(to), from.max(to)) {
         (0, 1) => 10,
         (1, 2) => 500,
@@ -35,7 +35,7 @@ fn who_has_furthest_to_go_is_served_first() {
     let plan = latency(0, 4, &weight, &|_, _| 7).expect("rank 0 of 4");
     assert_eq!((plan.children(0), plan.children(1)), ([1, 3].as_slice(), [2].as_slice()));
     assert_eq!(completion_time(&plan, &weight, &|_, _| 7), 7 + 10 + 7 + 500);
-    // With a short way onwards it is the other way round.
+    // If rank 2 is near to rank 1, the order is reversed.
     let weight = |from: usize, to: usize| if from + to == 3 && from * to > 0 { 20 } else { weight(from, to) };
     assert_eq!(latency(0, 4, &weight, &|_, _| 7).expect("rank 0 of 4").children(0), [3, 1]);
 }

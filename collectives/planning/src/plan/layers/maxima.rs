@@ -1,9 +1,10 @@
-//! The greatest of a range of numbers, some of which have been taken away.
+//! Range maximum of numbers that may be cleared.
 
-/// Numbers of which any may be cleared, and the greatest of any range of them, both in logarithmic time.
+/// Numbers that may be cleared, with range maximum; both in logarithmic time.
 #[derive(Default)]
 pub(super) struct Maxima {
-    /// A complete binary tree in an array: the numbers in the second half, every other entry the greater of its two.
+    /// A complete binary tree in an array: the numbers in the second half, every other entry the
+    /// greater of its two.
     tree: Vec<u32>,
 }
 
@@ -18,7 +19,6 @@ impl Maxima {
         }
     }
 
-    /// Makes a number 0.
     pub fn clear(&mut self, index: usize) {
         let mut entry = index + self.tree.len() / 2;
         self.tree[entry] = 0;
@@ -28,7 +28,7 @@ impl Maxima {
         }
     }
 
-    /// The greatest number from `from` up to, not including, `to`; 0 of none.
+    /// Returns the greatest number in `from..to`; 0 if the range is empty.
     pub fn greatest(&self, from: usize, to: usize) -> u32 {
         let count = self.tree.len() / 2;
         let (mut low, mut high, mut greatest) = (from + count, to + count, 0);

@@ -1,12 +1,12 @@
-//! The lowest contention-free trees with up to K children, by how far a tree of each height can reach.
+//! Lowest contention-free trees with up to K children, found by the reach of a tree of each height.
 //!
-//! A tree over a run of places has the first of them as root; its sub-trees are over runs that follow each other. For
-//! the children c₁ < c₂ < … of place `i` the precautions of §4.1.2 come down to two conditions on the spans of forks,
+//! A tree over a run of places has the first of them as root; its sub-trees are over consecutive runs. For the children
+//! c₁ < c₂ < … of place `i` the precautions of §4.1.2 are equivalent to two conditions on the spans of forks,
 //! as in [`may_pass`](super::line::may_pass): for every sub-tree but the last,
 //! - it ends at or before the last place under the lowest switch above `i` and its own root, and
 //! - its root is under the fork before the next child.
 //!
-//! Conditions on later children follow from these. A tree without its last place is a tree, so a **reach** says all:
+//! Conditions on later children follow from these. A tree without its last place is a tree, so a **reach** suffices:
 //! the last place that a tree of height h rooted at `i` can extend to. The reaches of one height follow from those of
 //! the height below; the least height whose reach from place 0 is the last place is the height of the lowest tree.
 //!
@@ -18,13 +18,13 @@ mod tables;
 use super::line::{Fork, may_pass};
 use tables::Tables;
 
-/// The most table entries that all heights together may take; beyond, see [`spine`]. Some 30 instructions each.
+/// Limit of table entries over all heights, at some 30 instructions each; beyond, see [`spine`].
 const MOST_ENTRIES: usize = 1 << 24;
 
-/// The parent of each place but the first (which is given 0) in a contention-free tree with up to `most_children`
-/// children.
+/// Returns the parent of each place but the first (which is given 0) in a contention-free tree with
+/// up to `most_children` children.
 ///
-/// The tree is the lowest there is among those whose runs follow each other, unless the search would take more than
+/// The tree is the lowest among those with contiguous runs, unless the search would take more than
 /// [`MOST_ENTRIES`]: then the root sends along a [`spine`].
 pub(super) fn parents(forks: &[Fork], most_children: usize) -> Vec<usize> {
     parents_within(forks, most_children, MOST_ENTRIES)
@@ -53,15 +53,16 @@ fn parents_within(forks: &[Fork], most_children: usize, most_entries: usize) -> 
     parents
 }
 
-/// Places are counted in 32 bits to halve the tables.
+/// Converts a place to 32 bits, which halves the tables.
 fn number(place: usize) -> u32 {
     u32::try_from(place).expect("a topology has at most 1 Mi hosts")
 }
 
-/// Hangs the longest trees that were found on a path from place 0 to the last place.
+/// Hangs the longest trees found on a path from place 0 to the last place.
 ///
-/// If one tree reaches the last place, it is all. Otherwise a place of the path sends to the next place and to the last
-/// it can pass to beyond the tree there, which is the next place of the path. That is never more than P/2 steps.
+/// If one tree reaches the last place, it is all. Otherwise a place of the path sends to the next
+/// place, and to the last place it can pass to beyond the tree there, which is the next place of
+/// the path. This is never more than P/2 steps.
 fn spine(forks: &[Fork], runs: &mut Runs, parents: &mut [usize]) {
     let last = forks.len();
     let mut root = 0;
@@ -81,9 +82,7 @@ fn spine(forks: &[Fork], runs: &mut Runs, parents: &mut [usize]) {
     runs.push(root, last);
 }
 
-/// Runs of places that wait to be divided, by the least height that does it.
 struct Runs {
-    /// For each height and place, the last place of the longest run.
     reaches: Vec<Vec<u32>>,
     of_height: Vec<Vec<(usize, usize)>>,
 }

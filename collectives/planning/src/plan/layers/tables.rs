@@ -1,34 +1,33 @@
-//! How far sub-trees reach that follow each other.
+//! Reach of consecutive sub-trees.
 //!
-//! The lowest switch above `i` and a child is the one of the fork behind `i` as long as the child is under it, and then
-//! the one of the fork behind that fork's last place, and so on. So the places `i` whose forks end at the same place
-//! form a **group** and share their tables. A height costs O(K·N·log P), N being the lengths of all groups together: P
-//! times the number of switches above a host that are not their parent's last, few in a usual network.
+//! The lowest switch above `i` and a child is the one of the fork behind `i` as long as the child
+//! is under it, then the one of the fork behind that fork's last place, and so on. The places `i`
+//! whose forks end at one place therefore form a **group** and share their tables. A height costs
+//! O(K·N·log P), N being the lengths of all groups together: P times the number of switches above a
+//! host that are not their parent's last, few in a usual network.
 
 use super::maxima::Maxima;
 use super::{Runs, number};
 use crate::plan::line::Fork;
 
-/// The places behind forks that end at one place: `first..=last`.
+/// Places `first..=last` behind forks that end at one place.
 struct Group {
     first: usize,
     last: usize,
-    /// Where the group's values begin.
     offset: usize,
 }
 
-/// How far up to so many sub-trees reach that follow each other.
+/// Reach of up to `most_children` consecutive sub-trees.
 pub(super) struct Tables<'a> {
     forks: &'a [Fork],
     most_children: usize,
-    /// By last place, descending: a group refers to those before it.
     groups: Vec<Group>,
-    /// For each place but the last, the group of its fork.
     group_behind: Vec<usize>,
-    /// For each place, the places whose forks before them begin at it.
+    /// Places whose preceding fork begins at each place.
     begins: Vec<Vec<usize>>,
-    /// For each group, number of children and place of the group: the reach of so many sub-trees, the first rooted at
-    /// that place, below any place whose fork is the group's. Empty until [`Tables::fill`].
+    /// Values by group, number of children and place of the group: the reach of that many sub-trees, the
+    /// first rooted at that place, below any place whose fork is the group's. Empty until
+    /// [`Tables::fill`].
     values: Vec<u32>,
     maxima: Maxima,
 }
@@ -59,27 +58,24 @@ impl<'a> Tables<'a> {
         group.offset + (children - 1) * (group.last + 1 - group.first) + root - group.first
     }
 
-    /// How far `children` sub-trees of `parent` reach that begin at `root`, which is under the fork behind `parent`, or
-    /// the place after it.
+    /// Returns the reach of `children` sub-trees of `parent` that begin at `root`, which is under
+    /// the fork behind `parent`, or the place after it.
     fn value(&self, group: usize, children: usize, root: usize) -> u32 {
         let group = &self.groups[group];
         let group = if root <= group.last { group } else { &self.groups[self.group_behind[group.last]] };
         self.values[self.index(group, children, root)]
     }
 
-    /// The reach of a tree from each place, by the tables.
     pub fn reaches(&self) -> Vec<u32> {
         let last = self.forks.len();
         let reach = |place: usize| self.value(self.group_behind[place], self.most_children, place + 1);
         (0..last).map(reach).chain([number(last)]).collect()
     }
 
-    /// How many values there are.
     pub fn entries(&self) -> usize {
         self.groups.iter().map(|group| (group.last + 1 - group.first) * self.most_children).sum()
     }
 
-    /// Computes all values from the reaches of single sub-trees.
     pub fn fill(&mut self, reaches: &[u32]) {
         self.values.resize(self.entries(), 0);
         for group in 0..self.groups.len() {
@@ -91,15 +87,14 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Computes the values of one number of children from those of one child less, from the last place to the first.
     fn fill_row(&mut self, group: usize, children: usize, reaches: &[u32]) {
         let Group { first, last, .. } = self.groups[group];
-        // The next child is a place of the group or, if there is one, the place after it.
+        // The next child is a place of the group or, if it exists, the place after it.
         let end = (last + 1).min(self.forks.len());
         let mut maxima = std::mem::take(&mut self.maxima);
         maxima.set((first..end + 1).map(|next| self.value(group, children - 1, next)));
         for root in (first..=last).rev() {
-            // Now places whose fork begins after `root` cannot be next.
+            // Places whose fork begins after `root` cannot be next.
             if let Some(gone) = self.begins.get(root + 1) {
                 gone.iter().filter(|&&next| next <= end).for_each(|&next| maxima.clear(next - first));
             }
@@ -111,7 +106,8 @@ impl<'a> Tables<'a> {
         self.maxima = maxima;
     }
 
-    /// Divides the run from `root` to `last` among children of `root`, as evenly as the tables allow.
+    /// Divides the run from `root` to `last` among children of `root`, as evenly as the tables
+    /// allow.
     pub fn divide(&self, reaches: &[u32], root: usize, last: usize, parents: &mut [usize], runs: &mut Runs) {
         let mut group = self.group_behind[root];
         let (mut child, mut left) = (root + 1, self.most_children);
@@ -127,8 +123,8 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// The place nearest to an even division at which the sub-tree after `child` can begin; `None` if `child` must be,
-    /// or can only be, the last of them. The later of two equally near.
+    /// Returns the place nearest to an even division at which the sub-tree after `child` can begin;
+    /// the later of two equally near. `None` if `child` must be, or can only be, the last of them.
     fn next_child(&self, group: usize, reaches: &[u32], child: usize, last: usize, left: usize) -> Option<usize> {
         if left == 1 || child == last {
             return None;

@@ -1,6 +1,8 @@
-//! The members in the order a depth-first walk over the switches meets them: what all aware planners start from.
+//! Members in the order of a depth-first walk over the switches, from which all aware planners
+//! start.
 //!
-//! A **place** is a position in that order; place 0 is the root (m₀, m₁, … in Patarasuk 2008 §4.1.2).
+//! A **place** is a position in that order; place 0 is the root (m₀, m₁, … in Patarasuk 2008
+//! §4.1.2).
 
 use super::error::PlanError;
 use super::speeds::Speeds;
@@ -10,56 +12,54 @@ use crate::topology::Topology;
 
 mod order;
 
-/// The members by place, and where each switch's members are.
 pub(super) struct Line {
-    /// The rank at each place.
     pub ranks: Vec<usize>,
-    /// The switches in the order the walk arrives at them.
     visits: Vec<Visit>,
-    /// For each place, the visit that listed it.
     visit_of_place: Vec<usize>,
 }
 
-/// One switch on the walk; all members at or below it are at the places from `first` up to, not including, `end`.
+/// One switch on the walk. All members at or below it are at the places `first..end`.
 struct Visit {
-    /// The visit the walk came from; the first visit came from itself.
     above: usize,
     first: usize,
     end: usize,
 }
 
-/// The places under the switch where the way from one place to the next turns from up to down.
+/// Places under the switch where the path from one place to the next turns from up to down.
 ///
-/// That switch is the lowest with both places under it. The span decides all contention between sub-trees of a line:
-/// see [`may_pass`].
+/// That switch is the lowest with both places under it. The span decides all contention between
+/// sub-trees of a line: see [`may_pass`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fork {
     pub first: usize,
     pub last: usize,
 }
 
-/// Whether a send from place `from` to place `to` has no contention with a tree over the places between them, any tree
-/// rooted at the first of them whose edges lead to later places; `forks[i]` is the fork between places `i` and `i + 1`.
+/// Whether a send from place `from` to place `to` has no contention with a tree over the places
+/// between them, any tree rooted at the first of them whose edges lead to later places; `forks[i]`
+/// is the fork between places `i` and `i + 1`.
 ///
-/// This is line (17) of Figure 4 without a look at the tree. The send and the tree can meet only on cables between
-/// switches. Upwards: `from` and the next place, the tree's root, are both under the cable; some edge of the tree
-/// climbs it if and only if one of its places is not under it. The lowest such cable is the one above the fork behind
-/// `from`, so there is none exactly if all places between are under that fork. Downwards: `to` and the place before it
-/// are both under the cable; some edge of the tree descends it if and only if the tree's root is not under it. So there
-/// is none exactly if the root is under the fork before `to`.
+/// This is line (17) of Figure 4 without a look at the tree. The send and the tree can meet only on
+/// cables between switches. Upwards: `from` and the next place, the tree's root, are both under the
+/// cable; some edge of the tree climbs it if and only if one of its places is not under it. The
+/// lowest such cable is the one above the fork behind `from`, so there is none exactly if all
+/// places between are under that fork. Downwards: `to` and the place before it are both under the
+/// cable; some edge of the tree descends it if and only if the tree's root is not under it. It
+/// follows that there is none exactly if the root is under the fork before `to`.
 pub(super) fn may_pass(forks: &[Fork], from: usize, to: usize) -> bool {
     to - 1 <= forks[from].last && forks[to - 1].first <= from + 1
 }
 
 impl Line {
-    /// Walks the switches from the root's, those right below a switch in the order of [`order`]; members on one switch
-    /// come by host id, the root first of all. Linear in hosts, and S·log S for S switches.
+    /// Walks the switches from the root's; those right below a switch come in the order of
+    /// [`order`], members on one switch by host id, the root first of all. Linear in hosts, and
+    /// S·log S for S switches.
     #[cfg(test)]
     pub fn new(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Self, PlanError> {
         Self::sparing(topology, root_host, members, None)
     }
 
-    /// The same where some cables are slow: what is behind them comes last.
+    /// Walks where some cables are slow: hosts behind them come last.
     pub fn sparing(
         topology: &Topology,
         root_host: usize,
@@ -69,7 +69,6 @@ impl Line {
         Self::reordered(topology, root_host, members, speeds, |_| {})
     }
 
-    /// The same with the switches below each switch visited in another order.
     pub fn reordered(
         topology: &Topology,
         root_host: usize,
@@ -86,7 +85,6 @@ impl Line {
         Ok(Self::walk(root, start, &onward, ranks_on))
     }
 
-    /// Walks from the switch `start` to those `onward` gives; `ranks_on` gives the ranks on a switch, without the root.
     fn walk<Ranks: Iterator<Item = usize>>(
         root: usize,
         start: usize,
@@ -95,7 +93,7 @@ impl Line {
     ) -> Self {
         let mut line = Self { ranks: vec![root], visits: Vec::new(), visit_of_place: vec![0] };
         let mut stack = vec![(start, 0)];
-        // A stack of its own, for a row of switches may be thousands long.
+        // An explicit stack, because a row of switches may be thousands long.
         while let Some((switch, above)) = stack.pop() {
             let visit = line.visits.len();
             let first = if visit == 0 { 0 } else { line.ranks.len() };
@@ -112,7 +110,8 @@ impl Line {
         line
     }
 
-    /// The fork between each place and the next. Linear: together these ways cross every cable at most once upwards.
+    /// Returns the fork between each place and the next. Linear: together these paths cross every
+    /// cable at most once upwards.
     pub fn forks(&self) -> Vec<Fork> {
         let fork_before = |next: usize| {
             let mut visit = self.visit_of_place[next - 1];
@@ -124,8 +123,8 @@ impl Line {
         (1..self.ranks.len()).map(fork_before).collect()
     }
 
-    /// Gives slow hosts the places with the fewest children among those on their switch, the last of equal ones; the
-    /// root stays. That changes nothing on any cable between switches.
+    /// Moves slow hosts to the places with the fewest children among those on their switch, the
+    /// last of equal ones; the root stays. That changes nothing on any cable between switches.
     pub fn spare_slow_hosts(&mut self, parents: &[usize], members: &[usize], speeds: Option<&Speeds>) {
         let Some(speeds) = speeds else { return };
         let mut children = vec![0usize; parents.len()];
@@ -134,7 +133,7 @@ impl Line {
         (1..self.ranks.len()).for_each(|place| places_of[self.visit_of_place[place]].push(place));
         for mut places in places_of {
             let mut ranks: Vec<usize> = places.iter().map(|&place| self.ranks[place]).collect();
-            // Both stable: where all are alike, all stay.
+            // Both sorts are stable, so equal hosts stay in place.
             ranks.sort_by_key(|&rank| speeds.sending(members[rank]));
             if ranks.first().map(|&rank| speeds.sending(members[rank]))
                 == ranks.last().map(|&rank| speeds.sending(members[rank]))
@@ -146,8 +145,8 @@ impl Line {
         }
     }
 
-    /// The plan in which each place but the first receives from the place `parents` gives it; a place sends to its
-    /// children in the order of their places.
+    /// Returns the plan in which each place but the first receives from its entry in `parents`; a
+    /// place sends to its children in the order of their places.
     pub fn plan(&self, via: Via, parents: &[usize]) -> Result<Plan, PlanError> {
         let mut children = vec![Vec::new(); self.ranks.len()];
         for (place, &parent) in parents.iter().enumerate().skip(1) {
@@ -157,7 +156,6 @@ impl Line {
     }
 }
 
-/// The rank of every host of the topology, if it is a member.
 pub(super) fn rank_hosts(topology: &Topology, members: &[usize]) -> Result<Vec<Option<usize>>, PlanError> {
     let hosts = topology.hosts().len();
     let mut rank_of = vec![None; hosts];

@@ -1,24 +1,22 @@
-//! The order in which the walk visits the switches right below a switch, which Algorithm 1 leaves open.
+//! Order in which the walk visits the switches right below a switch, which Algorithm 1 leaves open.
 //!
-//! It decides how high a tree over the line must be. A rank on a switch can pass the runs below that switch only whole,
-//! from the first on: so, seen from the switch, the run visited last can hang one step down, the one before it two, and
-//! so on. The height is least if what needs the most steps is visited last. That holds where every switch has more
-//! hosts than switches below it, as in clusters. With two hosts each, runs must often be reached through the run
-//! before, and the opposite order would be better, by a tenth on random trees of switches; with four it is worse.
+//! It decides the height of a tree over the line. A rank on a switch can pass the runs below that
+//! switch only whole, from the first on. Seen from the switch, the run visited last can hang one
+//! step down, the one before it two, and so on. The height is least if the run that needs the most
+//! steps is visited last. This holds where every switch has more hosts than switches below it, as
+//! in clusters. With two hosts each, runs must often be reached through the run before, and the
+//! opposite order would be better, by a tenth on random trees of switches; with four it is worse.
 
 use crate::plan::speeds::{Speeds, USUAL};
 use crate::topology::{Topology, Walk};
 
-/// What is at or below a switch. The order is that of visits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Below {
-    /// About the height of a binary tree over the members.
     steps: usize,
     members: usize,
 }
 
 impl Below {
-    /// A switch with so many members of its own and, below it, `next` in the order of visits.
     fn of(members_here: usize, next: impl DoubleEndedIterator<Item = Below> + Clone) -> Self {
         let members = members_here + next.clone().map(|below| below.members).sum::<usize>();
         let at_least = members.checked_ilog2().map_or(0, |steps| steps as usize);
@@ -27,8 +25,9 @@ impl Below {
     }
 }
 
-/// For every switch, its neighbours away from `start`, those first that need the fewest steps; of equals those with
-/// fewer members, then by id. Behind slow cables it goes last of all: whoever is visited later keeps fewer waiting.
+/// Returns for every switch its neighbours away from `start`: those first that need the fewest
+/// steps, then those with fewer members, then by id. Slow cables come last of all: fewer hosts wait
+/// for a later visit.
 ///
 /// Takes S·log S steps for S switches, and no recursion: a row of switches may be thousands long.
 pub(super) fn onward(
@@ -53,7 +52,7 @@ pub(super) fn onward(
 pub(super) mod tests {
     use super::*;
 
-    /// Switches with so many hosts each, joined in pairs.
+    /// Returns switches with these numbers of hosts, joined in pairs.
     pub fn network(hosts: &[usize], cables: &[(usize, usize)]) -> Topology {
         let mut text = "schema = 1\n".to_owned();
         for (id, &count) in hosts.iter().enumerate() {
@@ -69,8 +68,8 @@ pub(super) mod tests {
     fn what_needs_the_most_steps_comes_last() {
         // Below s0: the row s1, s2 and the switches s3 to s6, of which s4 has no hosts.
         let network = network(&[1, 2, 2, 7, 0, 5, 2], &[(0, 1), (1, 2), (0, 3), (0, 4), (0, 5), (0, 6)]);
-        // Nothing; two hosts; four in a row of two switches, which takes two steps as five and seven do, but fewer
-        // hosts.
+        // In order: none; two hosts; four in a row of two switches, which takes two steps as five
+        // and seven do, but has fewer hosts.
         assert_eq!(onward(&network, 0, None, |_| true)[0], [4, 6, 1, 5, 3]);
         let without_s3 = |host| network.switch_of(host) != 3;
         assert_eq!(onward(&network, 0, None, without_s3)[0], [3, 4, 6, 1, 5]);

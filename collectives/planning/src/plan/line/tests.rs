@@ -1,4 +1,4 @@
-//! Forks counted by hand, and what another order of visits would give.
+//! Forks counted by hand, and the effect of another order of visits.
 
 use super::*;
 use crate::plan::layers;
@@ -14,7 +14,8 @@ fn forks_on_a_row_of_switches() {
     assert_eq!(line.ranks, [1, 0, 4, 2, 3, 5]);
     let fork = |first, last| Fork { first, last };
     assert_eq!(line.forks(), [fork(0, 5), fork(0, 5), fork(0, 5), fork(3, 5), fork(3, 5)]);
-    // n8 may pass n9 and n0 on its way to n16, but not n16 and n17 on its way to n24: both ways use s2 to s3.
+    // n8 may pass n9 and n0 on its way to n16, but not n16 and n17 on its way to n24: both paths
+    // use s2 to s3.
     assert!(may_pass(&line.forks(), 0, 3) && !may_pass(&line.forks(), 0, 5));
     assert!(may_pass(&line.forks(), 2, 5));
 }
@@ -27,8 +28,8 @@ fn a_host_may_always_pass_one() {
     assert!((0..30).all(|place| may_pass(&forks, place, place + 2)));
 }
 
-/// The height of the lowest binary tree over a line whose switches are visited as `onward` says, over the members
-/// on some switches.
+/// Returns the height of the lowest binary tree over a line that visits switches in the order
+/// `onward`, over the members on some switches.
 fn height(topology: &Topology, root_host: usize, onward: &[Vec<usize>], takes_part: impl Fn(usize) -> bool) -> usize {
     let on = |switch: usize| topology.hosts_on(switch).filter(move |&host| host != root_host);
     let ranks_on = |switch| on(switch).take(if takes_part(switch) { usize::MAX } else { 0 });
@@ -39,7 +40,6 @@ fn height(topology: &Topology, root_host: usize, onward: &[Vec<usize>], takes_pa
     depths.into_iter().max().expect("the root has a depth")
 }
 
-/// The switches from the root's to `to`.
 fn way(topology: &Topology, from: usize, to: usize, came_from: Option<usize>) -> Option<Vec<usize>> {
     if from == to {
         return Some(vec![to]);
@@ -49,7 +49,6 @@ fn way(topology: &Topology, from: usize, to: usize, came_from: Option<usize>) ->
     Some([from].into_iter().chain(rest).collect())
 }
 
-/// The visits in an order of chance.
 fn shuffled(onward: &[Vec<usize>], mut seed: u64) -> Vec<Vec<usize>> {
     let mut throw = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -63,7 +62,6 @@ fn shuffled(onward: &[Vec<usize>], mut seed: u64) -> Vec<Vec<usize>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// The bound that the bench of Figure 5 shows.
     #[test]
     fn no_order_of_visits_saves_what_the_switches_along_one_way_take(
         topology in arbitrary::topology(20, 80),

@@ -1,4 +1,4 @@
-//! One door to all planners, by the way a message travels.
+//! Entry point to all planners, by route.
 
 use super::best;
 use super::binary::{binary_sparing, kary_sparing};
@@ -13,23 +13,26 @@ use super::via::Via;
 use crate::topology::{Topology, Walk};
 use std::cell::RefCell;
 
-/// What an edge costs by the switches it crosses, which only [`Via::Latency`] asks, and what is slow.
+/// Cost of an edge by the switches it crosses, which only [`Via::Latency`] uses; and relative
+/// speeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs<'a> {
-    /// How long a host is busy sending the message to one other, in nanoseconds.
+    /// Time in which a host sends the message to one other, in nanoseconds.
     pub injection_ns: u64,
-    /// From the end of that until the receiver has it, without the switches, in nanoseconds.
+    /// Time from the end of that until the receiver has the message, without the switches, in
+    /// nanoseconds.
     pub latency_ns: u64,
-    /// What each switch on the way adds, in nanoseconds.
+    /// Time added by each switch on the path, in nanoseconds.
     pub hop_ns: u64,
-    /// The cables and hosts that are slower than the others, if any are: trees use them last, and hang nobody below
-    /// them that can hang elsewhere.
+    /// Cables and hosts that are slower than the others, if any: trees use them last, and avoid
+    /// hanging hosts below them.
     pub speeds: Option<&'a Speeds>,
 }
 
 impl Default for Costs<'_> {
-    /// A frame of 1 500 bytes at 1 Gbit/s through store-and-forward switches: 12 µs to send and as much again at each
-    /// switch, and half of Patarasuk 2008's smallest L(m), 46 µs, to wake the receiver (Table 2).
+    /// Costs of a frame of 1 500 bytes at 1 Gbit/s through store-and-forward switches: 12 µs to
+    /// send and again at each switch, and half of Patarasuk 2008's smallest L(m), 46 µs, to wake
+    /// the receiver (Table 2).
     fn default() -> Self {
         Self { injection_ns: 12_000, latency_ns: 23_000, hop_ns: 12_000, speeds: None }
     }
@@ -37,12 +40,12 @@ impl Default for Costs<'_> {
 
 /// Plans `via` over `members` (host ids; a member's rank is its index) from the member `root_host`.
 ///
-/// Ways that do not [ask about switches](Via::is_topology_aware) go by rank. For ways in blocks this is the tree of the
-/// scatter; [`blocks`](super::blocks()) has the blocks' own.
+/// Routes that are not [topology-aware](Via::is_topology_aware) go by rank. For block-wise routes
+/// this is the tree of the scatter; [`blocks`](super::blocks()) returns the blocks' own.
 ///
 /// # Errors
-/// [`PlanError`] if the root is no member, a member is no host of the topology or named twice, or `via` is a k-ary tree
-/// of a number of children out of range.
+/// [`PlanError`] if the root is no member, a member is no host of the topology or named twice, or
+/// `via` is a k-ary tree of a number of children out of range.
 pub fn make(
     via: Via,
     topology: &Topology,
@@ -78,19 +81,17 @@ pub fn make(
     }
 }
 
-/// How many switches are between hosts, and how slow the cables; remembers those of the last sender, for planners ask
-/// for one sender after another.
+/// Switches between hosts, and slowness of cables. Caches those of the last sender, because
+/// planners query one sender after another.
 struct Hops<'a> {
     topology: &'a Topology,
     speeds: Option<&'a Speeds>,
     last: RefCell<Option<Ways>>,
 }
 
-/// The ways from a switch.
 struct Ways {
     from: usize,
     walk: Walk,
-    /// The slowest cable on the way to each switch.
     slowest: Vec<u64>,
 }
 
@@ -99,12 +100,10 @@ impl<'a> Hops<'a> {
         Self { topology, speeds, last: RefCell::new(None) }
     }
 
-    /// The switches on the way from one host to another.
     fn between(&self, from: usize, to: usize) -> u64 {
         self.ask(from, |ways| ways.walk.depth()[self.topology.switch_of(to)] as u64 + 1)
     }
 
-    /// What a frame takes from one host to another, in thousandths of what it takes on a usual cable.
     fn slowness(&self, from: usize, to: usize) -> u64 {
         let Some(speeds) = self.speeds else { return USUAL };
         let on_the_way = self.ask(from, |ways| ways.slowest[self.topology.switch_of(to)]);

@@ -1,4 +1,5 @@
-//! The promise of the aware planners, by the judge that shares nothing with them; and what the unaware ones do.
+//! Freedom from contention of the aware planners by the independent checker, and the unaware
+//! planners' contention.
 
 use super::*;
 use crate::plan::tests::assert_about_ten_times;
@@ -67,7 +68,7 @@ fn chain_and_cast_plan_ten_thousand_hosts_in_about_ten_times_what_a_thousand_tak
             let all = all_of(topology);
             make(via, topology, all.len() / 2, &all, &Costs::default()).expect("all hosts")
         };
-        // Where each host were looked for among all it would be a hundred times.
+        // A linear search per host would take a hundred times as long.
         assert_about_ten_times(|| drop(plan(&small)), || drop(plan(&large)));
         assert_eq!(plan(&large).ranks(), 10_000);
     }
@@ -110,14 +111,14 @@ fn the_latency_tree_stays_on_a_switch_where_switches_are_slow() {
     let crossing = plan.edges().filter(|&(from, to)| bed.switch_of(from) != bed.switch_of(to)).count();
     let hops = Hops::new(&bed, None);
     let weight = |from: usize, to: usize| hops.between(from, to) * 1_000;
-    // The furthest switch is the fourth, three cables away: nobody can have the message sooner than through four.
+    // The furthest switch is the fourth, three cables away: no host there can have the message
+    // sooner than through four.
     let time = completion_time(&plan, &weight, &|_, _| 1);
     assert!((4_000..4_040).contains(&time), "{time}");
     assert!(crossing >= 3);
     assert_eq!([0, 4, 1, 2, 3].map(|to| hops.between(0, to)), [1, 1, 2, 3, 4]);
 }
 
-/// Three switches in a row, the cable to the last one slow, and slow hosts among the others.
 fn uneven() -> Topology {
     let text = "schema = 1\nswitch = [{name='a', hosts='n[0-3]', links=[{to='b', rate='100mbit'}, 'c']}, {name='b', \
                 hosts='n[4-7]'}, {name='c', hosts='n[8-11]'}]\nhost = [{name='n[1,9]', rate='100mbit'}]\n";

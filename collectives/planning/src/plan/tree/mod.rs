@@ -9,9 +9,8 @@ pub struct Plan {
     via: Via,
     root: usize,
     parents: Vec<Option<usize>>,
-    /// The children of all ranks, one rank after the other.
     children: Vec<usize>,
-    /// Where each rank's children begin in `children`; one more entry marks the end.
+    /// Index of each rank's first child in `children`; one more entry marks the end.
     starts: Vec<usize>,
     height: usize,
 }
@@ -22,8 +21,8 @@ impl Plan {
     /// A rank sends to its children in ascending order.
     ///
     /// # Errors
-    /// [`PlanError`] unless this is one tree over all ranks, rooted at `root`, of the shape `via` promises: at most one
-    /// child each for a chain, everybody a child of the root for cast.
+    /// [`PlanError`] unless this is one tree over all ranks, rooted at `root`, of the shape of
+    /// `via`: at most one child each for a chain, every rank a child of the root for a cast.
     pub fn from_parents(via: Via, root: usize, parents: &[Option<usize>]) -> Result<Self, PlanError> {
         check_parents(root, parents)?;
         let mut children = vec![Vec::new(); parents.len()];
@@ -53,7 +52,6 @@ impl Plan {
         Self::checked(via, root, parents, children)
     }
 
-    /// Joins the lists of children, and checks that they are one tree of the shape `via` promises.
     fn checked(via: Via, root: usize, parents: Vec<Option<usize>>, children: &[Vec<usize>]) -> Result<Self, PlanError> {
         let mut starts = vec![0];
         starts.extend(children.iter().scan(0, |end, list| {
@@ -66,22 +64,22 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How the bytes travel.
+    /// Returns the route.
     pub fn via(&self) -> Via {
         self.via
     }
 
-    /// The rank the bytes come from.
+    /// Returns the rank that the bytes come from.
     pub fn root(&self) -> usize {
         self.root
     }
 
-    /// How many ranks there are, the root included.
+    /// Returns the number of ranks, including the root.
     pub fn ranks(&self) -> usize {
         self.parents.len()
     }
 
-    /// Whom a rank receives from; `None` for the root.
+    /// Returns the parent of a rank; `None` for the root.
     ///
     /// # Panics
     /// If `rank` is not below [`Plan::ranks`].
@@ -89,7 +87,7 @@ impl Plan {
         self.parents[rank]
     }
 
-    /// Whom a rank sends to, in sending order.
+    /// Returns the children of a rank, in sending order.
     ///
     /// # Panics
     /// If `rank` is not below [`Plan::ranks`].
@@ -97,22 +95,22 @@ impl Plan {
         &self.children[self.starts[rank]..self.starts[rank + 1]]
     }
 
-    /// The most edges between the root and any rank: the H of Patarasuk 2008 §3.
+    /// Returns the most edges between the root and any rank: the H of Patarasuk 2008 §3.
     pub fn height(&self) -> usize {
         self.height
     }
 
-    /// The most children of any rank: the D of Patarasuk 2008 §3.
+    /// Returns the most children of any rank: the D of Patarasuk 2008 §3.
     pub fn degree(&self) -> usize {
         (0..self.ranks()).map(|rank| self.children(rank).len()).max().unwrap_or(0)
     }
 
-    /// All edges as (sender, receiver), by sender, each sender's in sending order.
+    /// Returns all edges as (sender, receiver), by sender, each sender's in sending order.
     pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         (0..self.ranks()).flat_map(|rank| self.children(rank).iter().map(move |&child| (rank, child)))
     }
 
-    /// A digest of everything that decides who sends to whom: equal on two hosts only if their plans are.
+    /// Returns a digest of all edges and their order: equal on two hosts only if their plans are.
     pub fn digest(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_derive_key("ethbcast plan digest, version 1");
         let mut number = |value: usize| {
@@ -121,7 +119,7 @@ impl Plan {
         number(self.ranks());
         number(self.root);
         for rank in 0..self.ranks() {
-            // The count delimits the list, so that no two plans write the same numbers.
+            // The count delimits the list, so that no two plans write equal numbers.
             number(self.children(rank).len());
             self.children(rank).iter().for_each(|&child| number(child));
         }
@@ -129,13 +127,13 @@ impl Plan {
         *hasher.finalize().as_bytes()
     }
 
-    /// The first eight bytes of [`Plan::digest`] as a little-endian number, for headers without room for all.
+    /// Returns the first eight bytes of [`Plan::digest`] as a little-endian number, for headers
+    /// without room for all.
     pub fn digest_u64(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.digest();
         u64::from_le_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// Counts levels from the root down; fewer ranks met than there are means the others run in a circle.
     fn measure_height(&self) -> Result<usize, PlanError> {
         let mut met = vec![false; self.ranks()];
         let mut level = vec![self.root];

@@ -1,4 +1,4 @@
-//! Plans as values: what is accepted from the wire, and what a digest tells apart.
+//! Plans as values: validation of received ones, and what a digest distinguishes.
 
 use super::*;
 use proptest::prelude::*;
@@ -53,7 +53,7 @@ fn what_is_no_tree_of_the_promised_shape_is_refused() {
 #[test]
 fn the_digest_tells_plans_apart() {
     let plan = |via, root, parents: &[Option<usize>]| Plan::from_parents(via, root, parents).expect("a plan").digest();
-    // A chain of two and a cast to one have the same edges, and are sent differently.
+    // A chain of two and a cast to one have equal edges, and are sent differently.
     let digests = [
         plan(Via::Chain, 0, &[None, Some(0)]),
         plan(Via::Cast, 0, &[None, Some(0)]),
@@ -67,7 +67,8 @@ fn the_digest_tells_plans_apart() {
     }
 }
 
-/// Hosts of different versions must agree: this value changes only together with the version in the digest's key.
+/// Hosts of different versions must agree: this value changes only together with the version in the
+/// digest's key.
 #[test]
 fn the_digest_is_the_same_on_every_machine() {
     let plan = Plan::from_parents(Via::Chain, 0, &[None, Some(0), Some(1)]).expect("a chain");

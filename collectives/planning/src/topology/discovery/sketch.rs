@@ -4,8 +4,8 @@ use super::Question;
 use crate::topology::nodeset;
 use std::collections::BTreeSet;
 
-/// Switches, the hosts on each, and the cables between them. Every switch has three neighbours at least, unless it is
-/// the only one.
+/// Switches, the hosts on each, and the cables between them. Every switch has three neighbours at
+/// least, unless it is the only one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch {
     switches: Vec<Switch>,
@@ -17,25 +17,20 @@ struct Switch {
     links: BTreeSet<usize>,
 }
 
-/// A way off a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Branch {
     Host(usize),
     Switch(usize),
 }
 
-/// A question that the finished tree has an answer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Check {
     pub question: Question,
-    /// Whether the flows share a cable, if the tree is right.
     pub share: bool,
-    /// The cable it is about, or twice the switch.
     about: (usize, usize),
 }
 
 impl Check {
-    /// Whether it is about a cable or a switch at one of its ends.
     pub(super) fn is_about(&self, cable: (usize, usize)) -> bool {
         let (one, other) = self.about;
         self.about == cable || one == other && (one == cable.0 || one == cable.1)
@@ -43,22 +38,21 @@ impl Check {
 }
 
 impl Sketch {
-    /// Puts so many hosts into a tree, asking of two flows at a time whether they share a cable.
+    /// Inserts `hosts` hosts into a tree, asking of two flows at a time whether they share a cable.
     ///
     /// # Errors
-    /// What `ask` fails with.
+    /// Those of `ask`.
     pub(super) fn of<E>(hosts: usize, ask: &mut impl FnMut(Question) -> Result<bool, E>) -> Result<Sketch, E> {
-        // Three hosts are on one switch: no two flows can tell.
+        // Three hosts are on one switch: two flows cannot tell more.
         let mut sketch = Sketch { switches: vec![Switch { hosts: (0..hosts.min(3)).collect(), ..Switch::default() }] };
         (3..hosts).try_for_each(|host| sketch.place(host, ask))?;
         Ok(sketch)
     }
 
-    /// Puts a host where it belongs.
     fn place<E>(&mut self, host: usize, ask: &mut impl FnMut(Question) -> Result<bool, E>) -> Result<(), E> {
         let (mut at, mut from) = (0, None);
         'switch: loop {
-            // Whether it stands before this switch: the one that was left is behind it then.
+            // Whether it is before this switch: the previous one is then behind it.
             if let Some(before) = from
                 && self.leans(host, at, Branch::Switch(before), ask)?
             {
@@ -87,8 +81,8 @@ impl Sketch {
         }
     }
 
-    /// Whether a host that is not yet there is in the direction of a branch of a switch, behind a cable: it and one
-    /// behind the branch meet on their way to two others.
+    /// Whether a new host is in the direction of a branch of a switch, behind a cable: it and one
+    /// host behind the branch share a cable on their way to two others.
     fn leans<E>(
         &self,
         host: usize,
@@ -102,7 +96,6 @@ impl Sketch {
         ask(Question { from: [host, one(branch)], to: [c, d] })
     }
 
-    /// A new switch on the way from a switch to a branch.
     fn split(&mut self, at: usize, branch: Branch) -> usize {
         let new = self.switches.len();
         self.switches.push(Switch { links: BTreeSet::from([at]), ..Switch::default() });
@@ -127,7 +120,6 @@ impl Sketch {
         links.iter().map(|&link| Branch::Switch(link)).chain(hosts.iter().map(|&host| Branch::Host(host))).collect()
     }
 
-    /// The hosts behind a branch of a switch.
     fn behind(&self, at: usize, branch: Branch) -> Vec<usize> {
         let next = match branch {
             Branch::Host(host) => return vec![host],
@@ -141,13 +133,14 @@ impl Sketch {
         hosts
     }
 
-    /// The cables between switches, each once.
+    /// Returns the cables between switches, each once.
     pub fn cables(&self) -> Vec<(usize, usize)> {
         let of = |(at, switch): (usize, &Switch)| switch.links.range(at..).map(move |&to| (at, to)).collect::<Vec<_>>();
         self.switches.iter().enumerate().flat_map(of).collect()
     }
 
-    /// The hosts on either side of a cable: what it is, whatever the switches are called.
+    /// Returns the hosts on either side of a cable, which identify it whatever the switches are
+    /// called.
     pub fn sides(&self, (one, other): (usize, usize)) -> [Vec<usize>; 2] {
         let side = |at, to| {
             let mut hosts = self.behind(at, Branch::Switch(to));
@@ -157,13 +150,13 @@ impl Sketch {
         [side(other, one), side(one, other)]
     }
 
-    /// How many switches there are.
+    /// Returns the number of switches.
     pub fn switches(&self) -> usize {
         self.switches.len()
     }
 
-    /// Questions about each cable, whose flows share it or stay on its sides, and about each switch with four ways off
-    /// it, whose flows share none.
+    /// Returns questions about each cable, whose flows share it or stay on its sides, and about
+    /// each switch with four branches, whose flows share none.
     pub(super) fn checks(&self, each: usize) -> Vec<Check> {
         let mut checks: Vec<Check> = Vec::new();
         let mut add = |check: Check| {
@@ -172,14 +165,15 @@ impl Sketch {
             }
         };
         for (one, other) in self.cables() {
-            // Two on different ways off each end: they share this cable, and no other.
+            // Two pairs from different branches of each end share this cable, and no other.
             let (near, far) = (self.ways(one, Some(other)), self.ways(other, Some(one)));
             let pair = |ways: &[Vec<usize>], turn| [pick(ways, turn, 0), pick(ways, turn, 1)];
             for turn in 0..each {
                 let (from, to) = if turn % 2 == 0 { (&near, &far) } else { (&far, &near) };
                 let question = Question { from: pair(from, turn), to: pair(to, turn) };
                 add(Check { question, share: true, about: (one, other) });
-                // Flows that stay on either side share none: where all slow each other, this tells.
+                // Flows that stay on either side share none; this reveals networks where all flows
+                // slow each other.
                 let [(a, b), (c, d)] = [pair(&near, turn), pair(&far, turn)].map(|[one, other]| (one, other));
                 let question = Question { from: [a, c], to: [b, d] };
                 add(Check { question, share: false, about: (one, other) });
@@ -198,13 +192,12 @@ impl Sketch {
         checks
     }
 
-    /// The hosts on each way off a switch, but for the one to `but`.
     fn ways(&self, at: usize, but: Option<usize>) -> Vec<Vec<usize>> {
         let ways = self.branches(at).into_iter().filter(|branch| but.map(Branch::Switch) != Some(*branch));
         ways.map(|branch| self.behind(at, branch)).collect()
     }
 
-    /// The topology as a file, with what is said of each cable in a comment.
+    /// Writes the topology as a file; `say` returns a comment for each cable.
     ///
     /// # Panics
     /// If there are fewer names than hosts.
@@ -230,7 +223,6 @@ impl Sketch {
     }
 }
 
-/// One of the hosts on a way: the ways take turns, and the hosts on each.
 fn pick(ways: &[Vec<usize>], turn: usize, step: usize) -> usize {
     let way = &ways[(turn + step) % ways.len()];
     way[turn % way.len()]

@@ -1,4 +1,4 @@
-//! Discoveries of random trees, by somebody who knows the truth.
+//! Discoveries of random trees with known structure.
 
 use super::{Discovery, Question, Sketch};
 use crate::topology::arbitrary::topology;
@@ -6,7 +6,8 @@ use crate::topology::{Topology, Walk};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// The hosts on the far side of each cable, by what two flows can tell: two hosts at least on either side.
+/// Returns the hosts on the far side of each cable that two flows can reveal: at least two hosts on
+/// either side.
 fn splits(topology: &Topology) -> BTreeSet<BTreeSet<usize>> {
     let mut splits = BTreeSet::new();
     for &(one, other) in topology.cables() {
@@ -28,7 +29,6 @@ fn splits(topology: &Topology) -> BTreeSet<BTreeSet<usize>> {
     splits
 }
 
-/// A split by its side without host 0.
 fn told(side: BTreeSet<usize>, hosts: usize) -> BTreeSet<usize> {
     if side.contains(&0) { (0..hosts).filter(|host| !side.contains(host)).collect() } else { side }
 }
@@ -38,7 +38,6 @@ fn splits_of(sketch: &Sketch, hosts: usize) -> BTreeSet<BTreeSet<usize>> {
     cables.into_iter().map(|cable| told(BTreeSet::from_iter(sketch.sides(cable)[0].clone()), hosts)).collect()
 }
 
-/// Whether two flows share a cable between switches.
 fn share(splits: &BTreeSet<BTreeSet<usize>>, Question { from, to }: Question) -> bool {
     let parts = |split: &BTreeSet<usize>| {
         let [a, b, c, d] = [from[0], from[1], to[0], to[1]].map(|host| split.contains(&host));
@@ -47,7 +46,6 @@ fn share(splits: &BTreeSet<BTreeSet<usize>>, Question { from, to }: Question) ->
     splits.iter().any(parts)
 }
 
-/// Asks until nothing is left, and is told what is said; how many questions that took.
 fn discover(hosts: usize, mut answer: impl FnMut(usize, Question) -> bool) -> Discovery {
     let mut discovery = Discovery::new(hosts);
     while let Some(question) = discovery.next() {
@@ -84,7 +82,8 @@ proptest! {
         let sketch = discovery.sketch().expect("all is known");
         let is_right = splits_of(&sketch, hosts) == truth;
         let all_high = sketch.cables().into_iter().all(|cable| discovery.support(&sketch, cable).is_high());
-        // A cable too many is contradicted where it is asked for; of one that is missing nothing may be left to ask.
+        // A surplus cable is contradicted when its question is repeated; a missing one may leave no
+        // question.
         let has_more = splits_of(&sketch, hosts).len() > truth.len();
         prop_assert!(is_right || !all_high || !has_more, "{sketch:?} for {truth:?}");
         prop_assert!(all_high || discovery.contradictions(&sketch) > 0);

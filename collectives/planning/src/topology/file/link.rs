@@ -1,14 +1,12 @@
-//! What an entry of `links` can be: a switch's name, or a table with what is known of the cable.
+//! Entries of `links`: a switch's name, or a table with properties of the cable.
 
 use crate::parse_rate;
 use crate::topology::draft::DraftLink;
 use crate::topology::error::TopologyProblem;
 use toml::Value;
 
-/// More cables than this between two switches are a typing error.
 const MOST_CABLES: i64 = 64;
 
-/// Reads a link that stands in this line.
 pub(super) fn read(value: &Value, line: usize) -> Result<DraftLink, TopologyProblem> {
     let refuse = |text: String| Err(TopologyProblem::LinkForm(text));
     let table = match value {
@@ -29,7 +27,6 @@ pub(super) fn read(value: &Value, line: usize) -> Result<DraftLink, TopologyProb
     Ok(DraftLink { to: to.to_owned(), line: Some(line), rate })
 }
 
-/// Reads a rate, in bits per second.
 pub(super) fn rate(value: &Value) -> Result<u64, TopologyProblem> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if value.is_str() {

@@ -32,10 +32,11 @@ use std::fmt;
 use toml::Spanned;
 
 impl Topology {
-    /// Reads a topology file; `source_name` is what errors call it, usually its path.
+    /// Reads a topology file; `source_name` names it in errors, usually its path.
     ///
     /// # Errors
-    /// [`TopologyError`] with source and line, for anything that is not TOML of this form or not a tree of switches.
+    /// [`TopologyError`] with source and line, for anything that is not TOML of this form or not a
+    /// tree of switches.
     pub fn parse(text: &str, source_name: &str) -> Result<Self, TopologyError> {
         read(text).and_then(build::build).map_err(|error| error.named(source_name))
     }
@@ -72,13 +73,15 @@ struct HostTable {
     injection_ns: Option<Spanned<u64>>,
 }
 
-/// One node set or a list of them. Not an untagged enum: those lose the spans that error lines come from.
+/// One node set or a list of them. It is not an untagged enum, because those lose the spans from
+/// which error lines come.
 #[derive(Default)]
 struct NodeSets(Vec<Spanned<String>>);
 
 impl<'de> Deserialize<'de> for NodeSets {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The span of a single string is that of the whole value; inside a list each string has its own.
+        // The span of a single string is that of the whole value; inside a list each string has its
+        // own.
         let whole = Spanned::<OneOrMany>::deserialize(deserializer)?;
         let span = whole.span();
         Ok(match whole.into_inner() {
@@ -141,7 +144,6 @@ fn read(text: &str) -> Result<Draft, TopologyError> {
     Ok(draft)
 }
 
-/// Adds what `[[host]]` tables say of hosts.
 fn describe_hosts(draft: &mut Draft, tables: &[HostTable], lines: &LineStarts) -> Result<(), TopologyError> {
     let mut described = HashSet::new();
     for table in tables {

@@ -98,7 +98,6 @@ fn the_schema_is_judged_before_the_keys_it_defines() {
     );
 }
 
-/// Switch tables in one line each: name, hosts, links; the first is line 2 of the file.
 fn switches(tables: &[(&str, &str, &str)]) -> String {
     let table = |(name, hosts, links): &(&str, &str, &str)| {
         let links: Vec<String> = links.split_whitespace().map(|link| format!("'{link}'")).collect();
@@ -204,7 +203,7 @@ fn rates_injection_times_and_blocked_cables_are_read_as_they_are_written() {
     assert_eq!((known("n2"), known("m")), ((None, Some(40_000)), (None, None)));
     let written = topology.to_toml().replace("schema = 1\n\n", "schema = 1\n");
     assert_eq!(written, RATES);
-    // A bundle of cables is one of the summed rate; what one end leaves out the other says.
+    // A bundle of cables is one of the summed rate; either end may leave it out.
     let bundle = RATES
         .replace("rate = \"10gbit\"", "rate = \"2.5gbit\", cables = 4")
         .replace("links = [\"c\"]", "links = [\"a\", \"c\"]");

@@ -1,16 +1,17 @@
-//! Writing the file.
+//! Writing of the topology file.
 
 use crate::format_rate;
 use crate::topology::{Topology, nodeset};
 use std::collections::BTreeMap;
 
 impl Topology {
-    /// Writes the topology as a file that [`Topology::parse`] reads: each cable once, hosts as compact node sets.
+    /// Writes the topology as a file that [`Topology::parse`] reads: each cable once, hosts as
+    /// compact node sets.
     ///
-    /// Reading it back gives an equal topology if hosts are in natural order of their names, as they always are unless
-    /// [`Topology::single_switch`] was given another order.
+    /// Reading it back gives an equal topology if hosts are in natural order of their names, as
+    /// they are unless [`Topology::single_switch`] was given another order.
     pub fn to_toml(&self) -> String {
-        // Names consist of letters, digits and `-_.:`: nothing in them needs escaping.
+        // Names consist of letters, digits and `-_.:`, so no escaping is needed.
         let mut text = String::from("schema = 1\n");
         for (id, name) in self.switches().iter().enumerate() {
             text += &format!("\n[[switch]]\nname = \"{name}\"\n");
@@ -34,7 +35,6 @@ impl Topology {
         }
     }
 
-    /// One table for all hosts of which the same is known.
     fn host_tables(&self) -> String {
         let mut alike: BTreeMap<(Option<u64>, Option<u64>), Vec<&String>> = BTreeMap::new();
         for (host, name) in self.hosts().iter().enumerate() {

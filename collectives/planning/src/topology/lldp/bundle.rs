@@ -1,21 +1,19 @@
-//! Several cables between two machines: an aggregation, which is one cable of the summed rate, or cables of which
-//! spanning tree leaves one.
+//! Several cables between two machines: an aggregation, which is one cable of the summed rate, or
+//! cables of which spanning tree leaves one.
 
 use super::neighbour::Neighbour;
 use crate::format_rate;
 use std::collections::BTreeMap;
 
-/// All cables between two machines as one end hears them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bundle {
-    /// The fastest single cable, in bits per second.
+    /// Fastest single cable, in bits per second.
     single: Option<u64>,
-    /// The fastest aggregation of several, in bits per second.
+    /// Fastest aggregation of several, in bits per second.
     aggregate: Option<u64>,
 }
 
 impl Bundle {
-    /// The cables on which one machine hears another.
     pub fn of<'a>(cables: impl Iterator<Item = &'a Neighbour>) -> Self {
         let mut bundle = Self::default();
         let mut aggregates: BTreeMap<&str, u64> = BTreeMap::new();
@@ -29,11 +27,11 @@ impl Bundle {
         bundle
     }
 
-    /// What both ends say together. An aggregation at one end is one at the other, too, whether that end says so or
-    /// not.
+    /// Combines the reports of both ends. An aggregation at one end is one at the other, too,
+    /// whether that end reports it or not.
     ///
     /// # Errors
-    /// The two rates if the ends say different ones of their fastest cable.
+    /// The two rates if the ends report different ones for their fastest cable.
     pub fn seen_from_both_ends(self, other: Self) -> Result<Self, (String, String)> {
         match (self.single, other.single) {
             (Some(one), Some(two)) if one != two => Err((format_rate(one), format_rate(two))),
@@ -41,7 +39,6 @@ impl Bundle {
         }
     }
 
-    /// What it carries, in bits per second, if that is known.
     pub fn rate(self) -> Option<u64> {
         self.aggregate.max(self.single)
     }

@@ -1,8 +1,9 @@
-//! The network as its hosts hear it: the outputs of `lldpcli -f json0 show neighbors`, one file per host.
+//! Topology from LLDP: the outputs of `lldpcli -f json0 show neighbors`, one file per host.
 //!
-//! A switch announces itself on every port (IEEE 802.1AB), so each host hears the switch it hangs on. Hosts do not hear
-//! what joins the switches; the outputs of the switches themselves, where they can be had, do. Without any of those,
-//! the switches are joined by one more, named `core`, and a note says so.
+//! A switch announces itself on every port (IEEE 802.1AB), so each host hears the switch it hangs
+//! on. Hosts do not hear the cables between switches; the outputs of the switches themselves, where
+//! available, contain them. Without those, the switches are joined by an additional one, named
+//! `core`, and a note says so.
 
 mod bundle;
 mod neighbour;
@@ -19,34 +20,35 @@ use neighbourhood::Neighbourhood;
 /// One output of `lldpcli -f json0 show neighbors`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LldpFile {
-    /// The host, or switch, whose neighbours these are.
+    /// Host or switch whose neighbours these are.
     pub name: String,
-    /// What errors call the file, usually its path.
+    /// Name of the file in errors, usually its path.
     pub source_name: String,
-    /// Its content.
+    /// Content of the file.
     pub text: String,
 }
 
 impl LldpFile {
-    /// Whose output a file of this name is: the name without the ending, if it has one of those people give such files.
-    /// (Any last part would be too much: `n1.cluster.example` is a whole name.)
+    /// Returns the host whose output a file of this name is: the name without a usual file
+    /// extension. Other last parts are kept, because `n1.cluster.example` is a whole name.
     pub fn name_of(file_name: &str) -> &str {
         let endings = [".json0", ".json", ".lldp", ".txt", ".out", ".log"];
         endings.iter().find_map(|ending| file_name.strip_suffix(ending)).unwrap_or(file_name)
     }
 }
 
-/// Makes a topology of the outputs of all hosts and any number of switches; `source_name` is what errors that concern
-/// no single file call the whole, usually the folder.
+/// Makes a topology from the outputs of all hosts and any number of switches; `source_name` names
+/// the whole, usually the folder, in errors that concern no single file.
 ///
-/// A neighbour is known by its chassis name, or its chassis id if that name is none a topology can carry. Neighbours
-/// that are hosts are ignored. If `interface` is given, hosts' other interfaces are ignored too: for hosts that hang on
-/// a second network. Cables carry what the ports at their ends say; cables of one aggregation carry it together. Cables
-/// that close a loop are taken to be blocked by spanning tree, and a note says which.
+/// A neighbour is identified by its chassis name, or by its chassis id if a topology cannot carry
+/// that name. Neighbours that are hosts are ignored. If `interface` is given, hosts' other
+/// interfaces are ignored, too, for hosts on a second network. Cables have the rates of the ports
+/// at their ends; cables of one aggregation add up. Cables that close a loop are assumed to be
+/// blocked by spanning tree, and a note names them.
 ///
 /// # Errors
-/// [`TopologyError`] if a file is no such output, a host hears no switch or several, the ends of a cable say different
-/// rates, or the switches are not all joined.
+/// [`TopologyError`] if a file is no such output, a host hears no switch or several, the ends of a
+/// cable report different rates, or the switches are not all connected.
 pub fn read(files: &[LldpFile], interface: Option<&str>, source_name: &str) -> Result<Imported, TopologyError> {
     let neighbourhood = Neighbourhood::read(files, source_name)?;
     let (draft, notes) = neighbourhood.draft(interface)?;
@@ -56,7 +58,7 @@ pub fn read(files: &[LldpFile], interface: Option<&str>, source_name: &str) -> R
     Ok(Imported { topology, notes })
 }
 
-/// A topology file can be edited where the network is not whole; what LLDP tells needs other advice.
+/// Replaces advice that fits topology files, which can be edited, by advice for LLDP.
 fn in_words_of_lldp(error: TopologyError, source_name: &str) -> TopologyError {
     let problem = match *error.problem {
         TopologyProblem::Disconnected { first, islands } => LldpProblem::Islands { first, islands }.into(),

@@ -1,30 +1,21 @@
-//! One output of `lldpcli -f json0`: everything is a list there, whatever the number of neighbours.
+//! Parser of one output of `lldpcli -f json0`, in which everything is a list.
 
 use crate::parse_rate;
 use crate::topology::nodeset::{MAX_NAME_BYTES, is_name_character};
 use serde::Deserialize;
 
-/// Who announces itself on one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Neighbour {
-    /// The local interface.
     pub interface: String,
-    /// What it calls itself.
     pub name: String,
-    /// Whether it may be a switch: it forwards frames or packets, or does not say what it does.
+    /// Whether it may be a switch: it forwards frames or packets, or does not announce its
+    /// capabilities.
     pub may_switch: bool,
-    /// The address of its chassis as a number, if that is what it is known by.
     pub address: Option<u64>,
-    /// What its port carries, in bits per second, if it says so.
     pub rate: Option<u64>,
-    /// The aggregation its port is part of, if it is of one.
     pub aggregation: Option<String>,
 }
 
-/// Reads one output.
-///
-/// # Errors
-/// The parser's message, and the line it is about.
 pub(super) fn read(text: &str) -> Result<Vec<Neighbour>, (usize, String)> {
     let output: JsonOutput = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
@@ -113,15 +104,14 @@ impl JsonChassis {
     }
 }
 
-/// An address such as `02:00:00:00:00:01` as a number.
 fn address(text: &str) -> Option<u64> {
     let bytes = text.split(':').map(|byte| u64::from_str_radix(byte, 16).ok().filter(|byte| *byte < 256));
     let bytes: Vec<u64> = bytes.collect::<Option<_>>()?;
     (bytes.len() == 6).then(|| bytes.iter().fold(0, |number, byte| number << 8 | byte))
 }
 
-/// What a port of this type carries, in bits per second; types are spelt as RFC 4836's: `1000BaseTFD`, `10GigBaseSR`,
-/// `40GbaseLR4`, with more behind.
+/// Returns the rate of a port of this type, in bits per second. Types are spelt as in RFC 4836,
+/// with more behind: `1000BaseTFD`, `10GigBaseSR`, `40GbaseLR4`.
 fn rate(kind: &str) -> Option<u64> {
     let end = kind.find(|letter: char| !letter.is_ascii_digit() && letter != 'p')?;
     let (number, unit) = (kind[..end].replace('p', "."), kind[end..].to_ascii_lowercase());

@@ -1,4 +1,4 @@
-//! From what everybody heard to who is a host, who a switch, and what joins them.
+//! Derivation of hosts, switches and cables from all LLDP outputs.
 
 use super::LldpFile;
 use super::bundle::Bundle;
@@ -9,26 +9,21 @@ use crate::topology::draft::{Draft, DraftHost, DraftLink, Loops};
 use crate::topology::error::{LldpProblem, TopologyError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The name of the switch that is assumed to join the others.
+/// Name of the switch that is assumed to join the others.
 const CORE: &str = "core";
 
-/// A host or a switch whose output there is.
 struct Device {
     source_name: String,
     neighbours: Vec<Neighbour>,
 }
 
-/// Two switches, the lesser name first.
 type Ends<'a> = (&'a str, &'a str);
 
-/// Where a host hangs.
 struct Place<'a> {
     switch: &'a str,
-    /// What its cable carries, in bits per second.
     rate: Option<u64>,
 }
 
-/// Everybody whose output there is, by name, and who of all that are named is a switch.
 pub(super) struct Neighbourhood<'a> {
     folder: &'a str,
     devices: BTreeMap<String, Device>,
@@ -36,7 +31,6 @@ pub(super) struct Neighbourhood<'a> {
 }
 
 impl<'a> Neighbourhood<'a> {
-    /// Reads all outputs and tells hosts from switches.
     pub fn read(files: &[LldpFile], folder: &'a str) -> Result<Self, TopologyError> {
         let mut devices = BTreeMap::new();
         for file in files {
@@ -56,7 +50,6 @@ impl<'a> Neighbourhood<'a> {
         Ok(Self { folder, devices, switches })
     }
 
-    /// The draft of a topology, and what had to be assumed for it.
     pub fn draft(&self, interface: Option<&str>) -> Result<(Draft, Vec<String>), TopologyError> {
         let places = self.places(interface)?;
         let heard_cables = self.cables()?;
@@ -85,12 +78,10 @@ impl<'a> Neighbourhood<'a> {
         Ok((draft, notes))
     }
 
-    /// Who heard whom.
     fn heard(&self) -> impl Iterator<Item = (&str, &Neighbour)> {
         self.devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)))
     }
 
-    /// Every host's switch, and what the host's cable carries.
     fn places(&self, interface: Option<&str>) -> Result<BTreeMap<&str, Place<'_>>, TopologyError> {
         let mut places = BTreeMap::new();
         let mut deaf = Vec::new();
@@ -119,8 +110,8 @@ impl<'a> Neighbourhood<'a> {
         Err(TopologyError::nowhere(problem).named(self.folder))
     }
 
-    /// What the switches' own outputs say of the cables between them, and what those carry. Several cables between two
-    /// switches count as one, and so does one heard from both ends.
+    /// Returns the cables between switches and their rates, from the switches' own outputs. Several
+    /// cables between two switches count as one, and so does one reported from both ends.
     fn cables(&self) -> Result<BTreeMap<Ends<'_>, Option<u64>>, TopologyError> {
         let mut bundles: BTreeMap<Ends, Bundle> = BTreeMap::new();
         for (near, device) in self.devices.iter().filter(|(name, _)| self.switches.contains(*name)) {
@@ -146,7 +137,8 @@ impl<'a> Neighbourhood<'a> {
     }
 }
 
-/// A chassis announces its full name; the file may be called by the first part of it, or the other way round.
+/// Renames devices after their files: a chassis announces its full name, and the file may have the
+/// short form, or the other way round.
 fn use_names_of_files(devices: &mut BTreeMap<String, Device>) {
     let known: Vec<String> = devices.keys().cloned().collect();
     let names = HostNames::new(known.iter().map(String::as_str));
@@ -157,9 +149,9 @@ fn use_names_of_files(devices: &mut BTreeMap<String, Device>) {
     }
 }
 
-/// Who is a switch: whoever is heard and may be one. A host that runs containers says it is a bridge as well, so of
-/// those with a file only they are switches that have several neighbours, or whose one neighbour can be nothing but a
-/// host.
+/// Returns the switches: devices that are heard and may be one. A host that runs containers claims
+/// to be a bridge as well. Of devices with a file only those count that have several neighbours, or
+/// whose only neighbour must be a host.
 fn find_switches(devices: &BTreeMap<String, Device>) -> BTreeSet<String> {
     let heard =
         || devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)));
@@ -177,7 +169,7 @@ fn find_switches(devices: &BTreeMap<String, Device>) -> BTreeSet<String> {
     candidates.iter().copied().filter(is_switch).map(str::to_string).collect()
 }
 
-/// Takes away switches at the rim with no host on them, again and again, and returns them: routers to elsewhere,
+/// Removes switches without hosts at the edge, repeatedly, and returns them: routers to elsewhere,
 /// telephones.
 fn prune<'a>(
     names: &mut BTreeSet<&'a str>,

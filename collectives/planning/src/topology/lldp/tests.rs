@@ -3,7 +3,6 @@
 use super::*;
 use crate::topology::Topology;
 
-/// One neighbour: the interface, the chassis' name, and what it can do.
 type Neighbour<'a> = (&'a str, &'a str, &'a [&'a str]);
 
 const BRIDGE: &[&str] = &["Bridge"];
@@ -179,7 +178,7 @@ fn rings_are_reduced_to_the_spanning_tree_from_the_least_address() {
     let Imported { topology, notes } = read(&files, None, "d").expect("a topology");
     assert_eq!((topology.cables(), topology.blocked()), (&[(0, 1), (0, 2)][..], &[(1, 2)][..]));
     assert!(notes[0].contains("blocked are `b-c`"), "{notes:?}");
-    // The addresses decide, where they differ: c has the least.
+    // Addresses decide, where they differ: c has the least.
     let addressed = files.map(|mut file| {
         for (name, last) in [("a", "0a"), ("b", "0b"), ("c", "01")] {
             let chassis =
@@ -191,7 +190,6 @@ fn rings_are_reduced_to_the_spanning_tree_from_the_least_address() {
     assert_eq!(read(&addressed, None, "d").expect("a topology").topology.blocked(), [(0, 1)]);
 }
 
-/// The output with the ports' types and aggregations, one after the other.
 fn with_ports(mut file: LldpFile, ports: &[(&str, &str)]) -> LldpFile {
     const PORT: &str = r#""port": [{"id""#;
     for (kind, aggregation) in ports {
@@ -216,7 +214,8 @@ fn ports_say_what_cables_carry_and_an_aggregation_is_one_cable_of_the_summed_rat
     let bundle = read_pair(&[(ten, "5"), (ten, "5")], &[(ten, "7"), (ten, "7")]).expect("a topology");
     assert_eq!([0, 1].map(|host| bundle.host_rate(host)), [Some(1_000_000_000), Some(10_000_000_000)]);
     assert_eq!(bundle.cable_rate(0, 1), Some(20_000_000_000));
-    // Said by one end is enough; two cables that are not aggregated are one that carries and one that is blocked.
+    // One end's report is enough. Of two cables that are not aggregated one carries and one is
+    // blocked.
     let one_end = read_pair(&[(ten, "5"), (ten, "5")], &[]).expect("a topology");
     assert_eq!(one_end.cable_rate(0, 1), Some(20_000_000_000));
     let apart = read_pair(&[(gigabit, "0"), (ten, "0")], &[]).expect("a topology");

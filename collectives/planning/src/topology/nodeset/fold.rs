@@ -1,15 +1,17 @@
-//! From names to a short node set that expands to the same names in the same order.
+//! Folding of names to a short node set that expands to equal names in equal order.
 //!
-//! A name is cut into text and numbers. Neighbouring names that differ in one number are merged, first on the rightmost
-//! number, then on the next to its left. Because everything left of the number being merged is still one value, the
-//! merged form lists its names in the original order (the leftmost bracket varies slowest).
+//! A name is cut into text and numbers. Neighbouring names that differ in one number are merged,
+//! first on the rightmost number, then on the next to its left. Because everything left of the
+//! number being merged is still one value, the merged form lists its names in the original order
+//! (the leftmost bracket varies slowest).
 
 use crate::natural_order::take_piece;
 
-/// Writes names as one compact node set; `expand(fold(names)) == names` for names made of letters, digits and `-_.:@`.
+/// Writes names as one compact node set; `expand(fold(names)) == names` for names made of letters,
+/// digits and `-_.:@`.
 ///
-/// Only neighbours are merged, so sorted names fold best: `n0 n1 n2` becomes `n[0-2]`, `n2 n0 n1` becomes `n[2,0-1]`.
-/// No names give an empty string, which is no node set.
+/// Only neighbours are merged, so sorted names fold best: `n0 n1 n2` becomes `n[0-2]`, `n2 n0 n1`
+/// becomes `n[2,0-1]`. An empty list gives an empty string, which is no node set.
 pub fn fold<S: AsRef<str>>(names: &[S]) -> String {
     let mut items: Vec<MergedName> = names.iter().map(|name| cut(name.as_ref())).collect();
     let positions = items.iter().map(Vec::len).max().unwrap_or(0);
@@ -19,7 +21,6 @@ pub fn fold<S: AsRef<str>>(names: &[S]) -> String {
     items.iter().map(render).collect::<Vec<_>>().join(",")
 }
 
-/// A name, or several that have been merged.
 type MergedName = Vec<NamePart>;
 
 #[derive(Debug, PartialEq)]
@@ -36,7 +37,6 @@ struct DigitRange {
 }
 
 impl DigitRange {
-    /// Whether `digits` is what a range starting at `first` would write after `last`.
     fn continues_with(&self, digits: &str) -> bool {
         let padded = self.first.len() > 1 && self.first.starts_with('0');
         let width = if padded { self.first.len() } else { 0 };
@@ -47,7 +47,7 @@ impl DigitRange {
 
 fn cut(name: &str) -> MergedName {
     let mut parts = MergedName::new();
-    // Numbers of an address are none that count on.
+    // Numbers of an address are not folded.
     let (mut rest, address) = name.split_at(name.find('@').unwrap_or(name.len()));
     while let Some(head) = rest.chars().next() {
         let piece = take_piece(&mut rest);
@@ -88,7 +88,6 @@ fn differ_only_at(left: &MergedName, right: &MergedName, position: usize) -> boo
         && left[position + 1..] == right[position + 1..]
 }
 
-/// Appends single numbers: at the position being merged nothing has been merged before.
 fn append_runs(runs: &mut Vec<DigitRange>, more: Vec<DigitRange>) {
     for run in more {
         match runs.last_mut() {
@@ -114,7 +113,8 @@ fn render_run(run: &DigitRange) -> String {
     if run.first == run.last { run.first.clone() } else { format!("{}-{}", run.first, run.last) }
 }
 
-/// Names in backquotes; a long list is cut, for a message must stay readable on a cluster of 400 switches.
+/// Formats names in backquotes; a long list is cut, so that a message stays readable on a cluster
+/// of 400 switches.
 pub(crate) fn list(names: &[String]) -> String {
     const SHOWN: usize = 8;
     let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");

@@ -19,72 +19,73 @@ pub(crate) use fold::list;
 
 use thiserror::Error;
 
-/// The most hosts one node set, or one topology, may name; a longer one is a typing error such as `n[0-10000000]`.
+/// Limit of hosts in one node set or topology; more are a typing error such as `n[0-10000000]`.
 pub const MAX_HOSTS: usize = 1 << 20;
 
-/// The longest name in bytes; DNS allows 253, Linux 64.
+/// Longest name in bytes; DNS allows 253, Linux 64.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// How deep brackets may stand inside brackets, so that a hostile string cannot exhaust the stack.
+/// Limit of nested brackets, so that a hostile string cannot exhaust the stack.
 pub const MAX_NESTING: usize = 8;
 
-/// Says where a node set stops making sense, and what was expected there.
+/// Error in a node set: position and problem.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("node set, character {position}: {problem}")]
 #[non_exhaustive]
 pub struct NodeSetError {
-    /// Which character of the string, counted from 1.
+    /// Position of the character in the string, counted from 1.
     pub position: usize,
-    /// What is wrong there.
+    /// The problem there.
     pub problem: NodeSetProblem,
 }
 
-/// What can be wrong with a node set.
+/// Problem of a node set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NodeSetProblem {
-    /// Something else had to stand here.
+    /// An unexpected character.
     #[error("expected {expected}, found {}", describe(.found))]
     Expected {
-        /// What would have been right.
+        /// Expected characters.
         expected: &'static str,
-        /// The character that stands here, or nothing at the end of the string.
+        /// Character found, or `None` at the end of the string.
         found: Option<char>,
     },
-    /// A range whose first number is above its last.
+    /// The first number of a range exceeds its last.
     #[error("the range {first}-{last} runs backwards; write {last}-{first}")]
     Backwards {
-        /// The range's first number as written.
+        /// First number of the range as written.
         first: String,
-        /// The range's last number as written.
+        /// Last number of the range as written.
         last: String,
     },
-    /// A range whose ends are zero-padded to different widths.
+    /// The ends of a range are zero-padded to different widths.
     #[error("the range {first}-{last} pads its ends differently; give both ends the same number of digits")]
     Padding {
-        /// The range's first number as written.
+        /// First number of the range as written.
         first: String,
-        /// The range's last number as written.
+        /// Last number of the range as written.
         last: String,
     },
-    /// A number that does not fit into 64 bits.
+    /// A number does not fit into 64 bits.
     #[error("the number {0} is too large; use at most 19 digits in a bracket")]
     NumberTooLarge(String),
-    /// A range that never advances.
+    /// The step of a range is zero.
     #[error("a step of 0 never ends; use a step of 1 or more")]
     ZeroStep,
-    /// The names so far are more than [`MAX_HOSTS`].
+    /// The number of names exceeds [`MAX_HOSTS`].
     #[error("the set names more than {MAX_HOSTS} hosts; check the ranges")]
     TooManyHosts,
-    /// A name would be longer than [`MAX_NAME_BYTES`].
+    /// A name exceeds [`MAX_NAME_BYTES`].
     #[error("a name would be longer than {MAX_NAME_BYTES} bytes; shorten it")]
     NameTooLong,
-    /// Brackets nested deeper than [`MAX_NESTING`].
+    /// Brackets are nested deeper than [`MAX_NESTING`].
     #[error("brackets are nested more than {MAX_NESTING} deep; write the groups side by side")]
     TooDeep,
 }
 
-/// Whether a character may be part of a name; everything else has, or may one day have, a meaning in node sets.
+/// Whether a character may be part of a name; all others have, or may one day have, a meaning in
+/// node sets.
 pub(super) fn is_name_character(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '-' | '_' | '.' | ':')
 }

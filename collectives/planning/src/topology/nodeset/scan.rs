@@ -10,21 +10,16 @@
 
 use super::{MAX_NESTING, NodeSetError, NodeSetProblem, is_name_character};
 
-/// One name with its variable places: parts to be written one after the other.
 pub(super) type NamePattern = Vec<PatternPart>;
 
-/// A piece of a name.
 #[derive(Debug)]
 pub(super) enum PatternPart {
-    /// Stands for itself.
     Text(String),
-    /// Each number in turn.
     Range(Range),
-    /// Each pattern in turn.
     Choice(Vec<NamePattern>),
 }
 
-/// The numbers `first, first + step, …` up to `last`, zero-padded to `width_digits`.
+/// Numbers `first, first + step, …` up to `last`, zero-padded to `width_digits`.
 #[derive(Debug)]
 pub(super) struct Range {
     pub first: u64,
@@ -33,7 +28,6 @@ pub(super) struct Range {
     pub width_digits: usize,
 }
 
-/// Reads one string from left to right and knows which character it stands on.
 pub(super) struct Scanner<'a> {
     rest: &'a str,
     position: usize,
@@ -44,18 +38,16 @@ impl<'a> Scanner<'a> {
         Self { rest: text, position: 1 }
     }
 
-    /// The character the scanner stands on, counted from 1.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// Steps over blanks.
     pub fn skip_blanks(&mut self) {
         self.take_while(char::is_whitespace);
     }
 
-    /// Steps over what parts two patterns, a comma or blanks; `false` at the end of the string, an error at anything
-    /// else.
+    /// Skips the separator of two patterns, a comma or blanks. Returns `false` at the end of the
+    /// string, an error at anything else.
     pub fn next_pattern(&mut self) -> Result<bool, NodeSetError> {
         let has_blanks = !self.take_while(char::is_whitespace).is_empty();
         match self.peek() {
@@ -69,7 +61,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads one pattern outside brackets.
     pub fn pattern(&mut self) -> Result<NamePattern, NodeSetError> {
         let mut parts = NamePattern::new();
         loop {
@@ -169,7 +160,6 @@ impl<'a> Scanner<'a> {
         self.rest.chars().next()
     }
 
-    /// Steps over `wanted` if it stands here, and says whether it did.
     fn step_over(&mut self, wanted: char) -> bool {
         let Some(rest) = self.rest.strip_prefix(wanted) else { return false };
         self.rest = rest;

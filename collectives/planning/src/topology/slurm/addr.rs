@@ -9,22 +9,22 @@ use crate::topology::spanning;
 use crate::topology::tree::Imported;
 use std::collections::{BTreeMap, HashMap};
 
-/// One host's place in the tree.
+/// Place of one host in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Address<'a> {
-    /// The switches from the top down to the host's own; none where Slurm has no topology.
+    /// Switches from the top down to the host's own; empty if Slurm has no topology.
     pub switches: Vec<&'a str>,
-    /// The host, by its name in Slurm.
+    /// Slurm's name of the host.
     pub host: &'a str,
 }
 
 impl<'a> Address<'a> {
-    /// Reads `SLURM_TOPOLOGY_ADDR`, and `SLURM_TOPOLOGY_ADDR_PATTERN` if it is known: the pattern says where the
-    /// switches end, in case the host's name has dots of its own.
+    /// Reads `SLURM_TOPOLOGY_ADDR`, and `SLURM_TOPOLOGY_ADDR_PATTERN` if known. The pattern tells
+    /// where the switches end if the host's name contains dots.
     ///
     /// # Errors
-    /// [`SlurmProblem`] if the two do not fit, or the path is not one of a tree.
+    /// [`SlurmProblem`] if the two do not match, or the path is not one of a tree.
     pub fn parse(address: &'a str, pattern: Option<&str>) -> Result<Self, SlurmProblem> {
         let depth = match pattern {
             Some(pattern) => depth_of(pattern).ok_or_else(|| SlurmProblem::Pattern(pattern.to_string()))?,
@@ -46,7 +46,6 @@ impl<'a> Address<'a> {
     }
 }
 
-/// How many switches a pattern such as `switch.switch.node` says there are.
 fn depth_of(pattern: &str) -> Option<usize> {
     let (node, switches) = pattern.rsplit_once('.').map_or((pattern, None), |(switches, node)| (node, Some(switches)));
     let mut switches = switches.into_iter().flat_map(|switches| switches.split('.'));
@@ -54,14 +53,16 @@ fn depth_of(pattern: &str) -> Option<usize> {
     (node == "node" && switches.all(|switch| switch == "switch")).then_some(depth)
 }
 
-/// Makes a topology of the addresses of all hosts, one `ADDRESS [PATTERN]` a line, in any order; `source_name` is what
-/// errors and notes call the text.
+/// Makes a topology of the addresses of all hosts, one `ADDRESS [PATTERN]` per line, in any order;
+/// `source_name` names the text in errors and notes.
 ///
-/// Blank lines and what follows a `#` are skipped; a host may say the same several times, once for each task on it.
-/// If no address names a switch (Slurm knows no topology), all hosts are put on one switch and a note says so.
+/// Blank lines and text after a `#` are skipped. A host may repeat its line, once for each task on
+/// it. If no address names a switch (Slurm knows no topology), all hosts are put on one switch and
+/// a note says so.
 ///
 /// # Errors
-/// [`TopologyError`] with source and line, for what is not an address, and if the switches are not all joined.
+/// [`TopologyError`] with source and line, for invalid addresses, and if the switches are not all
+/// connected.
 pub fn from_topology_addrs(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
     read(text, source_name).map_err(|error| error.named(source_name))
 }
@@ -97,8 +98,8 @@ fn read_line(words: &str) -> Result<Address<'_>, SlurmProblem> {
     }
 }
 
-/// Switches in natural order of their names: jobs print their lines in any order, and the topology must not depend on
-/// it.
+/// Builds the draft, with switches in natural order of their names: jobs print their lines in any
+/// order, and the topology must not depend on it.
 fn draft(paths: &[(usize, Address)]) -> Result<Draft, TopologyError> {
     let mut cables: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut first_lines: HashMap<&str, usize> = HashMap::new();

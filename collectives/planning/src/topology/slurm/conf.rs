@@ -8,24 +8,26 @@ use crate::topology::error::{SlurmProblem, TopologyError};
 use crate::topology::tree::Imported;
 use crate::topology::{nodeset, spanning};
 
-/// Whether a text is meant to be a Slurm `topology.conf`: some line begins with `SwitchName=` (or the block plugin's
-/// `BlockName=`, so that the refusal is about that).
+/// Whether a text is meant to be a Slurm `topology.conf`: a line begins with `SwitchName=` (or the
+/// block plugin's `BlockName=`, so that the refusal names that).
 pub fn looks_like_topology_conf(text: &str) -> bool {
     let mut lines = text.lines().filter_map(|line| line.split_once('='));
     lines.any(|(key, _)| ["SwitchName", "BlockName"].iter().any(|name| key.trim().eq_ignore_ascii_case(name)))
 }
 
-/// Reads a `topology.conf`; `source_name` is what errors and notes call it, usually its path.
+/// Reads a `topology.conf`; `source_name` names it in errors and notes, usually its path.
 ///
-/// Keys are read without regard to case. A switch may have hosts, child switches, both or (an empty one) neither. Where
-/// switches have several parents, as in Slurm's own example, some cables are taken to be blocked by spanning tree, and
-/// a note says which.
+/// Keys are case-insensitive. A switch may have hosts, child switches, both or neither. Where
+/// switches have several parents, as in Slurm's own example, some cables are assumed to be blocked
+/// by spanning tree, and a note names them.
 ///
-/// Slurm gives `LinkSpeed` no unit. Here it is what the cables to the line's hosts and child switches carry in Mbit/s,
-/// or with a unit of its own such as `10gbit`, and a note says so; below 10 it can be no Ethernet's, and is ignored.
+/// Slurm gives `LinkSpeed` no unit. Here it is the rate of the cables to the line's hosts and child
+/// switches in Mbit/s, or with its own unit such as `10gbit`, and a note says so. A value below 10
+/// cannot be an Ethernet's, and is ignored.
 ///
 /// # Errors
-/// [`TopologyError`] with source and line, for anything that is not of this form, or switches that are not all joined.
+/// [`TopologyError`] with source and line, for anything that is not of this form, or switches that
+/// are not all connected.
 pub fn parse(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
     let mut reader = ConfReader::default();
     let read = logical_lines(text).iter().try_for_each(|line| reader.read_line(line));
@@ -33,15 +35,12 @@ pub fn parse(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
     reader.build(source_name)
 }
 
-/// Slower than this is no Ethernet, in Mbit/s.
 const LEAST_MEGABITS_PER_SECOND: u64 = 10;
 
 #[derive(Default)]
 pub(super) struct ConfReader {
     draft: Draft,
-    /// The first line with a `LinkSpeed` that means something.
     read_speed_line: Option<usize>,
-    /// The first with one that means nothing.
     ignored_speed_line: Option<usize>,
 }
 
@@ -64,7 +63,6 @@ impl ConfReader {
         self.add_switch(name, switches, nodes, rate)
     }
 
-    /// The rate of a line's cables, in bits per second, if that is what is meant.
     fn read_speed(&mut self, pair: &Pair) -> Result<Option<u64>, TopologyError> {
         let refuse = || TopologyError::at(pair.line, SlurmProblem::LinkSpeed(pair.value.to_string()));
         let (rate, line) = match pair.value.parse::<u64>() {
@@ -103,7 +101,6 @@ impl ConfReader {
         Ok(())
     }
 
-    /// The topology, and what is to be known of it.
     pub fn build(self, source_name: &str) -> Result<Imported, TopologyError> {
         let speeds = [
             (self.read_speed_line, "LinkSpeed is read as Mbit/s, of the cables to the hosts and switches of its line"),
@@ -129,11 +126,9 @@ impl ConfReader {
     }
 }
 
-/// The keys of a `SwitchName` line.
 const KEYS: [&str; 4] = [SWITCH_NAME, "Switches", "Nodes", "LinkSpeed"];
 const SWITCH_NAME: &str = "SwitchName";
 
-/// The words of one line in the order of [`KEYS`].
 fn sort<'a>(pairs: &'a [Pair<'a>]) -> Result<[Option<&'a Pair<'a>>; KEYS.len()], TopologyError> {
     let mut sorted = [None; KEYS.len()];
     for pair in pairs {

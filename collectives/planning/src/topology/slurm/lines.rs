@@ -2,15 +2,14 @@
 
 use crate::topology::error::{SlurmProblem, TopologyError};
 
-/// A line as Slurm sees it: comments gone, continued lines joined.
+/// A line as Slurm sees it: without comments, with continued lines joined.
 #[derive(Debug)]
 pub(super) struct LogicalLine {
     text: String,
-    /// Where in `text` each line of the file begins, and its number, counted from 1.
+    /// Offset in `text` and number (from 1) of each line of the file.
     pieces: Vec<(usize, usize)>,
 }
 
-/// One `KEY=VALUE`.
 #[derive(Debug)]
 pub(super) struct Pair<'a> {
     pub key: &'a str,
@@ -18,7 +17,6 @@ pub(super) struct Pair<'a> {
     pub line: usize,
 }
 
-/// Cuts a file into lines that have something on them.
 pub(super) fn logical_lines(text: &str) -> Vec<LogicalLine> {
     let mut lines = Vec::new();
     let mut open: Option<LogicalLine> = None;
@@ -38,7 +36,7 @@ pub(super) fn logical_lines(text: &str) -> Vec<LogicalLine> {
     lines
 }
 
-/// Everything before a `#`; Slurm lets `\#` stand for a `#` that is none.
+/// Returns everything before a `#`; Slurm lets `\#` stand for a literal one.
 fn strip_comment(line: &str) -> &str {
     let begins = line.match_indices('#').find(|&(offset, _)| !line[..offset].ends_with('\\'));
     begins.map_or(line, |(offset, _)| &line[..offset])
@@ -47,11 +45,11 @@ fn strip_comment(line: &str) -> &str {
 impl LogicalLine {
     fn append(&mut self, content: &str, line: usize) {
         self.pieces.push((self.text.len(), line));
-        // A list continued after a comma goes on even if the next line is indented, which is how people write it.
+        // A list continued after a comma goes on even if the next line is indented, as people write
+        // it.
         self.text += if self.text.ends_with(',') { content.trim_start() } else { content };
     }
 
-    /// The first line of the file this line begins on.
     pub fn first_line(&self) -> usize {
         self.pieces[0].1
     }
@@ -61,13 +59,13 @@ impl LogicalLine {
         self.pieces[piece.saturating_sub(1)].1
     }
 
-    /// The first word, up to a blank or `=`.
     pub fn first_word(&self) -> &str {
         let text = self.text.trim_start();
         &text[..text.find(is_key_end).unwrap_or(text.len())]
     }
 
-    /// Reads the line as `KEY=VALUE` words; blanks around the `=` and quotation marks around the value are Slurm's.
+    /// Reads the line as `KEY=VALUE` words; Slurm allows blanks around the `=` and quotation marks
+    /// around the value.
     pub fn pairs(&self) -> Result<Vec<Pair<'_>>, TopologyError> {
         let mut pairs = Vec::new();
         let mut rest = self.text.trim_start();
@@ -79,7 +77,6 @@ impl LogicalLine {
         Ok(pairs)
     }
 
-    /// Reads one word; `rest` is what remains of the line from there on.
     fn pair<'a>(&'a self, rest: &'a str) -> Result<(Pair<'a>, &'a str), TopologyError> {
         let line = self.line_at(self.text.len() - rest.len());
         let refuse = |problem| TopologyError::at(line, problem);

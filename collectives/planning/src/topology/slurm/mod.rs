@@ -1,10 +1,10 @@
-//! What Slurm knows of the network: its `topology.conf` or `topology.yaml` (the tree plugin) and the addresses it gives
-//! to jobs.
+//! Topology from Slurm: its `topology.conf` or `topology.yaml` (the tree plugin), and the addresses
+//! it gives to jobs.
 //!
-//! [`parse`] and [`parse_yaml`] read the files. Where nobody may read that file, every process of a job still finds the
-//! path from the top switch to its own host in `SLURM_TOPOLOGY_ADDR`: collected from all hosts, [`from_topology_addrs`]
-//! makes a topology of them. The formats are those of topology.conf(5), topology.yaml(5) and
-//! sbatch(1).
+//! [`parse`] and [`parse_yaml`] read the files. If these are not readable, every process of a job
+//! still finds the path from the top switch to its own host in `SLURM_TOPOLOGY_ADDR`;
+//! [`from_topology_addrs`] makes a topology from those of all hosts. The formats are those of
+//! topology.conf(5), topology.yaml(5) and sbatch(1).
 
 mod addr;
 mod conf;

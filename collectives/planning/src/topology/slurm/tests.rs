@@ -51,7 +51,6 @@ fn a_file_with_everything_slurm_allows() {
     );
 }
 
-/// The example of topology.conf(5) with several top switches, after its picture of a tree.
 const SEVERAL_TOPS: &str = "
 SwitchName=s0 Nodes=tux[0-3]   LinkSpeed=900
 SwitchName=s1 Nodes=tux[4-7]   LinkSpeed=900
@@ -64,7 +63,7 @@ SwitchName=s5 Switches=s[0-3]  LinkSpeed=1800
 #[test]
 fn several_top_switches_are_reduced_to_the_spanning_tree_and_that_is_said() {
     let Imported { topology, notes } = conf(SEVERAL_TOPS);
-    // s0 is the root by name; the others reach it through s4.
+    // By name s0 is the root; the others reach it through s4.
     assert_eq!(topology.cables(), [(0, 4), (0, 5), (1, 4), (2, 4), (3, 4)]);
     assert_eq!(topology.blocked(), [(1, 5), (2, 5), (3, 5)]);
     assert_eq!(topology.cable_rate(1, 4), Some(1_800_000_000));
@@ -77,7 +76,7 @@ fn several_top_switches_are_reduced_to_the_spanning_tree_and_that_is_said() {
          topo import --out` writes"
     );
     assert_eq!(Topology::parse(&topology.to_toml(), "written"), Ok(topology));
-    // A faster way round is taken: s1 and s2 reach s0 through s5.
+    // Faster cables are preferred: s1 and s2 reach s0 through s5.
     let faster = SEVERAL_TOPS
         .replace("SwitchName=s5 Switches=s[0-3]  LinkSpeed=1800", "SwitchName=s5 Switches=s[0-2] LinkSpeed=10gbit");
     assert_eq!(conf(&faster).topology.blocked(), [(1, 4), (2, 4)]);
@@ -222,7 +221,6 @@ fn node_sets_and_trees_are_judged_as_everywhere() {
     }
 }
 
-/// A topology as Slurm's file, hung from its first switch.
 fn as_conf(topology: &Topology) -> String {
     let mut text = String::new();
     for (id, name) in topology.switches().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `topology.yaml` of newer Slurm (25.05 and on), as far as it speaks of switches.
+//! `topology.yaml` of newer Slurm (25.05 and on), as far as it describes switches.
 
 use super::conf::ConfReader;
 use super::lines::Pair;
@@ -6,19 +6,20 @@ use crate::topology::error::{SlurmProblem, TopologyError};
 use crate::topology::tree::Imported;
 use saphyr::{LoadableYamlNode, MarkedYaml};
 
-/// Whether a text is meant to be a Slurm `topology.yaml`: some line begins with `topology:`, an entry of its list.
+/// Whether a text is meant to be a Slurm `topology.yaml`: a line begins with `topology:`, an entry
+/// of its list.
 pub fn looks_like_topology_yaml(text: &str) -> bool {
     text.lines().any(|line| line.trim_start().trim_start_matches("- ").trim_start().starts_with("topology:"))
 }
 
-/// Reads a `topology.yaml`; `source_name` is what errors and notes call it, usually its path.
+/// Reads a `topology.yaml`; `source_name` names it in errors and notes, usually its path.
 ///
-/// Of several topologies it is the one that Slurm takes where nothing else is said: the first that is
-/// `cluster_default`, or else the first of all. Loops are treated as those of a `topology.conf`.
+/// Of several topologies it takes Slurm's default: the first that is `cluster_default`, or else the
+/// first of all. Loops are treated as those of a `topology.conf`.
 ///
 /// # Errors
-/// [`TopologyError`] with source and line, for what is not of this form, a topology without switches (`block`, `flat`
-/// and others), or switches that are not all joined.
+/// [`TopologyError`] with source and line, for anything that is not of this form, a topology
+/// without switches (`block`, `flat` and others), or switches that are not all connected.
 pub fn parse_yaml(text: &str, source_name: &str) -> Result<Imported, TopologyError> {
     read(text).map_err(|error| error.named(source_name)).and_then(|(reader, notes)| {
         let mut imported = reader.build(source_name)?;
@@ -90,7 +91,6 @@ mod tests {
     use super::*;
     use crate::topology::slurm;
 
-    /// The example of topology.yaml(5), shortened.
     const EXAMPLE: &str = "\
 ---
 - topology: blocks

@@ -1,4 +1,5 @@
-//! From a node set to names: measured first, written out only when the measure is acceptable.
+//! Expansion of a node set to names. The size is computed first, and names are written only if it
+//! is acceptable.
 
 use super::scan::{NamePattern, PatternPart, Range, Scanner};
 use super::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError, NodeSetProblem};
@@ -31,7 +32,7 @@ pub fn expand(text: &str) -> Result<Vec<String>, NodeSetError> {
     }
 }
 
-/// How much writing a pattern out would cost; saturates instead of overflowing.
+/// Cost of writing a pattern out; saturates instead of overflowing.
 struct Size {
     names: usize,
     longest_bytes: usize,

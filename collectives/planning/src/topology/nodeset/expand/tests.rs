@@ -1,4 +1,4 @@
-//! Node sets as Slurm and ClusterShell spell them, and what is none.
+//! Valid node sets as Slurm and ClusterShell spell them, and invalid ones.
 
 use super::*;
 
