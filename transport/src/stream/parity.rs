@@ -1,4 +1,4 @@
-//! Parity at a stream: frames of it that are written, and those that are taken and bring back what was lost.
+//! Parity of a stream: writing, receiving, and recovery.
 
 use super::Stream;
 use super::intake::Received;
@@ -7,7 +7,8 @@ use crate::time::Instant;
 use crate::wire::{Flags, Frame, Kind, MacAddr, OVERHEAD_BYTES, Parity};
 
 impl Stream {
-    /// Writes a parity frame; its length. Whoever is not made whole by an `urgent` one is to say so.
+    /// Writes a parity frame; returns its length. An `urgent` one requests a report from every
+    /// listener that is still not whole.
     pub(super) fn write_parity(
         &mut self,
         buffer: &mut [u8],
@@ -37,7 +38,7 @@ impl Stream {
         }
     }
 
-    /// Brings back what is missing of the block of frame `sequence`, if parity frames of it suffice.
+    /// Recovers missing frames of the block of frame `sequence`, if its parity frames suffice.
     pub(super) fn recover(&mut self, now: Instant, sequence: u64) {
         for recovered in self.feed.recover(sequence) {
             self.stats.data_received += 1;
