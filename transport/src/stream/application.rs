@@ -4,8 +4,8 @@ use super::Stream;
 use super::terms::Ending;
 use crate::time::Instant;
 
-/// Most frames per run. A run also bounds how late a slow application shows: credit moves only when
-/// a run is consumed, and 64 frames of a 512-frame feed would hide its slowness for seconds.
+/// Most frames per run, and the lag of the credit that an application gives: of a feed of 512
+/// frames, runs of 64 would hide for seconds how slow it is.
 const MOST_FRAMES: u64 = 16;
 const MOST_BYTES: usize = 128 << 10;
 

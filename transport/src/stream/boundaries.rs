@@ -11,7 +11,6 @@ use crate::feed::Feed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Message ends among a feed's frames, and the segment length.
 #[derive(Clone, Debug)]
 pub(super) struct Boundaries {
     segment_frames: u64,
@@ -51,7 +50,6 @@ impl Boundaries {
         }
     }
 
-    /// Returns an upper bound of the bytes allocated.
     pub(super) fn bytes(&self) -> usize {
         tree_bytes(self.frames.len(), size_of::<u64>())
     }
@@ -77,7 +75,6 @@ impl Boundaries {
         }
     }
 
-    /// Returns the first frame at or after `position` that ends a message.
     #[inline]
     pub(super) fn next(&self, position: u64) -> Option<u64> {
         if self.frames.is_empty() {
@@ -97,7 +94,6 @@ impl Boundaries {
         kept.unwrap_or(if self.reported <= position { self.reported } else { 0 })
     }
 
-    /// Returns the end of the newest message before `position`, or zero.
     #[inline]
     pub(super) fn before(&self, position: u64) -> u64 {
         if self.frames.is_empty() {
@@ -124,7 +120,7 @@ impl Boundaries {
     }
 
     /// Returns the end of what may be sent to a reader that takes frames in any order: everything
-    /// received if a segment is one frame, whole segments otherwise.
+    /// received if each frame is a segment, whole segments otherwise.
     #[inline]
     pub(super) fn sendable(&self, feed: &Feed) -> u64 {
         if self.segment_frames == 1 { feed.highest() } else { self.whole_segments(feed.head(), feed.is_complete()) }

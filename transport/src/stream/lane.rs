@@ -80,7 +80,7 @@ impl Lane {
         }
     }
 
-    /// Creates a lane to a child that another host served until now; everything still here is kept
+    /// Creates a lane to a child that another host served until now. Everything still here is kept
     /// until it reports its cursor.
     pub(super) fn graft(now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
         let mut lane = Lane { synced: false, origins: Origins::Former, ..Lane::new(peer, feed, tuning) };
@@ -129,7 +129,6 @@ impl Lane {
         self.question.due()
     }
 
-    /// Takes the possible part of an acknowledgement; `newest` is the last stamp drawn here.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
         self.end(feed);
         let (ack, forged) =
@@ -191,7 +190,6 @@ impl Lane {
         }
     }
 
-    /// Handles a frame that has arrived here, `late` if a later one had before.
     pub(super) fn on_data(&mut self, sequence: u64, late: bool, feed: &Feed) {
         if late {
             self.sent.on_arrival(sequence);
@@ -238,7 +236,6 @@ impl Lane {
         AckFrom::known(self.peer.rank, self.cursor, self.limit, feed.position(self.reader))
     }
 
-    /// Takes the cursor of a grafted child.
     fn sync(&mut self, ack: &Ack<'_>, feed: &mut Feed) {
         self.synced = true;
         if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
@@ -273,7 +270,7 @@ impl Lane {
         }
     }
 
-    /// Moves the reader; returns how many frames served by this lane have newly arrived in order.
+    /// Returns how many frames served by this lane have newly arrived in order.
     fn advance(&self, ack: &Ack<'_>, feed: &mut Feed) -> u64 {
         let before = self.from(feed);
         if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
@@ -286,7 +283,6 @@ impl Lane {
         ack.cursor.saturating_sub(before)
     }
 
-    /// Finds losses among the frames from `from` on; returns how many there are.
     fn find_lost(&mut self, ack: &Ack<'_>, from: u64, feed: &Feed) -> u64 {
         let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered: ack.covered() };
         let mut found = evidence.missing(ack, from..self.next, |sequence| self.sent.last(sequence));
@@ -308,7 +304,6 @@ impl Lane {
     }
 }
 
-/// Whether a frame has not arrived here yet but will.
 fn is_to_come(sequence: u64, feed: &Feed) -> bool {
     sequence < feed.highest() && !feed.has(sequence)
 }

@@ -18,7 +18,6 @@ pub(super) struct Lanes {
     /// Lanes in the order of service: first the child in the middle of a segment, as sharing the
     /// link would only delay both; then the one furthest behind, in sending order.
     turns: Vec<usize>,
-    /// Whether `turns` is still in that order.
     sorted: bool,
 }
 
@@ -28,7 +27,6 @@ impl Lanes {
         Lanes { turns: (0..lanes.len()).collect(), lanes, sorted: false }
     }
 
-    /// Creates the lane to one child that another stream served until now.
     pub(super) fn alone(child: Peer, feed: &mut Feed, tuning: &Tuning) -> Lanes {
         Lanes { lanes: vec![Lane::alone(child, feed, tuning)], turns: vec![0], sorted: true }
     }
@@ -46,7 +44,6 @@ impl Lanes {
         }
     }
 
-    /// Moves the lane at `place`, which has been sent something, to its new place.
     fn move_on(&mut self, place: usize, boundaries: &Boundaries) {
         if self.turns.len() > 1 {
             let at = self.turns.remove(place);

@@ -101,7 +101,6 @@ mod tests {
         Stream::origin(identity(0), PAYLOAD_BYTES, &Outlet::Lanes(vec![peer(receiver)]), Tuning::default())
     }
 
-    /// Returns the most that readers add at the root at any moment while it casts `frames`.
     fn peak_added_bytes(receivers: usize, frames: u64, faults: RandomFaults) -> usize {
         let short_payload_bytes = 64;
         let settings = HostSettings { groups: vec![group_mac("memory")], ..HostSettings::default() };

@@ -46,7 +46,6 @@ use outgoing::{Departure, Outgoing};
 use readers::Readers;
 use upstream::Upstream;
 
-/// Creates the readers of `outlet`, at the stream's beginning.
 fn readers_of(outlet: &Outlet, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Readers> {
     match outlet {
         Outlet::Lanes(children) => Box::new(Lanes::new(children, feed, tuning)),
@@ -63,14 +62,12 @@ pub struct Stream {
     tuning: Tuning,
     feed: Feed,
     boundaries: Boundaries,
-    /// Frames consumed by every application here and behind, as far as is known.
     consumed: u64,
     stamps: Stamps,
     upstream: Upstream,
     intake: Option<Intake>,
     readers: Box<dyn Readers>,
     local: Option<ReaderId>,
-    /// End of the message being read, if the application knows it.
     message_end: u64,
     orphans: Orphans,
     crowding: Crowding,
@@ -187,7 +184,6 @@ impl Stream {
         self.consumed
     }
 
-    /// Returns the subtree state that acknowledgements report.
     fn standing(&self) -> Standing {
         let head = self.feed.head();
         let limit = self.feed.limit().min(self.readers.limit()).max(head);
@@ -216,7 +212,8 @@ impl Stream {
         self.on_progress(now);
     }
 
-    /// Serves a child that another host served until now, in the same way as its other children.
+    /// Serves a child that another host served until now, in the same way as this host's other
+    /// children.
     pub fn graft_child(&mut self, now: Instant, child: Peer) {
         self.readers.graft(now, child, &mut self.feed, &self.tuning);
     }

@@ -6,7 +6,6 @@ use crate::feed::Feed;
 /// of 1500.
 const MOST_FRAMES: u64 = 1 << 40;
 
-/// Sources of the frames that the child of a lane may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origins {
     /// Only this lane.
@@ -18,8 +17,6 @@ pub(super) enum Origins {
 }
 
 impl Origins {
-    /// Returns one past the highest frame that the child can have; `highest` is one past what was
-    /// sent here.
     pub(super) fn may_have(self, highest: u64, feed: &Feed) -> u64 {
         match self {
             Origins::Here => highest,

@@ -14,7 +14,6 @@ pub struct Orphan {
     pub to: u64,
 }
 
-/// Newest gap of each child since the last call of `take`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Orphans {
     news: Vec<Orphan>,

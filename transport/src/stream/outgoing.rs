@@ -39,22 +39,19 @@ pub(super) struct Departure {
     pub stamp: Stamp,
 }
 
-/// Class of a received acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckFrom {
-    /// From a reader of this host.
+    /// Sender is a reader of this host.
     Known,
-    /// From a reader that needs freed frames.
+    /// Sender is a reader that needs freed frames.
     Orphan(Orphan),
-    /// From a reader, with impossible contents now or before; the possible part was used.
+    /// Sender is a reader, and the contents are or were impossible; the possible part was used.
     Forged,
-    /// From a host that is no reader.
+    /// Sender is not a reader.
     Stranger,
 }
 
 impl AckFrom {
-    /// Classifies an acknowledgement of a reader at `cursor` with credit up to `limit`, served from
-    /// frame `base` on.
     pub(super) fn known(rank: Rank, cursor: u64, limit: u64, base: u64) -> AckFrom {
         let to = base.min(limit);
         if cursor < to { AckFrom::Orphan(Orphan { rank, from: cursor, to }) } else { AckFrom::Known }

@@ -7,8 +7,6 @@ use crate::time::Instant;
 use crate::wire::{Flags, Frame, Kind, MacAddr, OVERHEAD_BYTES, Parity};
 
 impl Stream {
-    /// Writes a parity frame; returns its length. An `urgent` one requests a report from every
-    /// listener that is still not whole.
     pub(super) fn write_parity(
         &mut self,
         buffer: &mut [u8],
@@ -38,7 +36,6 @@ impl Stream {
         }
     }
 
-    /// Recovers missing frames of the block of frame `sequence`, if its parity frames suffice.
     pub(super) fn recover(&mut self, now: Instant, sequence: u64) {
         for recovered in self.feed.recover(sequence) {
             self.stats.data_received += 1;

@@ -8,7 +8,7 @@ use crate::split_frame::{Kept, SplitFrame};
 use crate::time::Instant;
 use crate::wire::{Frame, Kind, Reject};
 
-/// From this many frames on a message is bulk: the number of frames per wake-up matters, not the
+/// Length from which a message is bulk: the number of frames per wake-up matters more than the
 /// latency of each.
 const BULK_FRAMES: u64 = 64;
 
@@ -68,8 +68,6 @@ impl Part for Stream {
         [ack, deadline(self.readers.due(now), Timer::HEARTBEAT), pace].into_iter().flatten().min()
     }
 
-    /// Whether a message, or the stream, is at its beginning or end, so that latency of each frame
-    /// matters.
     fn is_urgent(&self) -> bool {
         let (head, began) = (self.feed.head(), self.boundaries.before(self.feed.head()));
         let ends = || began > 0 && self.readers.have_been_sent(head) && self.consumed < head;

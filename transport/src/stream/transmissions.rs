@@ -8,9 +8,8 @@ use std::ops::Range;
 
 #[derive(Clone, Debug)]
 pub(super) struct Transmissions {
-    /// Stamp of each frame's last transmission.
     last: StampRing,
-    /// Stamp of the transmission before, for repeated frames.
+    /// Stamp of the last transmission but one, for repeated frames.
     before: BTreeMap<u64, Stamp>,
     /// Frames to be repeated.
     repairs: BTreeSet<u64>,
@@ -31,7 +30,6 @@ impl Transmissions {
         }
     }
 
-    /// Returns the bytes of stamps, and an upper bound of the queues.
     pub(super) fn memory(&self) -> Memory {
         let before_bytes = tree_bytes(self.before.len(), size_of::<(u64, Stamp)>());
         let queued = self.repairs.len() + self.passed_over.len() + self.late.len();
@@ -43,7 +41,7 @@ impl Transmissions {
         self.last.get(sequence)
     }
 
-    /// Returns the stamps of the transmission before the last and of the last; equal if it was sent
+    /// Returns the stamps of the last transmission but one and of the last; equal if it was sent
     /// once.
     pub(super) fn before_and_last(&self, sequence: u64) -> (Stamp, Stamp) {
         let last = self.last(sequence);
@@ -59,13 +57,11 @@ impl Transmissions {
         self.last.set(sequence, stamp);
     }
 
-    /// Records that `frames` are skipped because they have not arrived here.
     pub(super) fn pass_over(&mut self, frames: Range<u64>) {
         self.forget(frames.clone());
         self.passed_over.extend(frames);
     }
 
-    /// Queues a frame that has arrived here, if it had been skipped.
     pub(super) fn on_arrival(&mut self, sequence: u64) {
         if self.passed_over.remove(&sequence) {
             self.late.insert(sequence);
@@ -78,12 +74,10 @@ impl Transmissions {
         }
     }
 
-    /// Forgets frames that were not sent from here.
     pub(super) fn forget(&mut self, frames: Range<u64>) {
         frames.take(self.last.slots()).for_each(|sequence| self.last.set(sequence, Stamp::NONE));
     }
 
-    /// Drops everything below `from` and whatever has arrived.
     pub(super) fn settle(&mut self, ack: &Ack<'_>, from: u64) {
         let is_lacking = |&sequence: &u64| sequence >= from && !ack.has(sequence);
         self.repairs.retain(|sequence| is_lacking(sequence) || planted!("freed-slot-sent-again"));
@@ -115,7 +109,6 @@ impl Transmissions {
         (self.repairs.len() - before) as u64
     }
 
-    /// Returns the number of frames to be repeated or sent late.
     pub(super) fn queued(&self) -> u64 {
         (self.repairs.len() + self.passed_over.len() + self.late.len()) as u64
     }
@@ -124,13 +117,11 @@ impl Transmissions {
         !self.passed_over.is_empty()
     }
 
-    /// Returns the first late frame that has not been sent, if it is still here.
     #[inline]
     pub(super) fn next_late(&self, is_here: impl Fn(u64) -> bool) -> Option<u64> {
         self.late.iter().copied().find(|&sequence| is_here(sequence))
     }
 
-    /// Returns the first frame to be repeated that is here.
     #[inline]
     pub(super) fn next_repair(&self, is_here: impl Fn(u64) -> bool) -> Option<u64> {
         self.repairs.iter().copied().find(|&sequence| is_here(sequence))

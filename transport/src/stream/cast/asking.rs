@@ -38,7 +38,6 @@ impl Cast {
         listener.lags(self.next, self.awaited) || remote.limit() <= self.next || remote.retains(feed)
     }
 
-    /// Returns the wait for the slowest answer among the lagging listeners.
     pub(super) fn timeout(&self, tries: u32, feed: &Feed) -> Duration {
         // The end is acknowledged at once.
         let ended = feed.is_complete() && self.next == feed.head();
@@ -54,7 +53,6 @@ impl Cast {
         lagging.or_else(|| self.listeners.iter().map(timeout).max()).unwrap_or_default()
     }
 
-    /// Starts the wait for an answer.
     pub(super) fn arm(&mut self, now: Instant, feed: &Feed) {
         if self.question.due().is_none() && !self.listeners.is_empty() {
             let timeout = self.timeout(self.question.tries(), feed);
@@ -62,7 +60,6 @@ impl Cast {
         }
     }
 
-    /// Whether only a listener's acknowledgement can move the stream on.
     pub(super) fn is_waiting(&self, feed: &Feed) -> bool {
         let waiting = |listener: &Listener| listener.lags(self.next, self.awaited) || listener.remote().retains(feed);
         let starved = self.next >= self.credit && feed.head() > self.next;

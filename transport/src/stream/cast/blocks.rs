@@ -10,7 +10,6 @@ use std::time::Duration;
 /// is repeated as data.
 const MOST_ROUNDS: u32 = 4;
 
-/// One listener's losses in a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Losses {
     pub rank: Rank,
@@ -31,13 +30,11 @@ impl Losses {
         std::iter::successors(Some(self.lost).filter(|&lost| lost != 0), after).map(u128::trailing_zeros)
     }
 
-    /// Returns the places of the lowest lost frames, as many as the deficit.
     pub(super) fn lacking(&self) -> impl Iterator<Item = u32> {
         self.places().take(self.deficit() as usize)
     }
 }
 
-/// A block with losses.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub frames: Range<u64>,
@@ -51,8 +48,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Returns the largest deficit of any listener: the number of parity frames that make all of
-    /// them whole.
+    /// Returns the number of parity frames that make every listener whole.
     pub(super) fn deficit(&self) -> u32 {
         self.losses.iter().map(Losses::deficit).max().unwrap_or(0)
     }
@@ -100,8 +96,7 @@ impl Block {
         self.heard_at.get_or_insert(now);
     }
 
-    /// Records a parity frame sent under `stamp`; returns its number and whether it is the last of
-    /// the round.
+    /// Returns the parity frame's number and whether it is the last of the round.
     pub(super) fn send(&mut self, stamp: Stamp) -> (u8, bool) {
         let index = self.sent.len() as u8;
         self.sent.push(stamp);
@@ -111,14 +106,12 @@ impl Block {
         (index, !self.is_going())
     }
 
-    /// Ends the round if no listener lacks anything.
     fn rest(&mut self) {
         if self.losses.is_empty() {
             self.stop();
         }
     }
 
-    /// Drops the losses of `rank`, which get repeated as data.
     pub(super) fn forget(&mut self, rank: Rank) {
         self.losses.retain(|losses| losses.rank != rank);
     }
@@ -128,7 +121,6 @@ impl Block {
 pub(super) struct Blocks {
     /// Length of a block in frames; 1 without blocks.
     block_frames: u64,
-    /// In rising order.
     blocks: Vec<Block>,
     /// Time after a block's last frame by which every listener has reported its losses.
     settled_after: Duration,
@@ -137,18 +129,16 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Creates blocks of `block_frames`, a power of two of at most 128; none without a length.
+    /// Creates blocks of `block_frames`, a power of two of at most 128; no blocks if `None`.
     pub(super) fn new(block_frames: Option<u64>) -> Blocks {
         let (settled_after, told_after) = (Duration::ZERO, Duration::ZERO);
         Blocks { block_frames: block_frames.unwrap_or(1), blocks: Vec::new(), settled_after, told_after }
     }
 
-    /// Returns the length of a block in frames; 1 without blocks.
     pub(super) fn block_frames(&self) -> u64 {
         self.block_frames
     }
 
-    /// Returns the block of frame `sequence`, if there are blocks.
     pub(super) fn frames_of(&self, sequence: u64) -> Option<Range<u64>> {
         let first = sequence - sequence % self.block_frames;
         (self.block_frames > 1).then_some(first..first + self.block_frames)
@@ -159,7 +149,6 @@ impl Blocks {
         self.blocks.get(at).filter(|block| block.frames.contains(&sequence))
     }
 
-    /// Returns the stamp of the first parity frame of the block of frame `sequence`.
     pub(super) fn first_sent(&self, sequence: u64) -> Option<Stamp> {
         self.find(sequence)?.sent.first().copied()
     }
@@ -191,7 +180,6 @@ impl Blocks {
         self.told_after
     }
 
-    /// Raises both waits to the values just measured for a listener.
     pub(super) fn noted(&mut self, settled_after: Duration, told_after: Duration) {
         (self.settled_after, self.told_after) = (settled_after, told_after);
         self.rest();
@@ -201,7 +189,6 @@ impl Blocks {
         self.blocks.iter_mut().for_each(Block::rest);
     }
 
-    /// Removes what has arrived at `rank` from its losses.
     pub(super) fn settle(&mut self, rank: Rank, ack: &Ack<'_>) {
         for block in &mut self.blocks {
             let first = block.frames.start;
@@ -222,7 +209,7 @@ impl Blocks {
         self.blocks.iter_mut().for_each(|block| block.forget(rank));
     }
 
-    /// Replaces the losses of `rank` by `found`, in rising order. `is_coming` says of a parity
+    /// Restricts the losses of `rank` to `found`, in rising order. `is_coming` says of a parity
     /// frame's stamp whether it is still in flight to `rank`.
     pub(super) fn keep(&mut self, rank: Rank, found: &[u64], is_coming: impl Fn(Stamp) -> bool) {
         for block in &mut self.blocks {
@@ -237,8 +224,6 @@ impl Blocks {
         }
     }
 
-    /// Adds frame `sequence` to the losses of `rank`. `is_coming` says of a parity frame's stamp
-    /// whether it is still in flight to `rank`.
     pub(super) fn lose(&mut self, rank: Rank, sequence: u64, is_coming: impl Fn(Stamp) -> bool) {
         let Some(frames) = self.frames_of(sequence) else { return };
         let bit = 1 << (sequence - frames.start);
@@ -255,7 +240,6 @@ impl Blocks {
         }
     }
 
-    /// Records that frame `sequence` was repeated, to one listener or to all.
     pub(super) fn repeated(&mut self, sequence: u64, to: Option<Rank>) {
         if let Some(block) = self.blocks.iter_mut().find(|block| block.frames.contains(&sequence)) {
             let bit = 1 << (sequence - block.frames.start);
@@ -281,7 +265,6 @@ impl Blocks {
     }
 }
 
-/// Returns how many of the last parity frames sent are in flight.
 fn coming(sent: &[Stamp], is_coming: impl Fn(Stamp) -> bool) -> u32 {
     sent.iter().rev().take_while(|stamp| is_coming(**stamp)).count() as u32
 }

@@ -14,8 +14,8 @@ pub(super) struct Designation {
     rank: Rank,
     /// Listeners that have to learn of the change, each by its own heartbeat.
     untold: Vec<Rank>,
-    /// Lead in frames that a candidate must be behind the acker by to replace it, so that equals do
-    /// not alternate.
+    /// Frames that a candidate must be behind the acker to replace it, so that equals do not
+    /// alternate.
     margin_frames: u64,
 }
 
@@ -55,7 +55,6 @@ impl Designation {
         }
     }
 
-    /// Chooses the slowest remaining listener if the acker has left.
     pub(super) fn on_removed(&mut self, listeners: &[Listener], gone: Rank) {
         if gone != self.rank {
             return;

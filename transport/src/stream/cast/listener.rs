@@ -19,10 +19,8 @@ pub(super) struct Listener {
     counted: u64,
     /// One past the highest frame known to be lost there.
     owed: u64,
-    /// Consecutive acknowledgements that showed it slower than the acker.
     slower: u8,
     round: PacedRound,
-    /// Losses counted on the way to this listener.
     lost: u64,
 }
 
@@ -31,8 +29,6 @@ impl Listener {
         Listener::of(Remote::new(peer, feed, tuning))
     }
 
-    /// Creates a listener that acknowledged to another host until now and has given credit up to
-    /// `limit`.
     pub(super) fn graft(peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> Listener {
         Listener::of(Remote::graft(peer, limit, feed, tuning))
     }
@@ -41,7 +37,6 @@ impl Listener {
         Listener { counted: remote.cursor(), owed: 0, slower: 0, remote, round: PacedRound::default(), lost: 0 }
     }
 
-    /// Makes the feed keep whole blocks of `block_frames` for it.
     pub(super) fn in_blocks(self, block_frames: u64) -> Listener {
         Listener { remote: self.remote.in_blocks(block_frames), ..self }
     }
@@ -58,13 +53,11 @@ impl Listener {
         self.lost
     }
 
-    /// Whether it has received every frame that it is known to have lost.
     pub(super) fn is_made_whole(&self) -> bool {
         self.remote.cursor() >= self.owed
     }
 
-    /// Returns one past the last frame that may be sent before its next acknowledgement, under a
-    /// `window` in frames.
+    /// Returns one past the last frame that may be sent before its next acknowledgement.
     pub(super) fn end(&self, window: u64) -> u64 {
         self.remote.limit().min(self.remote.cursor().saturating_add(window))
     }
@@ -85,8 +78,6 @@ impl Listener {
         self.remote.on_ack(now, ack, feed)
     }
 
-    /// Counts new losses, passes those under the present pace to `pace`, and lets it judge the
-    /// round.
     pub(super) fn on_losses(&mut self, lost: &[u64], ack: &Ack<'_>, since_last: Duration, pace: &mut Pace, next: u64) {
         self.lost += lost.len() as u64;
         let mut count = 0;

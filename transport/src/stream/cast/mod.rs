@@ -103,7 +103,6 @@ impl Cast {
         self.listeners.iter().map(Listener::remote)
     }
 
-    /// Takes the possible part of an acknowledgement from the listener at `at`.
     fn on_believed(
         &mut self,
         now: Instant,
@@ -144,7 +143,6 @@ impl Cast {
         self.listeners[at].remote().known(feed).forged_if(behind)
     }
 
-    /// Takes the losses that an acknowledgement with a new echo proves.
     fn on_evidence(
         &mut self,
         now: Instant,
@@ -227,7 +225,6 @@ impl Cast {
         self.repairs.lose(sequence, losers);
     }
 
-    /// Whether a frame that several listeners lost is broadcast again.
     fn shares_repairs(&self) -> bool {
         self.policy == Policy::HolesAllowed && !self.retired
     }
@@ -309,7 +306,6 @@ impl Cast {
         Some(Departure { outgoing: Outgoing::Data { sequence, again: true, urgent }, to: remote.peer().mac, stamp })
     }
 
-    /// Returns one past the last frame that may be sent now.
     fn bound(&self, feed: &Feed, boundaries: &Boundaries) -> u64 {
         if self.listeners.is_empty() || self.retired {
             return self.next; // Nobody would keep it, nor does the feed.
@@ -322,12 +318,10 @@ impl Cast {
         }
     }
 
-    /// Returns when pacing lets the next frame go, if not now.
     fn paced_until(&self, now: Instant) -> Option<Instant> {
         self.pace.ready_at(now).filter(|_| !self.retired)
     }
 
-    /// Returns the end of the present message's push phase, if there are push phases.
     fn push_end(&self, boundaries: &Boundaries) -> Option<u64> {
         self.push_frames.map(|frames| boundaries.before(self.next) + frames)
     }

@@ -16,7 +16,6 @@ const BURST_FRAMES: u32 = 32;
 /// A longer pause between two frames is due to the source, not the network.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// One listener's losses since a certain frame, under one pace.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PacedRound {
     generation: u32,
@@ -28,16 +27,12 @@ pub(super) struct PacedRound {
     span: Duration,
 }
 
-/// Delivery progress of one listener, from one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossReport {
     /// One past the newest frame known to have arrived or been lost.
     pub known: u64,
-    /// Frames that have arrived, in total.
     pub arrived: u64,
-    /// Frames newly known to be lost.
     pub lost: u64,
-    /// Time since the previous acknowledgement.
     pub since_last: Duration,
 }
 
@@ -48,7 +43,6 @@ pub(super) struct Pace {
     /// Loss that started the pacing.
     cause_permille: u64,
     repair_percent: u64,
-    /// New frames sent.
     sent: u64,
     /// Time between two frames; `None` without pacing.
     gap: Option<Duration>,
@@ -87,7 +81,6 @@ impl Pace {
         self.repair_percent
     }
 
-    /// Returns when the next frame may go, if not now.
     pub(super) fn ready_at(&self, now: Instant) -> Option<Instant> {
         (self.gap.is_some() && self.next_at > now).then_some(self.next_at)
     }
@@ -182,12 +175,11 @@ mod tests {
             self.pace.on_ack(&mut self.round, report, self.known);
         }
 
-        /// Runs a round in which `lost` of every ten frames are lost.
         fn round(&mut self, lost: u64) {
             (0..10).for_each(|_| self.ten(lost));
         }
 
-        /// Sends `frames` new frames at one moment; returns the delay of the next one.
+        /// Returns the delay of the next frame.
         fn send(&mut self, frames: u64) -> Option<Duration> {
             (0..frames).for_each(|_| self.pace.on_sent(LATER, true));
             self.pace.ready_at(LATER).map(|at| at.since(LATER))

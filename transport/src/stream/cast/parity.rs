@@ -1,5 +1,5 @@
-//! Decides when a cast sends parity: several listeners lost different frames of a block, and the
-//! largest number of losses of one listener is the number of parity frames that make all of them
+//! Parity decisions of a cast. Parity is sent if several listeners lost different frames of a
+//! block: the most that any one of them lost is the number of parity frames that make all of them
 //! whole.
 //!
 //! A block's losses are collected until all of it has been sent and every listener has had time to
@@ -64,7 +64,6 @@ impl Cast {
         repeated
     }
 
-    /// Returns the listeners that lost frame `sequence` and wait for parity.
     pub(super) fn waiting_for_parity(&self, sequence: u64) -> Vec<usize> {
         let waits = |&at: &usize| self.blocks.knows(self.listeners[at].remote().rank(), sequence);
         (0..self.listeners.len()).filter(waits).collect()
@@ -81,13 +80,12 @@ impl Cast {
         lost >= many && lost > MANY * got
     }
 
-    /// Takes arrivals from an acknowledgement that proves no loss.
     pub(super) fn settle_blocks(&mut self, at: usize, ack: &Ack<'_>) {
         self.blocks.settle(self.listeners[at].remote().rank(), ack);
     }
 
-    /// Returns when a block with losses is repaired. `bound` is one past the last frame that may be
-    /// sent.
+    /// Returns when a block with losses is due for repair. `bound` is one past the last frame that
+    /// may be sent.
     fn turn_of(&self, now: Instant, block: &Block, bound: u64) -> Option<Instant> {
         if block.is_going() || self.retired {
             return Some(Instant::START);
@@ -102,12 +100,10 @@ impl Cast {
         Some(heard.map_or(settled, |heard| heard.min(settled)))
     }
 
-    /// Returns the stamp of the newest frame or parity frame of a block.
     fn last_of(&self, block: &Block) -> Stamp {
         block.last_sent().unwrap_or(self.cast_at.get(block.frames.end - 1))
     }
 
-    /// Records how far the listener at `at` has received.
     pub(super) fn note_heard(&mut self, now: Instant, at: usize) {
         let remote = self.listeners[at].remote();
         let is_news = |block: &&Block| {

@@ -14,7 +14,6 @@ use crate::tuning::Tuning;
 use crate::wire::{Ack, AckBody, Peer, Rank};
 use std::time::Duration;
 
-/// A reader of the feed that gets new frames by cast.
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
     peer: Peer,
@@ -25,7 +24,6 @@ pub(super) struct Remote {
     below: u64,
     /// Credit of it and of every host behind it.
     limit: u64,
-    /// Frames consumed by every application there and behind it.
     consumed: u64,
     /// One past the highest frame known to have arrived there.
     covered: u64,
@@ -64,7 +62,6 @@ impl Remote {
         Remote { synced: false, limit, ..Remote::new(peer, feed, tuning) }
     }
 
-    /// Makes the reader keep whole blocks: a block's frames are freed together.
     pub(super) fn in_blocks(self, block_frames: u64) -> Remote {
         Remote { block_bits: block_frames.trailing_zeros() as u8, ..self }
     }
@@ -101,7 +98,6 @@ impl Remote {
         self.echo.rtt()
     }
 
-    /// Returns the wait for an acknowledgement, `prompt` or delayed, after `tries` fruitless waits.
     pub(super) fn timeout(&self, prompt: bool, tries: u32) -> Duration {
         if prompt { self.rtt().prompt_timeout(tries) } else { self.rtt().timeout(tries) }
     }
@@ -141,21 +137,18 @@ impl Remote {
         self.synced && ack.cursor < self.cursor
     }
 
-    /// Whether an acknowledgement reports more than is known. A repair parent draws no stamps for
-    /// the root's frames: there a higher frame is new by itself.
+    /// Whether an acknowledgement reports more than is known. Higher frames count too: a repair
+    /// parent draws no stamps for the root's frames, so its echo shows none of them.
     pub(super) fn is_more(&self, ack: &Ack<'_>) -> bool {
         let AckBody { limit, below, consumed, .. } = ack.body;
         let stands_further = self.cursor < ack.cursor || self.covered < ack.covered() || self.below < below;
         !self.synced || stands_further || self.limit < limit || self.consumed < consumed
     }
 
-    /// Returns the first frame that can be served from here: the cursor, unless that frame has been
-    /// freed.
     pub(super) fn from(&self, feed: &Feed) -> u64 {
         self.cursor.max(feed.tail())
     }
 
-    /// Classifies it: a known reader, or an orphan that needs freed frames.
     pub(super) fn known(&self, feed: &Feed) -> AckFrom {
         AckFrom::known(self.rank(), self.cursor, self.limit, feed.tail())
     }
@@ -164,7 +157,7 @@ impl Remote {
     /// the last new one.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
         if !self.synced && ack.cursor < self.cursor {
-            // It is behind every host that reported here, and so may its credit be.
+            // The host is behind every reader known here, and so may its credit be.
             self.limit = ack.body.limit;
         }
         self.synced = true;
@@ -197,7 +190,6 @@ impl Remote {
         &mut self.echo
     }
 
-    /// Returns what the newest echo proves about frames below `covered`.
     pub(super) fn evidence(&self, tolerance: Duration, covered: u64) -> Evidence {
         Evidence { echo: self.echo.newest(), tolerance, covered }
     }
@@ -215,7 +207,6 @@ impl Remote {
         }
     }
 
-    /// Whether it needs frame `sequence`, by its newest acknowledgement.
     pub(super) fn lacks(&self, sequence: u64) -> bool {
         if sequence <= self.cursor {
             return sequence == self.cursor;

@@ -17,12 +17,11 @@ use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer};
 use std::time::Duration;
 
-/// This host's arrivals, with the time of each as a stamp.
+/// Arrivals at this host, with the time of each as a stamp.
 #[derive(Clone, Debug)]
 pub(super) struct OwnArrivals {
     at: StampRing,
     tolerance: Duration,
-    /// End of the newest message here whose consumption is awaited.
     awaited: u64,
 }
 
@@ -40,7 +39,7 @@ impl OwnArrivals {
         self.at.get(sequence)
     }
 
-    /// Returns how much longer a frame may be in flight to a repair child under this `tolerance`.
+    /// Returns how much longer a frame may be in flight to a repair child.
     fn wait(&self, now: Instant, sequence: u64, tolerance: Duration) -> Duration {
         tolerance.saturating_sub(self.get(sequence).age(now))
     }
@@ -115,7 +114,6 @@ impl RepairChild {
         self.remote.known(feed).forged_if(behind)
     }
 
-    /// Returns how much later than here a frame may arrive there.
     fn tolerance(&self, arrivals: &OwnArrivals) -> Duration {
         self.remote.tolerance_from_elsewhere(arrivals.tolerance)
     }
@@ -162,7 +160,6 @@ impl RepairChild {
         }
     }
 
-    /// Handles frame `sequence` that has arrived here, `late` if later ones had arrived before.
     pub(super) fn on_data(&mut self, now: Instant, sequence: u64, late: bool, feed: &mut Feed, arrivals: &OwnArrivals) {
         self.remote.follow(feed);
         if late && self.remote.lacks(sequence) {
@@ -224,7 +221,6 @@ impl RepairChild {
         self.remote.limit() <= feed.highest() && !feed.is_complete()
     }
 
-    /// Whether it has to acknowledge at once: it lacks the end of the stream, or credit.
     fn is_prompt(&self, feed: &Feed) -> bool {
         self.is_starved(feed) || (feed.is_complete() && self.remote.cursor() < feed.head())
     }

@@ -1,4 +1,4 @@
-//! All receivers that acknowledge to this one: a node of the ack tree and its children.
+//! All receivers that acknowledge to this one: a node of the ack tree with its children.
 
 use super::remote::Remote;
 use super::repair_child::{OwnArrivals, RepairChild};

@@ -5,7 +5,6 @@ use crate::arq::stamp::Stamp;
 use crate::time::Instant;
 use crate::wire::{Ack, Rank};
 
-/// Readers that need a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Losers {
     /// One rank so far; until `ready_at` others may report the same loss.
@@ -86,7 +85,6 @@ impl Repairs {
         }
     }
 
-    /// Iterates over the queue, lowest number first.
     fn iter(&self) -> impl Iterator<Item = (u64, Losers)> + '_ {
         let next = |from: u64| if self.count == 0 { None } else { self.queued.first(from, self.end) };
         std::iter::successors(next(self.tail), move |&found| next(found + 1))
@@ -111,7 +109,6 @@ impl Repairs {
         self.end = self.end.max(tail);
     }
 
-    /// Removes what only `rank` has lost.
     pub(super) fn forget_rank(&mut self, rank: Rank) {
         let only: Vec<u64> =
             self.iter().filter(|(_, losers)| losers.is_only(rank)).map(|(sequence, _)| sequence).collect();
@@ -135,7 +132,6 @@ struct Owed {
     sequence: u64,
     /// Stamp of the last transmission to this reader alone; none while queued.
     stamp: Stamp,
-    /// Stamp of the transmission before; none if that was not to this reader alone.
     before: Stamp,
 }
 
@@ -158,8 +154,6 @@ impl Outstanding {
         self.entries.binary_search_by_key(&sequence, |owed| owed.sequence)
     }
 
-    /// Returns the stamp of the last transmission to this reader alone; `Stamp::NONE` while the
-    /// frame is queued.
     pub(super) fn get(&self, sequence: u64) -> Option<Stamp> {
         self.find(sequence).ok().map(|at| self.entries[at].stamp)
     }
@@ -173,7 +167,6 @@ impl Outstanding {
         (before, known(self.entries[at].stamp, before))
     }
 
-    /// Queues a repair, first or again; false if there is no room.
     pub(super) fn queue(&mut self, sequence: u64) -> bool {
         match self.find(sequence) {
             Ok(at) => self.entries[at].withdraw(),
@@ -195,7 +188,6 @@ impl Outstanding {
         }
     }
 
-    /// Forgets what has arrived.
     pub(super) fn settle(&mut self, ack: &Ack<'_>) {
         if !self.entries.is_empty() {
             self.entries.retain(|owed| !ack.has(owed.sequence));

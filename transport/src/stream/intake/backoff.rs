@@ -7,7 +7,6 @@ use crate::tuning::Tuning;
 use crate::wire::Identity;
 use std::time::Duration;
 
-/// Back-off of loss reports: by rank among few receivers, random among many.
 #[derive(Clone, Debug)]
 pub(super) struct ReportBackoff {
     /// Delay by rank, among few.
@@ -38,7 +37,6 @@ impl ReportBackoff {
         ReportBackoff { stagger: tuning.ack.gap_delay, random: tuning.ack.backoff_group.map(random) }
     }
 
-    /// Returns the delay of the report that frame `sequence` is lost.
     pub(super) fn wait(&self, sequence: u64) -> Duration {
         self.random.as_ref().map_or(self.stagger, |random| random.wait(sequence))
     }
@@ -61,7 +59,6 @@ fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Missing frames that have not been reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     from: u64,
@@ -78,7 +75,6 @@ impl Gap {
         self.due
     }
 
-    /// Merges both gaps into one report, due when the first is.
     pub(super) fn and(self, earlier: Option<Gap>) -> Gap {
         earlier.map_or(self, |gap| Gap {
             from: gap.from.min(self.from),

@@ -29,11 +29,8 @@ fn remind_after(tries: u32) -> Duration {
 /// Subtree state in an acknowledgement: this host and every host behind it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
-    /// All frames below have arrived at every host that this one answers for.
     pub below: u64,
-    /// Frames consumed by every application.
     pub consumed: u64,
-    /// Credit.
     pub limit: u64,
 }
 
@@ -43,11 +40,9 @@ pub(super) struct Received<'a> {
     pub payload: &'a [u8],
     /// Whether the stamp is the parent's, and so means anything here.
     pub from_parent: bool,
-    /// Whether the frame belongs to the push phase of its message.
     pub pushed: bool,
 }
 
-/// A receiver's state between two acknowledgements.
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     policy: Policy,
@@ -57,22 +52,17 @@ pub(super) struct Intake {
     parts: u64,
     /// Delay of every acknowledgement but loss reports that are due at once.
     stagger: Duration,
-    /// Receipt for the present parent.
     receipt: Receipt,
     /// Timer of unasked state reports.
     reminder: Question,
     /// Whether the last frame was pushed and another receiver answers for it.
     silent: bool,
-    /// Whether anything has come since the present parent was set.
     heard: bool,
-    /// Gap that is reported unless it fills first.
     gap: Option<Gap>,
     advertised: u64,
     /// Half of the credit granted last: the next acknowledgement must leave before it is used up.
     half_credit: u64,
-    /// Subtree cursor in the last acknowledgement.
     below: u64,
-    /// Frames consumed by the subtree, in the last acknowledgement.
     consumed: u64,
 }
 
@@ -114,7 +104,6 @@ impl Intake {
         }
     }
 
-    /// Takes a data frame; returns whether it is new.
     pub(super) fn on_data(
         &mut self,
         now: Instant,
@@ -202,8 +191,7 @@ impl Intake {
         self.reminder = Question::default();
     }
 
-    /// Handles a heartbeat from the parent, which may name the acker: answers at once, or in its
-    /// turn among the receivers of a cast.
+    /// Handles a heartbeat from the parent, which may name the acker.
     pub(super) fn on_heartbeat(&mut self, now: Instant, header: &Header, payload: &[u8]) {
         self.hear();
         self.receipt.note_stamp(now, header.stamp);
@@ -234,13 +222,11 @@ impl Intake {
         }
     }
 
-    /// Forgets the parent's stamps; a new parent draws its own.
     pub(super) fn forget_parent(&mut self) {
         self.receipt.forget_stamps();
         self.heard = false;
     }
 
-    /// Whether an acknowledgement is due; `more` is whether further frames are expected.
     pub(super) fn is_ready(&mut self, now: Instant, feed: &Feed, more: bool, stats: &mut StreamStats) -> bool {
         self.on_timeout(now, feed, stats);
         if !more {
@@ -251,7 +237,7 @@ impl Intake {
         self.receipt.is_ready()
     }
 
-    /// Writes the body of an acknowledgement; returns its length and the echoed stamp.
+    /// Returns the length of the body and the echoed stamp.
     pub(super) fn acknowledge(
         &mut self,
         now: Instant,

@@ -4,13 +4,11 @@ use crate::tuning::Tuning;
 use crate::wire::Rank;
 use std::time::Duration;
 
-/// Frames and time between two acknowledgements; both smaller at the acker of a cast.
 #[derive(Clone, Debug)]
 pub(super) struct AckSchedule {
     rank: Rank,
     every: u64,
     delay: Duration,
-    /// The acker's interval, where there is one.
     designated: Option<(u64, Duration)>,
     is_designated: bool,
     /// Turn of this receiver among all, so that not all acknowledge at the same time.

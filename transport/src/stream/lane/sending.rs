@@ -13,13 +13,12 @@ impl Lane {
         self.question.on_timeout(now, |tries| self.echo.rtt().emptied_timeout(tries));
     }
 
-    /// Whether the lane is inside a segment and waits for an acknowledgement to go on.
     pub(in crate::stream) fn is_pausing(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
         let more = self.next < boundaries.whole_segments(feed.head(), feed.is_complete());
         self.synced && more && self.question.tries() == 0 && self.cursor < self.next && !boundaries.ends_at(self.next)
     }
 
-    /// Returns the next thing to send; new data only if it is this lane's turn (`is_first`).
+    /// Returns the next thing to send; new data only if it is this lane's `turn`.
     pub(in crate::stream) fn poll(
         &mut self,
         now: Instant,
@@ -56,14 +55,12 @@ impl Lane {
         Some(Departure { outgoing, to: self.peer.mac, stamp })
     }
 
-    /// Returns the first frame to be repeated or sent late, with whether it is a repeat.
+    /// Returns the next frame to be repeated or sent late, with whether it is a repeat.
     fn next_queued(&self, feed: &Feed) -> Option<(u64, bool)> {
         let again = self.sent.next_repair(|sequence| feed.has(sequence)).map(|sequence| (sequence, true));
         again.or_else(|| self.sent.next_late(|sequence| feed.has(sequence)).map(|sequence| (sequence, false)))
     }
 
-    /// Returns the next frame that is here and within the child's credit, with whether it is a
-    /// repeat.
     fn next_in_order(&mut self, feed: &Feed, boundaries: &Boundaries) -> Option<(u64, bool)> {
         let end = match self.policy {
             Policy::HolesAllowed => boundaries.sendable(feed),
