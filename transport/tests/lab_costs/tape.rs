@@ -1,4 +1,4 @@
-//! What a host of a simulated broadcast was asked to do, so that it can do it again with nobody else around.
+//! Record of the calls to one host of a simulated broadcast, for a replay without the other hosts.
 
 use crate::case::{Case, payload};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation};
@@ -9,11 +9,10 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// A call of a host's stream.
 enum Call {
     Frame(Instant, Vec<u8>),
     Timeout(Instant),
-    /// With the length of the frame that left.
+    /// Includes the length of the frame sent.
     Transmit(Instant, Option<usize>),
     Deadline(Instant),
     Urgent,
@@ -21,14 +20,13 @@ enum Call {
     Take(Instant, u64),
 }
 
-/// All calls of a host, in their order.
 pub struct Tape {
     case: Case,
     host: usize,
     calls: Vec<Call>,
 }
 
-/// A host that writes down what it is asked.
+/// A host that records its calls.
 struct Taped {
     machine: Alone<Stream>,
     calls: RefCell<Vec<Call>>,
@@ -62,7 +60,8 @@ impl Machine for Taped {
     }
 }
 
-/// One turn of a host's application: the root pushes what there is room for, the others take what there is.
+/// Runs one host's application: the root pushes as far as there is room, the others take what has
+/// arrived.
 fn turn(case: &Case, host: usize, taped: &mut Taped, now: Instant) {
     let (stream, calls) = (&mut taped.machine.part, taped.calls.get_mut());
     let lazy = stream.backlog_frames() < case.lazy_frames && !stream.feed().is_complete();
@@ -79,10 +78,10 @@ fn turn(case: &Case, host: usize, taped: &mut Taped, now: Instant) {
     calls.extend((begin..end).map(|sequence| Call::Push(payload(sequence), case.ending(sequence))));
 }
 
-/// Simulates it at 100 Mbit/s; what each host did.
+/// Simulates `case` at 100 Mbit/s; returns the calls of each host.
 ///
 /// # Panics
-/// If the case has an application that takes a frame now and then: none is called again here.
+/// If an application of the case takes frames at intervals: no application is called again here.
 pub fn record(case: &Case, faults: impl Faults) -> Vec<Tape> {
     assert_eq!(case.last_takes, None, "{case:?}");
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
@@ -102,14 +101,14 @@ pub fn record(case: &Case, faults: impl Faults) -> Vec<Tape> {
     simulation.machines().iter().enumerate().map(tape).collect()
 }
 
-/// How many frames of so many are counted: all but those of the start.
+/// Returns how many of `frames` are counted: all but those of the start.
 pub fn counted_frames(frames: u64) -> u64 {
     frames - frames / 4
 }
 
 impl Tape {
-    /// Does it all again on a fresh stream, what follows the start between two [`counting_mark`]s; whether the same
-    /// leaves.
+    /// Replays the calls on a fresh stream, those after the start between two [`counting_mark`]s;
+    /// returns whether equal frames leave.
     pub fn play_again(&self) -> bool {
         let mut machine = Alone::new(self.case.stream(self.host));
         let mut buffer = vec![0; 2000];
@@ -121,7 +120,8 @@ impl Tape {
         started && same
     }
 
-    /// How many calls are the start: those until the root has pushed, or a receiver has taken, a quarter.
+    /// Returns the number of calls in the start: until the root has pushed, or a receiver has
+    /// taken, a quarter.
     fn start(&self) -> usize {
         let mut left = self.case.frames - counted_frames(self.case.frames);
         let is_rest = |call: &Call| {
@@ -138,13 +138,13 @@ impl Tape {
     }
 }
 
-/// Callgrind, which knows it by its name, writes down what it has counted until here.
+/// Known to callgrind by name, which dumps its counts here.
 #[inline(never)]
 fn counting_mark() {
     black_box(());
 }
 
-/// One allocation between two marks: shows that they are seen.
+/// Makes one allocation between two marks, to show that it is counted.
 pub fn allocate() {
     counting_mark();
     black_box(Box::new(black_box(7_u64)));
@@ -157,7 +157,7 @@ fn play(machine: &mut Alone<Stream>, calls: &[Call], buffer: &mut [u8]) -> bool 
         match call {
             Call::Frame(now, frame) => machine.handle_frame(*now, frame),
             Call::Timeout(now) => machine.handle_timeout(*now),
-            // As a port has it: payloads stay where they are.
+            // As on a port: payloads stay in place.
             Call::Transmit(now, length) => {
                 let frame = machine.poll_transmit_split(*now, buffer);
                 same &= frame.map(|frame| frame.bytes()) == *length;

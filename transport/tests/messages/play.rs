@@ -1,4 +1,5 @@
-//! Messages between simulated hosts: contents, order, ends, audits and quiescence checked, the price returned.
+//! Messages between simulated hosts: contents, order, outcomes, audits and quiescence are checked,
+//! and the cost is returned.
 
 use ethbcast_transport::messages::{
     Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings,
@@ -9,18 +10,18 @@ use ethbcast_transport::{Alone, Instant, Machine};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One message and the receive for it.
+/// A message and its receive.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub from: u16,
     pub to: u16,
     pub tag: u32,
     pub length: usize,
-    /// When the receive is posted; `None` for never.
+    /// Time when the receive is posted; `None` for never.
     pub received_at: Option<Duration>,
-    /// What the receive allows.
+    /// Largest length that the receive allows.
     pub max_bytes: usize,
-    /// When it is sent, and how long its sender waits for it to be there.
+    /// Time when it is sent, and the sender's time limit.
     pub sent_at: Duration,
     pub patience: Option<Duration>,
 }
@@ -32,7 +33,7 @@ impl Message {
     }
 }
 
-/// What it cost and how everything ended, by the number of the message.
+/// Cost of a run, and all outcomes by the number of the message.
 #[derive(Debug)]
 pub struct Price {
     pub quiet_at: Duration,
@@ -54,12 +55,10 @@ pub fn mailbox(rank: u16, hosts: usize, payload_bytes: usize, settings: &Setting
     Alone::new(Mailbox::new(identity, &peers, payload_bytes, settings.clone()))
 }
 
-/// The bytes of message number `number`.
 pub fn content(number: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + (at >> 8) + number * 31) as u8).collect()
 }
 
-/// The application of one host.
 #[derive(Default)]
 struct Application {
     /// Numbers of the messages to send and to receive, in order of time, last first.
@@ -69,7 +68,7 @@ struct Application {
     receiving: BTreeMap<RecvId, usize>,
 }
 
-/// Plays `messages` at 1 Gbit/s under `faults`; panics with `replay` in front of what is wrong.
+/// Runs `messages` at 1 Gbit/s under `faults`; panics with `replay` in front of the reason.
 pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: impl Faults, replay: &str) -> Price {
     let network = Network::star(hosts, Cable::GIGABIT, &HostSettings::default());
     let machines = (0..hosts).map(|host| mailbox(host as u16, hosts, 1468, settings)).collect();
@@ -114,7 +113,7 @@ impl Application {
         Application { to_send, to_receive, ..Application::default() }
     }
 
-    /// Sends and receives what has come due; returns when there is more to do.
+    /// Starts all due sends and receives; returns when the next is due.
     fn act(&mut self, mailbox: &mut Alone<Mailbox>, messages: &[Message], now: Instant) -> Option<Instant> {
         let at = |after: Duration| Instant::START + after;
         while let Some(&number) = self.to_send.last().filter(|&&number| at(messages[number].sent_at) <= now) {
@@ -161,7 +160,6 @@ impl Application {
     }
 }
 
-/// Everything was sent and received as it should be.
 pub fn assert_delivered(price: &Price, messages: &[Message], replay: &str) {
     for (number, message) in messages.iter().enumerate() {
         assert_eq!(price.sends.get(&number), Some(&SendOutcome::Sent), "{replay}: message {number} {message:?}");

@@ -1,4 +1,4 @@
-//! What goes wrong with frames in the scenarios of the price list, beside independent losses.
+//! Faults in the scenarios of the price list, beside independent losses.
 
 use ethbcast_transport::sim::{Delivery, Fate};
 use ethbcast_transport::wire::{Flags, Frame, Kind, parse};
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Frames of the stream that satisfy `condition` suffer `fate`.
+/// Applies `fate` to frames of the stream that satisfy `condition`.
 fn when(
     mut condition: impl FnMut(&Delivery<'_>, &Frame<'_>) -> bool + 'static,
     fate: Fate,
@@ -17,7 +17,7 @@ fn when(
     }
 }
 
-/// What `first` lets pass suffers what `second` says.
+/// Applies `second` to frames that `first` delivers.
 pub fn both(
     mut first: impl FnMut(&Delivery<'_>) -> Fate + 'static,
     mut second: impl FnMut(&Delivery<'_>) -> Fate + 'static,
@@ -28,7 +28,7 @@ pub fn both(
     }
 }
 
-/// New data frames that `condition` says by host and number are lost.
+/// Loses new data frames selected by host and number.
 pub fn lose_new(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(&Delivery<'_>) -> Fate {
     let new = move |delivery: &Delivery<'_>, frame: &Frame<'_>| {
         let Frame { header, .. } = frame;
@@ -37,7 +37,7 @@ pub fn lose_new(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(
     when(new, Fate::Drop)
 }
 
-/// Such frames are lost, and the first time that they are sent again, too.
+/// Loses such frames, and their first repeat, too.
 pub fn lose_twice(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(&Delivery<'_>) -> Fate {
     let mut again = BTreeSet::new();
     let lost = move |delivery: &Delivery<'_>, frame: &Frame<'_>| {
@@ -48,7 +48,7 @@ pub fn lose_twice(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMu
     when(lost, Fate::Drop)
 }
 
-/// Nothing reaches `host` or leaves it in these microseconds.
+/// Loses everything to and from `host` in this time.
 pub fn cut_off(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> Fate {
     let hit = move |delivery: &Delivery<'_>, _: &Frame<'_>| {
         (delivery.to == host || delivery.from == Some(host)) && micros.contains(&delivery.at.as_micros())
@@ -56,22 +56,22 @@ pub fn cut_off(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> 
     when(hit, Fate::Drop)
 }
 
-/// What arrives at `host` in these microseconds is lost, but not what it says.
+/// Loses everything that arrives at `host` in this time, but nothing that it sends.
 pub fn deaf(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(move |delivery, _| delivery.to == host && micros.contains(&delivery.at.as_micros()), Fate::Drop)
 }
 
-/// Of this kind every `nth` frame is lost.
+/// Loses every `nth` frame of this kind.
 pub fn lose_each(nth: u64, kind: Kind) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(every(nth, kind), Fate::Drop)
 }
 
-/// Of this kind every `nth` frame is so much late.
+/// Delays every `nth` frame of this kind.
 pub fn delay_each(nth: u64, kind: Kind, late: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(every(nth, kind), Fate::Delay(late))
 }
 
-/// Of this kind every `nth` frame comes again so much later.
+/// Duplicates every `nth` frame of this kind.
 pub fn repeat_each(nth: u64, kind: Kind, after: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(every(nth, kind), Fate::Duplicate { after })
 }

@@ -1,5 +1,5 @@
-//! Chains in which neighbours die at once: what died with them the root sends again where it is reported missing, and
-//! whoever lives has everything.
+//! Chains in which neighbours die at once: the root backfills what died with them where it is
+//! reported missing, and all survivors get everything.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;
@@ -11,7 +11,7 @@ use ethbcast_transport::{Instant, Policy, Tuning};
 use std::time::Duration;
 
 const RUNS: u64 = 600;
-/// How often the root looks at the reports.
+/// Interval at which the root handles reports.
 const TURN: Duration = Duration::from_micros(500);
 
 /// A chain, drawn by its seed.
@@ -20,9 +20,9 @@ struct World {
     frames: u64,
     dead: Vec<usize>,
     dies: Instant,
-    /// By host: when it knows of it.
+    /// Time when each host learns of the deaths.
     learns: Vec<Instant>,
-    /// When the root begins to send again what is gone.
+    /// Time when the root begins to backfill.
     fills: Instant,
     loss: f64,
     tuning: Tuning,
@@ -54,7 +54,7 @@ impl World {
         self.dead.contains(&host)
     }
 
-    /// Brings a stream in line with the deaths.
+    /// Adapts a stream to the deaths.
     fn reshape(&self, now: Instant, host: usize, stream: &mut Stream) {
         let living_above = |mut host: usize| {
             host -= 1;
@@ -72,7 +72,7 @@ impl World {
     }
 }
 
-/// Plays one seed; whether anybody lacked what was gone.
+/// Runs one seed; returns whether any host was orphaned.
 fn play(seed: u64) -> bool {
     let mut random = Random::new(seed);
     let world = World::draw(&mut random);
@@ -124,7 +124,8 @@ fn play(seed: u64) -> bool {
             gaps.reported()
         );
     }
-    // Each loss costs a frame, a death what the dead had not passed on, and waiting an ever rarer question.
+    // Each loss costs a frame, a death the frames that were not forwarded, and waiting ever rarer
+    // heartbeats.
     let due = sent as f64 * (loss / (1.0 - loss) * 1.3 + 0.03) + 200.0;
     let strict = world.tuning.policy == Policy::InOrderOnly;
     assert!(strict || (resent as f64) < due, "{replay}: {resent} frames sent again, {due} would do");

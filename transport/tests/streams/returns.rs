@@ -1,4 +1,5 @@
-//! Receivers that were left out for a while and are heard again: what is gone by then the root sends again.
+//! Receivers that are left out for a while and come back: the root backfills what has been freed by
+//! then.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;
@@ -11,16 +12,16 @@ use std::time::Duration;
 
 const RUNS: u64 = 400;
 
-/// A cast, or a tree by unicast, of which one hears nothing for a while, drawn by its seed.
+/// A cast, or a unicast tree, in which one host receives nothing for a while, drawn by its seed.
 struct World {
     hosts: usize,
     frames: u64,
     cast: bool,
-    /// How many acknowledge to each host; all to the root if none.
+    /// Fan-out of the ack tree; all acknowledge to the root if `None`.
     fan_out: Option<usize>,
     deaf: usize,
     from: Instant,
-    /// When it is left out, and when it is heard again.
+    /// Times when it is left out, and when it comes back.
     out: Instant,
     back: Instant,
     loss: f64,
@@ -74,7 +75,7 @@ impl World {
     }
 }
 
-/// Plays one seed; whether the one that came back lacked what was gone.
+/// Runs one seed; returns whether the returning host was orphaned.
 fn play(seed: u64) -> bool {
     let mut random = Random::new(seed);
     let world = World::draw(&mut random);
