@@ -121,7 +121,6 @@ forward!(Box<M>, &mut M);
 mod tests {
     use super::*;
 
-    /// Sends one frame, of as many bytes as it has received.
     #[derive(Default)]
     struct Counter(usize);
 

@@ -22,12 +22,10 @@ impl Arrived {
         (self.head, self.highest) = (first, first);
     }
 
-    /// Returns the first frame that has not arrived.
     pub(crate) fn head(&self) -> u64 {
         self.head
     }
 
-    /// Returns one past the newest frame that has arrived.
     pub(crate) fn highest(&self) -> u64 {
         self.highest
     }

@@ -11,7 +11,6 @@ const ROUNDS: u32 = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Disorder {
-    /// Maxima of the present span of rounds and of the one before.
     present: Duration,
     before: Duration,
     rounds: u32,
@@ -20,12 +19,10 @@ pub(crate) struct Disorder {
 }
 
 impl Disorder {
-    /// Creates a record without reordering; no value above `most` counts.
     pub(crate) fn new(most: Duration) -> Disorder {
         Disorder { present: Duration::ZERO, before: Duration::ZERO, rounds: 0, round_ends: Instant::START, most }
     }
 
-    /// Records a frame that arrived after one sent `later`.
     pub(crate) fn note(&mut self, later: Duration) {
         self.present = self.present.max(later).min(self.most);
     }

@@ -15,7 +15,6 @@ pub(super) const STALE: Duration = Duration::from_secs(600);
 /// Longest plausible round trip; above it the stamp was drawn ahead of the clock in a burst.
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(60);
 
-/// Newest stamp received, with its time of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newest {
     stamp: Stamp,
@@ -45,7 +44,6 @@ impl Newest {
         self.stamp
     }
 
-    /// Takes a stamp. If it is new, returns the time since the arrival of the one before.
     pub(crate) fn take(&mut self, now: Instant, stamp: Stamp) -> Option<Duration> {
         let since = now.since(self.at);
         let news = stamp.is_after(self.stamp) || (stamp != Stamp::NONE && self.is_stale(now));
@@ -62,7 +60,6 @@ impl Newest {
     }
 }
 
-/// Class of an acknowledgement whose cursor is behind the known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
     /// Sent before the known one, by its echo.
@@ -75,7 +72,6 @@ pub(crate) enum Behind {
     Contradiction,
 }
 
-/// Newest stamp echoed by one receiver, and the measured round trip.
 #[derive(Clone, Debug)]
 pub(crate) struct Echo {
     newest: Newest,
@@ -83,7 +79,6 @@ pub(crate) struct Echo {
     disorder: Disorder,
     /// Echo of a doubtful acknowledgement behind the known cursor.
     doubt: Stamp,
-    /// Longest timeout, and so the longest sample.
     longest_sample: Duration,
 }
 
@@ -102,7 +97,6 @@ impl Echo {
         &self.rtt
     }
 
-    /// Returns how much earlier than an arrived frame another must have been sent to count as lost.
     pub(crate) fn tolerance(&self) -> Duration {
         self.rtt.reordering().max(self.disorder.tolerance())
     }
@@ -124,7 +118,6 @@ impl Echo {
         needless
     }
 
-    /// Records reordering: a frame counted as lost arrived `later` than another on its path.
     pub(crate) fn on_late(&mut self, later: Duration) {
         self.disorder.note(later);
     }

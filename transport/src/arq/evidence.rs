@@ -6,13 +6,11 @@ use crate::wire::{Ack, AckBody};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Bounds of a valid acknowledgement: frames that exist, and stamps that were drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     /// One past the highest frame that the receiver can have; it depends on the sender, see
     /// docs/protocol.md §7.10.
     pub below: u64,
-    /// Last stamp drawn.
     pub newest: Stamp,
     /// Most useful credit beyond the cursor, in frames: unacknowledged frames lie in the sender's
     /// own feed, so that more than its slots is never used.
@@ -45,13 +43,11 @@ impl Sent {
     }
 }
 
-/// An echo as evidence: frames sent well before it that have not arrived are lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     pub echo: Stamp,
     /// Reordering tolerance: how much earlier a lost frame must have been sent.
     pub tolerance: Duration,
-    /// One past the highest frame that the acknowledgement covers.
     pub covered: u64,
 }
 

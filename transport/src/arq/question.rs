@@ -5,14 +5,12 @@ use super::echo::Behind;
 use crate::time::Instant;
 use std::time::Duration;
 
-/// Effect of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     /// Known already: a duplicate, or the answer to a repeated probe.
     Nothing,
     /// New, but without progress, because the application takes its time.
     Answer,
-    /// New, with progress.
     Progress,
 }
 
@@ -45,12 +43,10 @@ impl Question {
         self.tries
     }
 
-    /// Requests a probe as soon as something can be sent.
     pub(crate) fn ask(&mut self) {
         self.pending = true;
     }
 
-    /// Returns whether to probe now, once.
     pub(crate) fn take(&mut self) -> bool {
         std::mem::take(&mut self.pending)
     }

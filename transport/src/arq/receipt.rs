@@ -19,7 +19,6 @@ impl Receipt {
         self.stamps.take(now, Stamp(stamp));
     }
 
-    /// Forgets the stamps; another sender draws its own.
     pub(crate) fn forget_stamps(&mut self) {
         self.stamps = SenderClock::default();
     }
@@ -28,13 +27,11 @@ impl Receipt {
         self.due
     }
 
-    /// Counts a frame; returns the number of frames since the last acknowledgement.
     pub(crate) fn count(&mut self) -> u64 {
         self.unacknowledged += 1;
         self.unacknowledged
     }
 
-    /// Whether the gap at `at` has not been reported yet.
     pub(crate) fn is_new_gap(&mut self, at: u64) -> bool {
         self.gap_reported_at.replace(at) != Some(at)
     }
@@ -43,7 +40,6 @@ impl Receipt {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// Makes the acknowledgement ready; returns whether it was not.
     pub(crate) fn make_ready(&mut self) -> bool {
         !std::mem::replace(&mut self.ready, true)
     }

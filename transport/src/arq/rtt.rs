@@ -9,7 +9,6 @@ use std::time::Duration;
 pub struct Rtt {
     smoothed: Option<Duration>,
     variation: Duration,
-    /// Shortest sample.
     least: Duration,
     initial: Duration,
     prompt: Duration,
@@ -86,7 +85,6 @@ impl Rtt {
         usual.min(again.map_or(self.max, |tries| self.empty_timeout(least, tries)))
     }
 
-    /// Returns the wait on a path without a queue.
     fn empty_timeout(&self, least: Duration, tries: u32) -> Duration {
         if self.smoothed.is_none() {
             return self.max;

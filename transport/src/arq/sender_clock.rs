@@ -29,7 +29,6 @@ const SURE_LASTS: Duration = Duration::from_secs(1);
 /// of which one may be lost.
 const DOUBT_LASTS: Duration = Duration::from_millis(500);
 
-/// A stamp and its time of arrival.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     stamp: Stamp,
@@ -51,28 +50,21 @@ impl Reading {
         self.ahead_us(now, stamp) <= self.slack_us(now)
     }
 
-    /// Whether a new stamp comes from the clock of this doubtful one.
     fn agrees(&self, now: Instant, stamp: Stamp) -> bool {
         now.since(self.at) <= DOUBT_LASTS && stamp.is_after(self.stamp) && self.admits(now, stamp)
     }
 }
 
-/// Newest plausible stamp of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderClock {
     newest: Newest,
-    /// Reading furthest ahead.
     clock: Option<Reading>,
-    /// Stamps that fitted since the first one believed, up to [`SURE`].
     fitting: u8,
-    /// Doubtful reading ahead of the clock.
     ahead: Option<Reading>,
-    /// Doubtful reading well before the newest.
     behind: Option<Reading>,
 }
 
 impl SenderClock {
-    /// Returns the newest stamp, `Stamp::NONE` if there is none, and its age in µs.
     pub(crate) fn newest(&self, now: Instant) -> (Stamp, u32) {
         (self.newest.stamp(), self.newest.held_us(now))
     }
@@ -114,7 +106,6 @@ impl SenderClock {
         !stamp.is_after(newest) && newest.since(stamp).as_micros() as i64 <= SLACK_US
     }
 
-    /// Starts anew from this reading.
     fn believe(&mut self, Reading { stamp, at }: Reading) {
         if stamp != Stamp::NONE {
             let clock = Some(Reading { stamp, at });
@@ -127,7 +118,6 @@ impl SenderClock {
 mod tests {
     use super::*;
 
-    /// A receiver whose clock began `offset` µs before the sender's.
     struct Pair {
         clock: SenderClock,
         offset: u32,
@@ -138,8 +128,6 @@ mod tests {
             Pair { clock: SenderClock::default(), offset }
         }
 
-        /// Receives at `ms` a frame sent at `sent_ms` of the receiver's clock; returns whether its
-        /// stamp is the newest then.
         fn take(&mut self, ms: u64, sent_ms: u64) -> bool {
             let stamp = Stamp(((sent_ms * 1000) as u32).wrapping_add(self.offset));
             self.clock.take(at(ms), stamp);
@@ -156,7 +144,6 @@ mod tests {
         Instant::from_nanos(ms * 1_000_000)
     }
 
-    /// Stamps may begin anywhere, and wrap at any time.
     const OFFSETS: [u32; 5] = [1, 1 << 30, 1 << 31, u32::MAX - 3_000, u32::MAX - 100_000];
 
     #[test]

@@ -48,7 +48,6 @@ pub(crate) struct StampRing {
 }
 
 impl StampRing {
-    /// Creates a ring of `slots`, a power of two, without stamps.
     pub(crate) fn new(slots: u64) -> StampRing {
         StampRing { stamps: vec![Stamp::NONE; slots as usize].into_boxed_slice() }
     }

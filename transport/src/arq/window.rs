@@ -100,16 +100,13 @@ impl LossRound {
         heavy
     }
 
-    /// Forgets the round's losses, because frames counted as lost were only overtaken.
     pub(crate) fn forgive(&mut self) {
         self.lost = 0;
     }
 }
 
-/// Congestion on any loss, once per round.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Congestion {
-    /// Last stamp drawn at the last cut.
     cut_at: Stamp,
 }
 
@@ -129,7 +126,6 @@ impl Congestion {
 mod tests {
     use super::*;
 
-    /// A lane's window and its rounds.
     struct StreamWindow(Window, LossRound);
 
     impl StreamWindow {

@@ -25,14 +25,12 @@ const MAX_DOUBLINGS: u32 = 7;
 #[derive(Debug)]
 pub(crate) struct BusyPoll {
     longest: Duration,
-    /// Time when a frame last arrived or left.
     moved_at: Instant,
     barred_until: Instant,
     doublings: u32,
 }
 
 impl BusyPoll {
-    /// Creates polling for up to `longest` after a frame has arrived or left; none if that is zero.
     pub(crate) fn new(longest: Duration) -> Self {
         BusyPoll { longest, moved_at: Instant::START, barred_until: Instant::START, doublings: 0 }
     }
@@ -41,14 +39,12 @@ impl BusyPoll {
         self.moved_at = now;
     }
 
-    /// Returns the end of polling, if it is worthwhile; the loop must be back within `limit`.
     pub(crate) fn until(&self, now: Instant, limit: Option<Duration>) -> Option<Instant> {
         let end = self.moved_at + self.longest;
         let end = limit.map_or(end, |limit| end.min(now + limit));
         (end > now && now >= self.barred_until).then_some(end)
     }
 
-    /// Takes the longest pause between polls.
     pub(crate) fn looked(&mut self, now: Instant, longest_pause: Duration) {
         if longest_pause <= LATE.max(self.longest) {
             self.doublings = self.doublings.saturating_sub(1);
@@ -59,8 +55,6 @@ impl BusyPoll {
     }
 }
 
-/// Polls until `ready` or `end`, with a `pause` between two polls; returns the time and the longest
-/// pause.
 pub(super) fn poll_until(
     end: Instant,
     clock: &impl TimeSource,
@@ -82,7 +76,6 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A clock that advances by a microsecond per reading.
     #[derive(Default)]
     struct Ticking(Cell<u64>);
 

@@ -11,7 +11,6 @@
 use crate::Instant;
 use std::time::Duration;
 
-/// Interval over which arrivals are counted.
 const INTERVAL: Duration = Duration::from_millis(5);
 /// Frames that make a nap worthwhile (a timer costs two frames' wake-ups).
 const WORTHWHILE_FRAMES: u32 = 2;
@@ -29,10 +28,8 @@ const MAX_DOUBLINGS: u32 = 10;
 #[derive(Debug, Default)]
 pub(crate) struct Coalescing {
     longest: Duration,
-    /// Nap for the present arrival rate.
     nap: Duration,
     received: u32,
-    /// Rounds in this interval that received anything.
     rounds: u32,
     sent: u32,
     since: Instant,
@@ -43,7 +40,6 @@ pub(crate) struct Coalescing {
 }
 
 impl Coalescing {
-    /// Creates coalescing with naps of up to `longest`; none if that is zero.
     pub(crate) fn new(longest: Duration) -> Self {
         Coalescing { longest, nap: longest / SHORT_PART, ..Coalescing::default() }
     }
@@ -91,8 +87,6 @@ impl Coalescing {
         }
     }
 
-    /// Returns how long to sleep through arrivals now, if at all; the loop must be back within
-    /// `limit`.
     pub(crate) fn nap(&mut self, now: Instant, limit: Option<Duration>) -> Option<Duration> {
         let nap = limit.map_or(self.nap, |limit| limit.min(self.nap));
         let allowed = self.dense && now >= self.barred_until && !nap.is_zero();
@@ -108,7 +102,6 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_millis(1);
 
-    /// A loop that for 20 ms received and sent these frames every `gap`, and the time after.
     fn after(received: usize, sent: usize, gap: Duration) -> (Coalescing, Instant) {
         let mut coalescing = Coalescing::new(LONGEST);
         let mut now = Instant::START;
@@ -145,8 +138,6 @@ mod tests {
         assert!((1..=8).contains(&naps), "{naps} naps in a second");
     }
 
-    /// Returns how long a loop goes without naps, at most a second, if it receives and sends these
-    /// frames in each round of `round_micros`.
     fn barred(round_micros: u64, received: usize, sent: usize) -> Duration {
         let round = Duration::from_micros(round_micros);
         let (mut coalescing, begin) = after(received, sent, round);

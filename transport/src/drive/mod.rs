@@ -65,7 +65,6 @@ pub(crate) fn flush<L: Link, M: Machine>(link: &mut L, machine: &mut M, waiter: 
     }
 }
 
-/// Sends frames left over, then one batch of the machine's output; false if time ran out.
 fn send_last<L: Link, M: Machine>(
     link: &mut L,
     machine: &mut M,

@@ -17,22 +17,15 @@ const OVERDUE_WAIT: Duration = Duration::from_millis(1);
 pub(crate) struct Rounds {
     coalescing: Coalescing,
     busy_poll: BusyPoll,
-    /// Frames received in this round.
     received: usize,
-    /// Deadline that this round has passed to the machine.
     due: Option<Deadline>,
-    /// Frames sent in this round.
     sent: usize,
 }
 
-/// Step between two rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// None: there may be more.
     None,
-    /// Poll for frames until this time.
     BusyPoll(Instant),
-    /// Wait, from this time on.
     Wait(Instant, Interest),
 }
 
@@ -42,8 +35,6 @@ impl Rounds {
         Rounds { coalescing, busy_poll, received: 0, due: None, sent: 0 }
     }
 
-    /// Passes a batch of arrived frames, and a passed deadline, to the machine; returns whether
-    /// there was any.
     pub(crate) fn receive<L: Link, M: Machine>(&mut self, link: &mut L, machine: &mut M, now: Instant) -> bool {
         self.received = link.receive(|frame| machine.handle_frame(now, frame));
         self.due = machine.poll_timeout(now).filter(|deadline| deadline.at <= now);
@@ -100,13 +91,10 @@ impl Rounds {
         }
     }
 
-    /// Takes the longest pause between two polls of a busy poll.
     pub(crate) fn looked(&mut self, now: Instant, longest_pause: Duration) {
         self.busy_poll.looked(now, longest_pause);
     }
 
-    /// Returns how long to rest: until the machine's or the link's deadline, whichever is first;
-    /// `None` without any.
     pub(crate) fn limit<L: Link, M: Machine>(&self, link: &L, machine: &M, now: Instant) -> Option<Duration> {
         let handled = |deadline| self.due == Some(deadline);
         let machine =

@@ -35,7 +35,6 @@ impl Contents {
         self.slots[slot] = Slot { checksum, flags, known: true, ..self.slots[slot] };
     }
 
-    /// Returns the checksum of the frame in the slot, sent with `flags`, if it is known.
     pub(super) fn get(&mut self, slot: usize, flags: Flags) -> Option<ContentChecksum> {
         let slot = &mut self.slots[slot];
         if flags.has(Flags::RESENT) {

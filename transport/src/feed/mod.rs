@@ -49,7 +49,6 @@ pub struct Feed {
     expected_last: Option<u64>,
     /// A last frame that was refused because a higher one had arrived.
     doubtful_last: Option<u64>,
-    /// First frame that can ever have been here.
     base: u64,
     /// One past the highest frame ever stored, even if it was dropped since.
     written: u64,
@@ -212,7 +211,6 @@ impl Feed {
         (sequence & self.mask) as usize * self.payload_bytes
     }
 
-    /// Records the payload of frame `sequence`, which lies in its slot.
     fn note(&mut self, sequence: u64, bytes: usize) {
         let slot = (sequence & self.mask) as usize;
         if !planted!("length-of-slot-kept") || self.lengths[slot] == 0 {

@@ -9,10 +9,8 @@ const DEPTH: u32 = 7;
 /// aligned.
 const FAR: u64 = (1 << 40) - 1;
 
-/// Model of a feed, without its optimisations: all arrivals, and each reader's position.
 #[derive(Clone, Default)]
 struct Model {
-    /// Frame below which all have arrived or were skipped.
     first: u64,
     arrived: BTreeMap<u64, u8>,
     readers: Vec<Option<u64>>,

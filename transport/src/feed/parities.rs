@@ -7,7 +7,6 @@ use super::{Feed, Inserted};
 use crate::parity::{self, Held, LEAST_FRAMES, MOST_FRAMES};
 use std::ops::Range;
 
-/// An incomplete block with parity frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Block {
     frames: Range<u64>,
@@ -24,7 +23,6 @@ impl Parities {
         self.blocks.is_empty()
     }
 
-    /// Drops what is held of blocks that do not fit.
     pub(super) fn retain(&mut self, fits: impl Fn(&Range<u64>) -> bool) {
         self.blocks.retain(|block| fits(&block.frames));
     }
@@ -33,7 +31,6 @@ impl Parities {
         self.blocks.iter().position(|block| block.frames.contains(&sequence))
     }
 
-    /// Returns slot and index of each held parity frame, for comparisons.
     pub(super) fn places(&self) -> Vec<(u64, u8)> {
         let places = |block: &Block| {
             let first = block.frames.start;
@@ -42,7 +39,6 @@ impl Parities {
         self.blocks.iter().flat_map(places).collect()
     }
 
-    /// Holds one more parity frame of `frames`, whose block is the one `at` or not there yet.
     fn hold(&mut self, at: Option<usize>, frames: Range<u64>, held: Held) {
         match at {
             Some(at) => self.blocks[at].held.push(held),
@@ -111,8 +107,6 @@ impl Feed {
         Inserted::New
     }
 
-    /// Recovers the missing frames of the block of `sequence`, if enough parity frames are held;
-    /// returns their numbers in rising order.
     pub(crate) fn recover(&mut self, sequence: u64) -> Vec<u64> {
         let Some(at) = self.parities.find(sequence) else { return Vec::new() };
         let frames = self.parities.blocks[at].frames.clone();
@@ -166,8 +160,6 @@ impl Feed {
         used
     }
 
-    /// Whether all blocks hold fewer parity frames than they lack frames, each in the slot of a
-    /// missing frame.
     pub(super) fn parities_are_in_order(&self) -> bool {
         self.parities.blocks.iter().all(|block| {
             let missing = block.frames.clone().filter(|&sequence| !self.has(sequence)).count();
@@ -177,7 +169,6 @@ impl Feed {
         })
     }
 
-    /// Whether the slots still hold those of `frames` that have been here, freed or not.
     fn still_holds(&self, frames: &Range<u64>) -> bool {
         frames.start >= self.base && self.written <= frames.start + self.slots()
     }
@@ -203,7 +194,6 @@ mod tests {
         std::array::from_fn(|at| (sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (at % 8 * 8)) as u8 ^ at as u8)
     }
 
-    /// Creates a feed with everything up to `end`.
     fn whole(end: u64) -> Feed {
         let mut feed = Feed::new(SLOTS, BYTES);
         (0..end).for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));

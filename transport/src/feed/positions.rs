@@ -63,7 +63,6 @@ impl Positions {
         self.follow(head);
     }
 
-    /// Moves every reader forward to `position`, across frames that were never here.
     pub(super) fn skip_to(&mut self, position: u64) {
         self.standing.fill(0);
         self.readers.iter_mut().flatten().for_each(|reader| *reader = position);

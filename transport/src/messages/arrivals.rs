@@ -11,9 +11,7 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Has to be read and then [taken](Arrivals::take).
     New,
-    /// Has arrived before.
     Duplicate,
     /// Too far ahead, or out of order under strict go-back-n.
     Unwanted,
@@ -78,7 +76,6 @@ impl Arrivals {
         self.receipt.hasten(now + delay);
     }
 
-    /// Reports once that frames before the dropped frame `at` are missing.
     pub(super) fn report_gap(&mut self, now: Instant, at: u64) {
         let at = if self.policy == Policy::InOrderOnly { self.arrived.head() } else { at };
         if self.receipt.is_new_gap(at) {
@@ -100,8 +97,6 @@ impl Arrivals {
         self.receipt.is_ready()
     }
 
-    /// Writes the body of an acknowledgement and clears what is owed; returns its length, the
-    /// cursor and the echo.
     pub(super) fn acknowledge(&mut self, now: Instant, body: &mut [u8]) -> (usize, u64, Stamp) {
         let (echo, held_us) = self.receipt.settle(now);
         let cursor = self.arrived.head();

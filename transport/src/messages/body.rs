@@ -4,13 +4,10 @@ use super::credit::Credit;
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Fields of a message that every pushed part carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Envelope {
     pub tag: u32,
-    /// Length of the pushed beginning of the message.
     pub pushed_bytes: u32,
-    /// Length of the whole message.
     pub message_bytes: u64,
 }
 
@@ -103,7 +100,6 @@ impl<'a> Pull<'a> {
     }
 }
 
-/// Content of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// Only new room, which every note announces.
@@ -124,12 +120,10 @@ pub(super) struct Note<'a> {
     pub limit: Credit,
     pub cursor: u64,
     pub echo: u32,
-    /// Body of the acknowledgement, as in a receipt.
     pub ack: &'a [u8],
 }
 
 impl<'a> Note<'a> {
-    /// Offset of the acknowledgement's body.
     pub(super) const HEAD_BYTES: usize = size_of::<RawNote>();
 
     pub(super) fn parse(payload: &'a [u8]) -> Option<Note<'a>> {
@@ -146,8 +140,6 @@ impl<'a> Note<'a> {
         Some(Note { word, limit, cursor: raw.cursor.get(), echo: raw.echo.get(), ack })
     }
 
-    /// Writes the fixed part in front of the acknowledgement's body, which is there already;
-    /// returns the length of both.
     pub(super) fn write(
         word: Word,
         limit: Credit,

@@ -30,7 +30,6 @@ pub(super) struct Channel {
     inbox: Inbox,
     flight: Flight,
     arrivals: Arrivals,
-    /// Whether its host has left or is silent.
     gone: bool,
 }
 
@@ -63,12 +62,10 @@ impl Channel {
         &mut self.inbox
     }
 
-    /// Whether all of a message has been sent at least once, or it has left the send queue.
     pub(super) fn has_gone(&self, id: SendId) -> bool {
         self.outbox.has_gone(id)
     }
 
-    /// Whether a message of this tag waits for a receive.
     pub(super) fn has_unexpected(&self, tag: u32) -> bool {
         self.inbox.has_unexpected(tag)
     }
@@ -180,7 +177,6 @@ impl Channel {
         }
     }
 
-    /// Returns true if the peer has become silent.
     pub(super) fn on_timeout(&mut self, now: Instant, settings: &Settings) -> bool {
         self.arrivals.on_timeout(now);
         self.flight.on_timeout(now, settings.silent_after)
@@ -291,7 +287,6 @@ impl Channel {
         self.flight.flying() < BULK_FRAMES && self.inbox.missing_bytes() < BULK_BYTES
     }
 
-    /// Ends everything with the peer, which is gone.
     pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
         self.gone = true;
         self.outbox.give_up(ledger);

@@ -5,7 +5,6 @@ use super::stats::MailboxStats;
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::wire::{Flags, Header, Identity, Kind, MacAddr};
 
-/// Common state, lent to each channel for a call.
 #[derive(Clone, Debug)]
 pub(super) struct MailboxCore {
     pub identity: Identity,

@@ -16,7 +16,6 @@ pub(super) struct Credit {
 }
 
 impl Credit {
-    /// Credit that a sender may assume at first.
     pub(super) const INITIAL: Credit = Credit { messages: INITIAL_MESSAGES, bytes: INITIAL_BYTES };
 
     pub(super) fn plus(self, more: Credit) -> Credit {
@@ -32,10 +31,8 @@ impl Credit {
 #[derive(Clone, Debug)]
 pub(super) struct CreditAccount {
     share: Credit,
-    /// Messages and pushed bytes that have arrived, and those that have left the pushed buffer.
     taken: Credit,
     released: Credit,
-    /// Limit announced last.
     told: Credit,
     /// Arrivals at which half of the announced room is used up.
     renew_at: Credit,
@@ -51,7 +48,6 @@ impl CreditAccount {
         self.released.plus(self.share)
     }
 
-    /// Counts a new message if there is room; returns false if there is none.
     pub(super) fn admit(&mut self, message: u64, pushed_bytes: u64) -> bool {
         let limit = self.limit();
         let fits = message < limit.messages && self.taken.messages < limit.messages;
@@ -62,7 +58,6 @@ impl CreditAccount {
         true
     }
 
-    /// Counts a message with `pushed_bytes` that has left the pushed buffer.
     pub(super) fn release(&mut self, pushed_bytes: u64) {
         self.released = self.released.plus(Credit { messages: 1, bytes: pushed_bytes });
     }
@@ -77,7 +72,6 @@ impl CreditAccount {
         messages || bytes || (taken.messages >= told.messages && limit.messages > told.messages)
     }
 
-    /// Returns the room to announce.
     pub(super) fn tell(&mut self) -> Credit {
         let (told, taken) = (self.told.max(self.limit()), self.taken);
         self.told = told;

@@ -18,10 +18,8 @@ use crate::wire::Ack;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// Part of a message, of which `pushed_bytes` are pushed.
     Part { message: u64, offset: u64, bytes: u32, pushed_bytes: u32 },
     Word(Word),
 }
@@ -33,11 +31,9 @@ enum FrameState {
     Arrived,
 }
 
-/// An unacknowledged frame.
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     piece: Piece,
-    /// Stamps of the last transmission and of the one before.
     stamp: Stamp,
     before: Stamp,
     state: FrameState,
@@ -49,9 +45,7 @@ const PATIENT_TRIES: u32 = 12;
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
     policy: Policy,
-    /// First frame not known to have arrived.
     cursor: u64,
-    /// Frames from `cursor` on.
     frames: VecDeque<Numbered>,
     repairs: BTreeSet<u64>,
     flying: u64,
@@ -59,7 +53,6 @@ pub(super) struct Flight {
     congestion: Congestion,
     echo: Echo,
     question: Question,
-    /// Time since which the peer owes an answer and has been silent.
     waiting_since: Instant,
     /// Time since which the peer reports as missing what it had acknowledged: another host has
     /// forged an acknowledgement.
@@ -108,7 +101,6 @@ impl Flight {
         self.has_span() && self.flying < self.window.frames()
     }
 
-    /// Returns a lost frame to be repeated, which is in flight from now on, under `stamp`.
     pub(super) fn repair(&mut self, now: Instant, stamp: impl FnOnce() -> Stamp) -> Option<(u64, Piece, Stamp)> {
         if self.flying >= self.window.frames() {
             return None;
@@ -131,7 +123,6 @@ impl Flight {
         sequence
     }
 
-    /// Whether the sender cannot go on without an acknowledgement.
     pub(super) fn is_blocked(&self) -> bool {
         !self.has_window() && self.repairs.is_empty()
     }
@@ -154,7 +145,6 @@ impl Flight {
         !forged
     }
 
-    /// Whether an acknowledgement lacks frames that an earlier one had.
     fn withdraws(&self, ack: &Ack<'_>) -> bool {
         let arrived_beyond = self.frames.len() as u64 > self.flying + self.repairs.len() as u64;
         let lacks = |(sequence, frame): (u64, &Numbered)| frame.state == FrameState::Arrived && !ack.has(sequence);
@@ -244,7 +234,6 @@ impl Flight {
         overdue && (lacks || self.question.tries() >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after)
     }
 
-    /// Returns whether to request a receipt now, once.
     pub(super) fn take_ask(&mut self) -> bool {
         self.question.take()
     }

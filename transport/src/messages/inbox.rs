@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Clone, Debug)]
 enum Whereabouts {
-    /// In the pushed buffer.
     Held,
     Matched(RecvId),
     /// Withdrawn by the sender before its turn.
@@ -33,11 +32,8 @@ struct IncomingMessage {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// Used, or of a message that has ended.
     Used,
-    /// Exceeds the room.
     Beyond,
-    /// Contradicts earlier frames.
     Malformed,
 }
 
@@ -46,7 +42,6 @@ pub(super) struct Inbox {
     from: Rank,
     account: CreditAccount,
     messages: BTreeMap<u64, IncomingMessage>,
-    /// Messages in the pushed buffer that may be matched, by tag.
     unexpected: BTreeSet<(u32, u64)>,
     /// First message that may not be matched yet: all before it are known.
     turn: u64,
@@ -118,7 +113,6 @@ impl Inbox {
         }
     }
 
-    /// Matches a posted receive with the oldest waiting message of its tag.
     pub(super) fn on_posted(&mut self, tag: u32, ledger: &mut Ledger) {
         let oldest = self
             .unexpected
@@ -224,7 +218,6 @@ impl Inbox {
         Read::Used
     }
 
-    /// Refuses the rest of `message`, whose receive has ended before it was whole.
     pub(super) fn abandon(&mut self, message: u64) {
         if self.messages.remove(&message).is_some() {
             self.words.retain(|&word| word != Word::Grant { message });
@@ -232,7 +225,6 @@ impl Inbox {
         }
     }
 
-    /// Ends all incomplete messages of a peer that is gone.
     pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
         self.words.clear();
         let mut released = Vec::new();
@@ -257,7 +249,6 @@ impl Inbox {
         self.account.tell()
     }
 
-    /// Returns number and bytes of messages in the pushed buffer.
     pub(super) fn pushed(&self) -> (usize, usize) {
         let held = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Held));
         held.fold((0, 0), |(messages, bytes), incoming| (messages + 1, bytes + incoming.bytes.capacity()))

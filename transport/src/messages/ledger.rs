@@ -39,10 +39,8 @@ pub(super) struct Ledger {
     /// Receive queue: receives without a message, by source and tag, oldest first.
     posted: BTreeMap<(Rank, u32), VecDeque<RecvId>>,
     deadlines: BTreeSet<(Instant, Operation)>,
-    /// Open sends and receives per peer.
     open: BTreeMap<Rank, usize>,
     done: VecDeque<Completion>,
-    /// Sends among the completions not yet taken.
     done_sends: usize,
 }
 
@@ -53,7 +51,6 @@ impl Ledger {
         (self.sends.len() + self.done_sends, self.send_bytes)
     }
 
-    /// Returns the number of receives whose completion has not been taken.
     pub(super) fn receives(&self) -> usize {
         self.receives.len() + self.done.len() - self.done_sends
     }
@@ -89,8 +86,6 @@ impl Ledger {
         self.receives.get(&id)
     }
 
-    /// Matches the oldest posted receive of this source and tag with `message`; returns it with its
-    /// largest length.
     pub(super) fn match_receive(&mut self, from: Rank, tag: u32, message: u64) -> Option<(RecvId, usize)> {
         let queue = self.posted.get_mut(&(from, tag))?;
         let id = queue.pop_front()?;
@@ -132,7 +127,6 @@ impl Ledger {
         }
     }
 
-    /// Removes a receive without a completion; false if it has ended.
     pub(super) fn forget_receive(&mut self, id: RecvId) -> bool {
         let Some(receiving) = self.receives.remove(&id) else { return false };
         self.close(receiving.from);
@@ -160,7 +154,6 @@ impl Ledger {
         }
     }
 
-    /// Returns the peers with open sends or receives.
     pub(super) fn peers(&self) -> impl Iterator<Item = Rank> {
         self.open.keys().copied()
     }
@@ -173,7 +166,6 @@ impl Ledger {
         self.deadlines.first().map(|&(at, _)| at)
     }
 
-    /// Returns a send or receive whose deadline has passed.
     pub(super) fn overdue(&self, now: Instant) -> Option<Operation> {
         self.deadlines.first().filter(|&&(at, _)| at <= now).map(|&(_, asked)| asked)
     }

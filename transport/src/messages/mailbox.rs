@@ -31,7 +31,6 @@ pub struct Mailbox {
     /// Indexed by rank; the own channel delivers to this host itself.
     channels: Vec<Channel>,
     endpoint: MailboxCore,
-    /// Turns and timers of the peers, by rank.
     agenda: Agenda,
 }
 
@@ -237,7 +236,6 @@ impl Mailbox {
         self.channels.iter().try_for_each(Channel::audit)
     }
 
-    /// Updates turn and deadline of `rank` after a change.
     fn touch(&mut self, rank: Rank) {
         let channel = &mut self.channels[rank.index()];
         if rank == self.endpoint.identity.rank {

@@ -20,15 +20,11 @@ struct QueuedMessage {
     id: SendId,
     tag: u32,
     bytes: Arc<[u8]>,
-    /// Bytes pushed.
     pushed: usize,
     /// Bytes that may be sent: the pushed ones; after the grant, all.
     allowed: usize,
-    /// Bytes sent.
     gone: usize,
-    /// Whether the first part, which may be empty, has been sent.
     begun: bool,
-    /// Parts in flight.
     flying: usize,
 }
 
@@ -38,7 +34,6 @@ impl QueuedMessage {
     }
 }
 
-/// Longest parts that fit a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fit {
     pub push_bytes: usize,
@@ -57,7 +52,6 @@ pub(super) struct Outbox {
     /// Granted messages that are not sent completely, in the order of the grants.
     pulling: VecDeque<u64>,
     pulled_last: bool,
-    /// Notes of withdrawn messages.
     withdrawn: VecDeque<Word>,
     next_message: u64,
     pushed_bytes: u64,
@@ -108,7 +102,6 @@ impl Outbox {
         Some(self.cut(message))
     }
 
-    /// Numbers the first waiting message, if the peer has room for it.
     fn begin(&mut self) -> Option<u64> {
         if self.next_message >= self.limit.messages {
             return None;
@@ -155,7 +148,6 @@ impl Outbox {
         Piece::Part { message, offset: offset as u64, bytes: bytes as u32, pushed_bytes: pushed as u32 }
     }
 
-    /// Returns the envelope and the bytes of a part; `None` once the message has left the queue.
     pub(super) fn content(&self, message: u64, offset: u64, bytes: u32) -> Option<(Envelope, &[u8])> {
         let queued = self.begun.get(&message)?;
         let envelope =
@@ -194,7 +186,6 @@ impl Outbox {
         message < self.next_message
     }
 
-    /// Handles a refusal; returns false if the message was never sent.
     pub(super) fn on_refuse(&mut self, message: u64, ledger: &mut Ledger) -> bool {
         if let Some(queued) = self.remove_begun(message) {
             ledger.end_send(queued.id, SendOutcome::Refused);
@@ -202,7 +193,6 @@ impl Outbox {
         message < self.next_message
     }
 
-    /// Removes a message from the queue; the peer is notified if it knows of it.
     pub(super) fn withdraw(&mut self, id: SendId) {
         if let Some(at) = self.waiting.iter().position(|queued| queued.id == id) {
             self.waiting.remove(at);

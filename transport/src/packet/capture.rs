@@ -13,9 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Memory of the ring: 190 ms of a 1 Gbit/s link.
 const RING_BYTES: usize = 24 << 20;
-/// Most frames that one call of [`Capture::receive`] hands over.
 const BATCH_FRAMES: usize = 1024;
-/// Longest wait of [`Capture::receive`] for a frame, in milliseconds.
 const PATIENCE_MILLIS: u8 = 100;
 
 /// An open capture socket on one interface, which sends nothing. It does not turn on promiscuous

@@ -187,7 +187,6 @@ impl DriveError {
     }
 }
 
-/// Returns advice on getting the permission.
 fn permission_help(is_root: bool) -> &'static str {
     if is_root {
         "this root lacks CAP_NET_RAW, as in a container (start it with `--cap-add NET_RAW`), or is none outside its \
@@ -197,7 +196,6 @@ fn permission_help(is_root: bool) -> &'static str {
     }
 }
 
-/// Returns advice for a path on which only shorter frames pass.
 fn first_hop_help(interface: &str, passes: usize) -> String {
     match passes {
         0 => format!("see the MTU of its other end (`ip link`), and `tc qdisc show dev {interface}`"),

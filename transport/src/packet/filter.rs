@@ -8,12 +8,10 @@ use crate::MacAddr;
 use crate::wire::EtherType;
 use libc::{BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 
-/// Byte offsets in the Ethernet header.
 const DESTINATION_HEAD: u32 = 0;
 const DESTINATION_TAIL: u32 = 2;
 const ETHER_TYPE: u32 = 12;
 
-/// Results of `BPF_RET`: the whole frame, or nothing.
 const ACCEPT: u32 = u32::MAX;
 const REJECT: u32 = 0;
 
@@ -44,7 +42,6 @@ pub(super) fn program(ether_type: EtherType, interface: &Interface, groups: &[Ma
     code
 }
 
-/// Builds the program of a capture: our EtherType, any destination.
 pub(super) fn of_type(ether_type: EtherType) -> Vec<sock_filter> {
     let mut code = vec![load(BPF_H, ETHER_TYPE)];
     code.extend(unless_equal_reject(ether_type.number().into()));
@@ -52,7 +49,6 @@ pub(super) fn of_type(ether_type: EtherType) -> Vec<sock_filter> {
     code
 }
 
-/// Returns five instructions: accept if the destination is `address`, else fall through.
 fn accept_if_for(address: MacAddr) -> [sock_filter; 5] {
     let [a, b, c, d, e, f] = address.octets();
     let head = u16::from_be_bytes([a, b]).into();
@@ -66,7 +62,6 @@ fn accept_if_for(address: MacAddr) -> [sock_filter; 5] {
     ]
 }
 
-/// Returns two instructions: reject unless the accumulator is `value`.
 fn unless_equal_reject(value: u32) -> [sock_filter; 2] {
     [jump(BPF_JEQ, value, 1, 0), give(REJECT)]
 }
@@ -83,7 +78,6 @@ fn give(result: u32) -> sock_filter {
     instruction(BPF_RET | BPF_K, result, 0, 0)
 }
 
-/// Returns the pseudo offset of a piece of packet metadata.
 fn extension(what: libc::c_int) -> u32 {
     (libc::SKF_AD_OFF + what) as u32
 }

@@ -138,7 +138,6 @@ impl Interface {
     }
 }
 
-/// Whether it is, by its name, a bridge to containers or virtual machines of this host.
 fn leads_inside(link: &LinkInfo) -> bool {
     link.kind == "bridge" && INNER_BRIDGES.iter().any(|name| link.name.starts_with(name))
 }

@@ -8,19 +8,15 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 use std::os::fd::AsRawFd;
 
-/// Alignment of messages and attributes, in bytes.
 const ALIGNMENT: usize = 4;
-/// Lengths of a message header (`nlmsghdr`) and of the fixed part of a link (`ifinfomsg`).
 const HEADER_BYTES: usize = 16;
 const LINK_BYTES: usize = 16;
 /// Larger than any single answer of the kernel.
 const ANSWER_BYTES: usize = 1 << 18;
-/// Nested attributes, and those that libc does not name.
 const INFO_KIND: u16 = 1;
 const INFO_SLAVE_KIND: u16 = 4;
 const PROPERTIES: u16 = 52;
 const OTHER_NAME: u16 = 53;
-/// Bits of an attribute's type; the other bits are flags.
 const TYPE_MASK: u16 = 0x3fff;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,17 +24,13 @@ pub(super) struct LinkInfo {
     pub index: u32,
     pub name: String,
     pub other_names: Vec<String>,
-    /// Hardware type, `ARPHRD_*`.
     pub hardware: u16,
-    /// Flags, `IFF_*`.
     pub flags: u32,
     pub mac: MacAddr,
     pub mtu_bytes: usize,
     /// Kind of the link's driver, such as `vlan`; empty for most cards.
     pub kind: String,
-    /// Index of the interface it is a port of.
     pub master: Option<u32>,
-    /// Kind of port, such as `bridge` or `bond`.
     pub port_kind: String,
 }
 
@@ -47,7 +39,6 @@ impl LinkInfo {
         self.flags & flag as u32 != 0
     }
 
-    /// Whether it carries Ethernet frames to other hosts.
     pub(super) fn is_ethernet(&self) -> bool {
         self.hardware == libc::ARPHRD_ETHER && !self.has(libc::IFF_LOOPBACK)
     }
@@ -90,7 +81,6 @@ fn request() -> [u8; HEADER_BYTES + LINK_BYTES] {
     request
 }
 
-/// Reads the messages of an answer; returns whether it was the last.
 fn read(mut answer: &[u8], links: &mut Vec<LinkInfo>) -> nix::Result<bool> {
     while let (Some(length), Some(kind)) = (u32_at(answer, 0), u16_at(answer, 4)) {
         let Some(body) = answer.get(HEADER_BYTES..length as usize) else { break };

@@ -14,7 +14,6 @@ const LOOK_AWAY: Duration = Duration::from_millis(10);
 /// Interval of checks otherwise: MTU and address may change without an error.
 const LOOK_THERE: Duration = Duration::from_secs(1);
 
-/// Link state of an interface that is on.
 #[derive(Debug, Default)]
 pub(super) struct Carrier {
     lost_since: Option<Instant>,
@@ -22,7 +21,6 @@ pub(super) struct Carrier {
 }
 
 impl Carrier {
-    /// Takes the state just observed; returns how long there was no link, if it is back.
     pub(super) fn note(&mut self, now: Instant, has_link: bool) -> Option<Duration> {
         self.flag.store(!has_link, Ordering::Relaxed);
         if has_link {
@@ -41,7 +39,6 @@ impl Carrier {
     }
 }
 
-/// State of the outage, if any.
 #[derive(Debug)]
 pub(super) struct Outage {
     limit: Duration,
@@ -53,7 +50,6 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// Creates the state without an outage; one that lasts for `limit` is final.
     pub(super) fn new(limit: Duration) -> Outage {
         let flag = Arc::new(AtomicBool::new(false));
         Outage { limit, noticed: false, since: None, look_at: Instant::START, flag }
@@ -90,7 +86,6 @@ impl Outage {
         self.since.map(|_| Blocked::Until(self.look_at))
     }
 
-    /// Ends the outage; returns how long it lasted, if there was one.
     pub(super) fn is_there(&mut self, now: Instant) -> Option<Duration> {
         (self.noticed, self.look_at) = (false, now + LOOK_THERE);
         self.flag.store(false, Ordering::Relaxed);

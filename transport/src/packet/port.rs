@@ -22,7 +22,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Most frames taken from the ring before the machine may send.
 const RECEIVE_BATCH_FRAMES: usize = 256;
 /// Most bytes taken from the ring before the machine may send; this limit applies at a large MTU.
 const RECEIVE_BATCH_BYTES: usize = 1 << 20;
@@ -106,11 +105,8 @@ pub struct Port {
     carrier: Carrier,
     /// Time without interface or link in this run, without the present outage.
     was_cut_off: Duration,
-    /// Whether the interface's MTU has changed since the port was opened.
     has_other_mtu: Arc<AtomicBool>,
-    /// Whether the interface that the socket was bound to no longer exists.
     is_unbound: bool,
-    /// Largest frame received, Ethernet header included.
     largest_arrival_bytes: usize,
 }
 
@@ -308,7 +304,6 @@ impl Port {
         }
     }
 
-    /// Checks the interface once per interval; returns whether it is there.
     fn is_there(&mut self, now: Instant) -> Result<bool, DriveError> {
         if !self.outage.wants_look(now) {
             return Ok(!self.outage.is_on());
@@ -351,7 +346,6 @@ impl Port {
         }
     }
 
-    /// Fails if the interface has changed in a way that matters.
     fn check(&self, state: &InterfaceState) -> Result<(), DriveError> {
         let Interface { name, mac, mtu_bytes, .. } = &self.interface;
         if state.mac != *mac {
@@ -365,7 +359,6 @@ impl Port {
         Ok(())
     }
 
-    /// Starts receiving; false if that is not possible yet.
     pub(super) fn hear(&mut self) -> bool {
         let index = self.interface.index;
         self.config.hears = true;

@@ -15,7 +15,6 @@ const BACK_OFF_MIN: Duration = Duration::from_micros(200);
 const BACK_OFF_FULL: Duration = Duration::from_millis(1);
 /// Time for which refusals may mean a full queue.
 const FULL: Duration = Duration::from_millis(30);
-/// Longest wait afterwards.
 const BACK_OFF_MAX: Duration = Duration::from_millis(100);
 /// Time after which a refused frame is given up. A queue of one frame of 1500 bytes takes one each
 /// 48 ms at 250 kbit/s.
@@ -23,7 +22,6 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// Time without a try of a long frame after which earlier refusals say nothing about the next.
 const GAP: Duration = Duration::from_secs(5);
 
-/// Refused frames and their lengths.
 #[derive(Debug)]
 pub(super) struct Refusals {
     back_off: Duration,
@@ -32,7 +30,6 @@ pub(super) struct Refusals {
     suspect: Option<Suspect>,
 }
 
-/// Length that may be too long.
 #[derive(Debug)]
 struct Suspect {
     bytes: usize,
@@ -48,12 +45,9 @@ pub(super) enum Fate {
     GiveUp,
 }
 
-/// Frames refused because of their length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLong {
-    /// Shortest refused length in bytes, Ethernet header included.
     pub bytes: usize,
-    /// Time for which all such frames have been refused.
     pub lasts: Duration,
 }
 
@@ -62,7 +56,6 @@ impl Refusals {
         Refusals { back_off: BACK_OFF_MIN, since: None, given_up_at: None, suspect: None }
     }
 
-    /// Records that frames of up to `longest_bytes` have left.
     pub(super) fn left(&mut self, longest_bytes: usize) {
         (self.back_off, self.since) = (BACK_OFF_MIN, None);
         let Some(suspect) = &mut self.suspect else { return };
@@ -73,12 +66,10 @@ impl Refusals {
         }
     }
 
-    /// Records a test: frames of up to `passes_bytes` leave, longer ones do not.
     pub(super) fn narrow(&mut self, passes_bytes: usize) {
         self.suspect.iter_mut().for_each(|suspect| suspect.bytes = suspect.bytes.min(passes_bytes + 1));
     }
 
-    /// Records a test: the length was not the reason.
     pub(super) fn forgive(&mut self) {
         self.suspect = None;
     }
@@ -89,7 +80,6 @@ impl Refusals {
         proved.is_some_and(|suspect| now < suspect.tried_at + BACK_OFF_MAX)
     }
 
-    /// Records a refusal; returns whether to retry the frame or give it up.
     pub(super) fn refused(&mut self, now: Instant, bytes: usize) -> Fate {
         let since = *self.since.get_or_insert(now);
         let suspected = self.suspect.as_mut().filter(|suspect| bytes >= suspect.bytes);
@@ -132,7 +122,6 @@ impl Refusals {
         self.proved().map(|suspect| TooLong { bytes: suspect.bytes, lasts: suspect.tried_at.since(suspect.since) })
     }
 
-    /// Returns the time since the last frame that left.
     pub(super) fn lasts(&self, now: Instant) -> Duration {
         self.since.map_or(Duration::ZERO, |since| now.since(since))
     }

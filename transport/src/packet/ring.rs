@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Fewest slots of a ring: a sender's first window at a large MTU.
 const MIN_SLOTS: usize = 64;
-/// Most bytes of a ring.
 const MAX_RING_BYTES: usize = 1 << 30;
 /// Smallest block: a block must be whole pages, and no Linux page is larger.
 const MIN_BLOCK_BYTES: usize = 64 * 1024;
@@ -26,7 +25,6 @@ const MIN_BLOCK_SLOTS: usize = 8;
 /// Room that the kernel reserves for a link header before the frame.
 const LINK_HEADER_ROOM_BYTES: usize = 16;
 
-/// Division of a ring into blocks and slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
     slot_bytes: usize,
@@ -35,7 +33,6 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// Chooses slots for frames of `mtu_bytes` payload, in about `ring_bytes`.
     pub(super) fn new(mtu_bytes: usize, ring_bytes: usize) -> Self {
         let payload_offset = (libc::TPACKET2_HDRLEN + LINK_HEADER_ROOM_BYTES).next_multiple_of(libc::TPACKET_ALIGNMENT);
         let slot_bytes = (payload_offset + mtu_bytes).next_multiple_of(libc::TPACKET_ALIGNMENT);
@@ -76,9 +73,7 @@ impl Geometry {
     }
 }
 
-/// Contents of a slot.
 pub(super) enum SlotContent<'a> {
-    /// A whole frame, Ethernet header first.
     Frame(&'a [u8]),
     Truncated,
     VlanTagged,
@@ -97,7 +92,6 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Makes the kernel allocate the ring of `socket`, and maps it.
     pub(super) fn create(socket: BorrowedFd, geometry: Geometry) -> nix::Result<Self> {
         syscall::set_receive_ring(socket, libc::tpacket_versions::TPACKET_V2, &geometry.request())?;
         let length = NonZeroUsize::new(geometry.bytes()).expect("a ring has at least one block");

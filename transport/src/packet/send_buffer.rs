@@ -13,9 +13,7 @@ use std::time::Duration;
 /// Time for which the buffer holds frames: half of it is left when the kernel reports room again,
 /// which must outlast the wake-up of a busy host.
 const HOLD: Duration = Duration::from_millis(4);
-/// Length of a measurement.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// First and smallest size of the buffer.
 const START_FRAMES: usize = 32;
 const MIN_FRAMES: usize = 8;
 /// Bytes that the kernel charges for a frame beside its own (1514 bytes are charged as 2304).
@@ -38,12 +36,10 @@ impl SendBuffer {
         backlog
     }
 
-    /// Returns the present `SO_SNDBUF`, which the kernel doubles.
     pub(super) fn present_bytes(&self) -> usize {
         self.present_bytes
     }
 
-    /// Returns the `SO_SNDBUF` that holds `frames` full frames.
     fn buffer(&self, frames: usize) -> usize {
         let charge = self.frame_bytes + CHARGE_BYTES;
         (frames * charge / 2).clamp(MIN_FRAMES * charge / 2, self.max_bytes.max(MIN_FRAMES * charge / 2))
@@ -88,7 +84,6 @@ pub(super) fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> nix::Result<()>
 mod tests {
     use super::*;
 
-    /// Returns the buffer, in frames, after 200 ms on a link of `bytes_per_second`.
     fn settled_frames(bytes_per_second: u64, blocked: bool) -> usize {
         let mut backlog = SendBuffer::new(1514, 256 << 10);
         for round in 1..=200 {

@@ -20,18 +20,13 @@ use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Time without any frame taken after which a warning is logged.
 const WARN_AFTER: Duration = Duration::from_secs(1);
-/// Tries before a length counts as too long.
 const TESTS: usize = 3;
-/// MTU that every Ethernet carries.
 const USUAL_MTU_BYTES: usize = 1500;
-/// Shortest frame, without its check sequence.
 const LEAST_BYTES: usize = 60;
 const MAC_BYTES: usize = 6;
 const VLAN_TAG_BYTES: usize = 4;
 
-/// Sends frames in order, and keeps those that the kernel refuses.
 pub(super) struct Sender {
     staging: Staging,
     backlog: SendBuffer,
@@ -45,7 +40,6 @@ pub(super) struct Sender {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flushed {
     pub frames: usize,
-    /// Reason why the rest stays, if the interface is away.
     pub away: Option<Errno>,
 }
 
@@ -79,12 +73,10 @@ impl Sender {
         }
     }
 
-    /// Stages the frames of `write`, unless frames are waiting already.
     pub(super) fn fill(&mut self, write: impl FnMut(&mut [u8]) -> Option<SplitFrame>) {
         self.staging.fill(write);
     }
 
-    /// Copies the payloads that waiting frames lack, from `payload`.
     pub(super) fn join<'a>(&mut self, payload: impl Fn(Kept) -> &'a [u8]) {
         self.staging.join(payload);
     }
@@ -180,7 +172,6 @@ impl Sender {
         self.blocked = None;
     }
 
-    /// Measures once which length passes if long frames do not.
     fn look_for_length(&mut self, socket: BorrowedFd, interface: &str) {
         let Some(too_long) = self.refusals.too_long() else {
             self.passes = None;
@@ -201,7 +192,6 @@ impl Sender {
         (self.refusals, self.passes) = (Refusals::new(), None);
     }
 
-    /// Returns why no frames leave, or no long ones, and for how long.
     pub(super) fn trouble(&self, now: Instant, interface: &str) -> Option<(DriveError, Duration)> {
         if let (Some(too_long), Some(passes)) = (self.refusals.too_long(), self.passes) {
             return Some((self.first_hop(interface, passes), too_long.lasts));

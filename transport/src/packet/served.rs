@@ -14,15 +14,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-/// Environment variable with the path of the server's socket.
 const SERVER: &str = "ETHBCAST_PORT";
 /// Start of a request; the last byte is its version.
 const MAGIC: [u8; 8] = *b"ethport\x01";
 /// Magic, EtherType, whether there is a group, the group, the interface's name padded with zeros.
 const REQUEST_BYTES: usize = 8 + 2 + 1 + 6 + 16;
-/// Longest wait of either side for the other; both run on one machine and exchange a few bytes.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Longest reason of a refusal, in bytes.
 const REASON_BYTES: usize = 200;
 
 /// Opens an unbound packet socket with a locked filter: the inherited one if there is one, else a

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Value of `Alarm::set_for` when no timer is set.
 const UNSET: u64 = u64::MAX;
 /// A timer set to zero would be disabled.
 const SHORTEST: Duration = Duration::from_nanos(1);
@@ -157,7 +156,6 @@ impl Sleeper {
         Ok(socket)
     }
 
-    /// Waits for arrivals as [`wait`](Waiter::wait) does, or until `bell` receives a datagram.
     pub(super) fn wait_or_ring(&self, now: Instant, wanted: Interest, bell: &Doorbell) -> SocketEvents {
         let room = if wanted.room { PollFlags::POLLOUT } else { PollFlags::empty() };
         SocketEvents(self.sleep(room | PollFlags::POLLIN, now, wanted.until, Some(bell)))
@@ -174,7 +172,6 @@ impl Sleeper {
         Ok(if count == 2 { socket } else { PollFlags::empty() })
     }
 
-    /// Polls the socket for `events`; wakes are left to the next sleep.
     fn look(&self, events: PollFlags) -> nix::Result<PollFlags> {
         let mut entry = [PollFd::new(self.socket.as_fd(), events)];
         let ready = poll(&mut entry, Some(Duration::ZERO))?;
@@ -232,7 +229,6 @@ fn poll(entries: &mut [PollFd], limit: Option<Duration>) -> nix::Result<bool> {
     }
 }
 
-/// Returns the events of an entry (after a signal its field is undefined).
 fn revents(entry: &PollFd, any: bool) -> PollFlags {
     if any { entry.revents().unwrap_or(PollFlags::POLLERR) } else { PollFlags::empty() }
 }
@@ -242,7 +238,6 @@ mod tests {
     use super::*;
     use crate::packet::Clock;
 
-    /// Sleeps on a quiet socket and returns how long that was.
     fn slept(sleeper: &Sleeper, millis: u64, clock: &Clock) -> Duration {
         let begin = clock.now();
         let end = begin + Duration::from_millis(millis);

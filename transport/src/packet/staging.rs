@@ -8,14 +8,11 @@ use std::io::IoSlice;
 /// Memory for staged frames at a large MTU: with more, one call to the kernel would delay the
 /// receive ring for long.
 const LARGE_MTU_BYTES: usize = 1 << 20;
-/// Fewest frames, at any MTU.
 const MIN_FRAMES: usize = 8;
 
-/// Reusable buffers for a batch of frames.
 pub(super) struct Staging {
     memory: Box<[u8]>,
     frame_bytes: usize,
-    /// Headers and payload references of the staged frames; those before `sent` have left.
     frames: Vec<SplitFrame>,
     sent: usize,
     capacity: usize,
@@ -42,7 +39,6 @@ impl Staging {
         self.sent == self.frames.len()
     }
 
-    /// Stages a batch of frames from `write`; does nothing unless empty.
     pub(super) fn fill(&mut self, mut write: impl FnMut(&mut [u8]) -> Option<SplitFrame>) {
         if !self.is_empty() {
             return;
@@ -56,7 +52,6 @@ impl Staging {
         }
     }
 
-    /// Copies the payloads that waiting frames lack, from `payload`.
     pub(super) fn join<'a>(&mut self, payload: impl Fn(Kept) -> &'a [u8]) {
         let buffers = self.memory.chunks_exact_mut(self.frame_bytes);
         for (buffer, frame) in buffers.zip(&mut self.frames).skip(self.sent) {
@@ -95,7 +90,6 @@ impl Staging {
         std::array::from_fn(|at| self.memory[at])
     }
 
-    /// Drops the `count` oldest waiting frames; returns their bytes.
     pub(super) fn remove(&mut self, count: usize) -> usize {
         let gone = &self.frames[self.sent..self.sent + count];
         self.sent += count;

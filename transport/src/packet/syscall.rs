@@ -14,7 +14,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Most frames one [`send_many`] takes.
 pub(super) const SEND_MANY_FRAMES: usize = 64;
 
 /// Makes the C library return freed memory to the system at once, for a long-running process. By
@@ -91,7 +90,6 @@ pub(super) fn set_receive_ring(
     set_packet_option(fd, libc::PACKET_RX_RING, ring)
 }
 
-/// Keeps outgoing frames of this host out of the ring.
 pub(super) fn ignore_outgoing(fd: BorrowedFd) -> nix::Result<()> {
     set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, &1)
 }
@@ -101,7 +99,6 @@ pub(super) fn bypass_qdisc(fd: BorrowedFd) -> nix::Result<()> {
     set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &1)
 }
 
-/// Makes the NIC accept frames for the multicast address `group` as long as the socket is open.
 pub(super) fn join_multicast(fd: BorrowedFd, interface_index: u32, group: MacAddr) -> nix::Result<()> {
     let mut address = [0; 8];
     address[..6].copy_from_slice(&group.octets());
@@ -114,8 +111,6 @@ pub(super) fn join_multicast(fd: BorrowedFd, interface_index: u32, group: MacAdd
     set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Returns frames that passed the filter and frames dropped by a full ring, both since the last
-/// call.
 pub(super) fn packet_statistics(fd: BorrowedFd) -> nix::Result<libc::tpacket_stats> {
     let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     let mut length = size_of::<libc::tpacket_stats>() as socklen_t;
@@ -126,7 +121,6 @@ pub(super) fn packet_statistics(fd: BorrowedFd) -> nix::Result<libc::tpacket_sta
     Errno::result(result).map(|_| stats)
 }
 
-/// Attaches a classic BPF program, which the kernel checks and copies.
 pub(super) fn attach_filter(fd: BorrowedFd, program: &[libc::sock_filter]) -> nix::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| Errno::EINVAL)?;
     let descriptor = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
@@ -134,14 +128,12 @@ pub(super) fn attach_filter(fd: BorrowedFd, program: &[libc::sock_filter]) -> ni
     unsafe { set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &descriptor) }
 }
 
-/// Forbids changing or detaching the filter for the rest of the socket's life.
 pub(super) fn lock_filter(fd: BorrowedFd) -> nix::Result<()> {
     let yes: c_int = 1;
     // SAFETY: the option takes a plain `c_int`.
     unsafe { set_option(fd, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &yes) }
 }
 
-/// Sends a descriptor, with one byte, to the process at the other end of a Unix socket.
 pub(super) fn send_descriptor(stream: BorrowedFd, descriptor: BorrowedFd) -> nix::Result<()> {
     let rights = [descriptor.as_raw_fd()];
     let word = [IoSlice::new(&[1])];
@@ -149,8 +141,6 @@ pub(super) fn send_descriptor(stream: BorrowedFd, descriptor: BorrowedFd) -> nix
     sendmsg::<UnixAddr>(stream.as_raw_fd(), &word, &message, MsgFlags::MSG_NOSIGNAL, None).map(drop)
 }
 
-/// Receives bytes and, if there is one, a descriptor from the process at the other end of a Unix
-/// socket.
 pub(super) fn receive_descriptor(stream: BorrowedFd, buffer: &mut [u8]) -> nix::Result<(usize, Option<OwnedFd>)> {
     let mut space = nix::cmsg_space!([RawFd; 1]);
     let mut word = [IoSliceMut::new(buffer)];
@@ -196,7 +186,6 @@ fn mac_of(address: &libc::sockaddr) -> MacAddr {
     MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5))
 }
 
-/// State of an interface in the socket's network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InterfaceState {
     pub index: u32,
@@ -206,7 +195,6 @@ pub(super) struct InterfaceState {
     pub mtu_bytes: usize,
 }
 
-/// Returns the state of interface `name`; ENODEV if there is none.
 pub(super) fn interface_state(fd: BorrowedFd, name: &str) -> nix::Result<InterfaceState> {
     let ask = |code| ask_interface(fd, name, code).map(|request| request.ifr_ifru);
     // SAFETY: each request has filled the member that is read, and any bytes make a valid integer or `sockaddr`.
@@ -223,7 +211,6 @@ pub(super) fn interface_state(fd: BorrowedFd, name: &str) -> nix::Result<Interfa
     })
 }
 
-/// Returns the present name of the interface with this index; ENODEV if there is none.
 pub(super) fn interface_name(fd: BorrowedFd, index: u32) -> nix::Result<String> {
     // SAFETY: all bytes zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { zeroed() };
@@ -241,8 +228,6 @@ pub(super) fn replace(fd: BorrowedFd, other: BorrowedFd) -> nix::Result<()> {
     Errno::result(unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) }).map(drop)
 }
 
-/// Runs an ioctl about the interface `name` in the socket's network namespace; ENODEV if there is
-/// none.
 fn ask_interface(fd: BorrowedFd, name: &str, code: libc::c_ulong) -> nix::Result<libc::ifreq> {
     // SAFETY: all bytes zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { zeroed() };

@@ -6,7 +6,6 @@ pub(super) const REDUCED: u8 = 0x1D;
 /// Number of elements without zero: the period of the powers of x.
 pub(super) const ORDER: usize = 255;
 
-/// Logarithm of each element except zero.
 const LOGARITHMS: [u8; 256] = {
     let (mut logarithms, mut power, mut at) = ([0; 256], 1_u8, 0);
     while at < ORDER {
@@ -31,7 +30,6 @@ pub(super) const fn doubled(element: u8) -> u8 {
     (element << 1) ^ if element & 0x80 == 0 { 0 } else { REDUCED }
 }
 
-/// Returns the logarithm to the base x of an element that is not zero.
 pub(super) fn logarithm(element: u8) -> usize {
     debug_assert_ne!(element, 0, "zero has no logarithm");
     usize::from(LOGARITHMS[usize::from(element)])

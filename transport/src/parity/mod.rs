@@ -19,21 +19,16 @@ pub(crate) const MOST_FRAMES: usize = 128;
 /// Shortest block: below that repeating frames costs as little.
 pub(crate) const LEAST_FRAMES: usize = 8;
 
-/// A parity frame in the slot of a missing frame of its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// Place of the missing frame in the block.
     pub place: u8,
-    /// Number of the parity frame.
     pub index: u8,
 }
 
-/// Returns the element that stands for a parity frame.
 fn y(index: u8) -> u8 {
     MOST_FRAMES as u8 | index
 }
 
-/// Returns the factor of the frame at `place` in parity frame `index`.
 fn factor(index: u8, place: u8) -> u8 {
     power(logarithm(y(0) ^ place) + ORDER - logarithm(y(index) ^ place))
 }
@@ -115,7 +110,6 @@ mod tests {
         parity
     }
 
-    /// Loses the frames at `places` and recovers them from the parity frames `indices`.
     fn comes_back(block: &[u8], length: usize, places: &[u8], indices: &[u8]) {
         let starts: Vec<usize> = (0..block.len() / length).map(|place| place * length).collect();
         let held: Vec<Held> = places.iter().zip(indices).map(|(&place, &index)| Held { place, index }).collect();

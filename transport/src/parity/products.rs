@@ -45,7 +45,6 @@ static PRODUCTS: [Products; 256] = {
     all
 };
 
-/// Whether this machine looks up many bytes in one instruction.
 pub(super) fn are_fast() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx2");

@@ -15,9 +15,7 @@ type Plane = [u8; STRIPE_BYTES];
 
 pub(super) struct Sum {
     planes: [Plane; 8],
-    /// Bit set of the planes that are not all zeros.
     used: u8,
-    /// Whether the first plane is the sum.
     by_products: bool,
 }
 
@@ -26,7 +24,6 @@ impl Sum {
         Sum { planes: [[0; STRIPE_BYTES]; 8], used: 0, by_products: products::are_fast() }
     }
 
-    /// Adds `factor` times a stripe of at most [`STRIPE_BYTES`].
     pub(super) fn add(&mut self, factor: u8, stripe: &[u8]) {
         if self.by_products {
             self.used = 1;
@@ -40,7 +37,6 @@ impl Sum {
         }
     }
 
-    /// Writes the sum's first bytes over `stripe`, and starts anew.
     pub(super) fn take(&mut self, stripe: &mut [u8]) {
         stripe.fill(0);
         for (bit, plane) in self.planes.iter_mut().enumerate().rev() {
@@ -56,7 +52,6 @@ impl Sum {
     }
 }
 
-/// Adds as many bytes of `stripe` as both have.
 fn add(sum: &mut [u8], stripe: &[u8]) {
     sum.iter_mut().zip(stripe).for_each(|(byte, added)| *byte ^= added);
 }

@@ -12,9 +12,7 @@ use super::settings::StormControl;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A host is switched on.
     Start(u32),
-    /// A host's application is called at the test's request.
     Wake(u32),
     /// The first frame on a wire has arrived completely at its far end.
     Arrival(u32),
@@ -22,16 +20,13 @@ pub(super) enum Event {
     Late(u32),
     /// A host's process has finished the first frame of its receive ring, or has woken up.
     Process(u32),
-    /// A host that ran out of transmit ring has room again.
     Room(u32),
     /// A timer of a host may be due. The host's request is looked up when this happens, so a
     /// cancelled timer costs one check.
     Timer(u32),
-    /// A host or cable fails or comes back.
     Control(u32),
 }
 
-/// A change scheduled by a test.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Control {
     Crash(u32),
@@ -51,11 +46,8 @@ pub(super) struct EventQueue {
     /// Bucket 0 has the time last taken; bucket n the events whose highest bit differing from it is
     /// bit n − 1.
     buckets: [Vec<Scheduled>; 65],
-    /// Events of bucket 0 already taken.
     taken: usize,
-    /// Bit n: bucket n is not empty (bucket 0 aside).
     occupied: u128,
-    /// Time last taken, in nanoseconds.
     last: u64,
     /// Scheduled events except timers, which may have been cancelled.
     certain: usize,
@@ -74,7 +66,6 @@ impl EventQueue {
         self.sort_in((at.max(self.last), event));
     }
 
-    /// Takes the next event at or before `limit`.
     pub(super) fn pop_until(&mut self, limit: u64) -> Option<Scheduled> {
         if self.taken == self.buckets[0].len() {
             self.refill(limit)?;
@@ -98,7 +89,6 @@ impl EventQueue {
         self.certain
     }
 
-    /// Advances to the next time with an event, unless that is after `limit`.
     fn refill(&mut self, limit: u64) -> Option<()> {
         if self.occupied == 0 {
             return None;

@@ -17,7 +17,6 @@ use crate::Instant;
 
 #[derive(Debug)]
 pub(super) struct Fabric {
-    /// Nanoseconds since the start.
     now: u64,
     events: EventQueue,
     pool: FramePool,
@@ -56,12 +55,10 @@ impl Fabric {
         Instant::from_nanos(self.now)
     }
 
-    /// Schedules `event`; a time in the past becomes the present.
     pub(super) fn schedule(&mut self, at: u64, event: Event) {
         self.events.push(at.max(self.now), event);
     }
 
-    /// Advances to the next event if it is at or before `limit`, else to `limit`.
     pub(super) fn next_event(&mut self, limit: u64) -> Option<Event> {
         let next = self.events.pop_until(limit);
         self.now = next.map_or(self.now.max(limit), |(at, _)| at);
@@ -73,7 +70,6 @@ impl Fabric {
         self.events.certain() > 0
     }
 
-    /// Takes an unshared frame with arbitrary content.
     pub(super) fn take_frame(&mut self) -> Rc<SharedFrame> {
         self.pool.take()
     }
@@ -82,7 +78,6 @@ impl Fabric {
         self.pool.give_back(frame);
     }
 
-    /// Replaces `frame` by a copy modified by `change`.
     pub(super) fn changed(&mut self, frame: Rc<SharedFrame>, change: impl FnOnce(&mut [u8])) -> Rc<SharedFrame> {
         let changed = self.pool.changed(&frame, change);
         self.pool.give_back(frame);
@@ -97,7 +92,6 @@ impl Fabric {
         self.wires[wire as usize].next_departure()
     }
 
-    /// Loses every frame whose last bit leaves a wire from now on.
     pub(super) fn cut(&mut self, wire: u32) {
         self.wires[wire as usize].cut(self.now);
     }
@@ -127,7 +121,6 @@ impl Fabric {
         self.wires[cable.index() * 2..][..2].iter_mut().map(move |wire| (now, wire))
     }
 
-    /// Queues a frame in front of a wire, or drops it.
     pub(super) fn send(&mut self, wire: u32, frame: Rc<SharedFrame>) {
         let has_room = match self.wires[wire as usize].from() {
             Node::Switch(switch) => self.books(switch, frame.length() as u64),
@@ -148,7 +141,6 @@ impl Fabric {
         }
     }
 
-    /// Reserves room in a switch's shared buffer, if it has one.
     fn books(&mut self, switch: u32, bytes: u64) -> bool {
         let (now, wires) = (self.now, &mut self.wires);
         let used = |ports: &[u32]| ports.iter().map(|&port| wires[port as usize].queue(now).0).sum();
@@ -165,7 +157,6 @@ impl Fabric {
         self.wires[wire as usize].hold(self.now, until);
     }
 
-    /// Pauses the wire `from` if the queue at `port`, which it has just fed, is long.
     fn pause(&mut self, switch: u32, from: u32, port: u32) {
         if let Some(pause) = self.switches[switch as usize].pause()
             && self.wires[port as usize].queue(self.now).1 >= pause.high_frames

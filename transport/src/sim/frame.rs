@@ -17,7 +17,6 @@ pub(super) struct SharedFrame {
 }
 
 impl SharedFrame {
-    /// Returns the frame as on the wire: header first, padded.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer[..self.length]
     }
@@ -26,7 +25,6 @@ impl SharedFrame {
         self.length
     }
 
-    /// Returns the sending host; `None` for a frame injected by the test.
     pub(super) fn origin(&self) -> Option<u32> {
         self.origin
     }
@@ -44,7 +42,6 @@ impl SharedFrame {
         MacAddr::new(b[0], b[1], b[2], b[3], b[4], b[5])
     }
 
-    /// Returns the whole memory, to be written before [`finish`](SharedFrame::finish).
     pub(super) fn buffer_mut(&mut self) -> &mut [u8] {
         &mut self.buffer
     }
@@ -66,7 +63,6 @@ impl SharedFrame {
     }
 }
 
-/// Unused frames of one size.
 #[derive(Debug)]
 pub(super) struct FramePool {
     unused: Vec<Rc<SharedFrame>>,
@@ -78,14 +74,12 @@ impl FramePool {
         FramePool { unused: Vec::new(), frame_bytes }
     }
 
-    /// Takes an unshared frame with arbitrary content.
     pub(super) fn take(&mut self) -> Rc<SharedFrame> {
         self.unused.pop().unwrap_or_else(|| {
             Rc::new(SharedFrame { buffer: vec![0; self.frame_bytes].into_boxed_slice(), length: 0, origin: None })
         })
     }
 
-    /// Returns a copy of `frame` modified by `change`.
     pub(super) fn changed(&mut self, frame: &SharedFrame, change: impl FnOnce(&mut [u8])) -> Rc<SharedFrame> {
         let mut copy = self.take();
         let changed = unshared(&mut copy);
@@ -96,7 +90,6 @@ impl FramePool {
         copy
     }
 
-    /// Drops one reference; the last one makes the frame available again.
     pub(super) fn give_back(&mut self, frame: Rc<SharedFrame>) {
         if Rc::strong_count(&frame) == 1 {
             self.unused.push(frame);
@@ -104,7 +97,6 @@ impl FramePool {
     }
 }
 
-/// Returns write access to a frame fresh from [`FramePool::take`].
 pub(super) fn unshared(frame: &mut Rc<SharedFrame>) -> &mut SharedFrame {
     Rc::get_mut(frame).expect("a frame from the pool has one holder")
 }

@@ -20,7 +20,6 @@ pub(super) trait Application<M>: FnMut(usize, &mut M, Instant) -> Option<Instant
 
 impl<M, A: FnMut(usize, &mut M, Instant) -> Option<Instant>> Application<M> for A {}
 
-/// References lent to a host for one call.
 pub(super) struct Call<'a, M, A> {
     pub machine: &'a mut M,
     pub application: &'a mut A,
@@ -28,7 +27,6 @@ pub(super) struct Call<'a, M, A> {
     pub faults: &'a mut dyn Faults,
 }
 
-/// Processing time of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
     frame_nanos: u64,
@@ -52,35 +50,28 @@ impl Cost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     Running,
-    /// The process stands still; the card receives until the ring is full.
     Paused,
     /// Nothing is sent or received any more.
     Crashed,
 }
 
-/// See the module's description. The simulation owns the machine, and lends it for each call.
 #[derive(Debug)]
 pub(super) struct Host {
     number: u32,
     condition: Condition,
     mac: MacAddr,
     groups: Vec<MacAddr>,
-    /// Outgoing direction of its cable.
     wire: u32,
     stats: HostStats,
-    /// Received frames that the process has not finished.
     ring: VecDeque<Rc<SharedFrame>>,
     ring_frames: usize,
     receiving: Cost,
     sending: Cost,
     wake_up_nanos: u64,
-    /// Time when the process has done everything it has begun, in nanoseconds.
     busy_until: u64,
-    /// Whether a `Process` event is scheduled.
     busy: bool,
     /// Whether that event marks the process's wake-up, instead of the end of its work on a frame.
     waking: bool,
-    /// Whether a `Room` event is scheduled.
     wants_room: bool,
     /// A frame that the kernel refused or the process is still sending, and the time of the next
     /// try.
@@ -157,14 +148,11 @@ impl Host {
         None
     }
 
-    /// Counts a frame for this host that a fault has lost.
     pub(super) fn lose(&mut self, frame: Rc<SharedFrame>, fabric: &mut Fabric) {
         self.stats.drops.fault += 1;
         fabric.give_back(frame);
     }
 
-    /// Puts an accepted frame into the receive ring, or passes it to the machine at once if nothing
-    /// delays it.
     pub(super) fn receive<M: Machine, A: Application<M>>(&mut self, frame: Rc<SharedFrame>, call: &mut Call<M, A>) {
         let running = self.condition == Condition::Running;
         let instant = self.receiving.is_nothing() && self.sending.is_nothing() && self.wake_up_nanos == 0;
@@ -184,7 +172,6 @@ impl Host {
         }
     }
 
-    /// Passes the first frame of the receive ring, now processed, to the machine.
     pub(super) fn process_first<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         self.busy = false;
         if std::mem::take(&mut self.waking) {
@@ -223,7 +210,6 @@ impl Host {
         }
     }
 
-    /// Returns when work of `cost_nanos` is done that can begin at `from`, after all other work.
     fn work(&mut self, from: u64, cost_nanos: u64) -> u64 {
         let done = from.max(self.busy_until).saturating_add(cost_nanos);
         if !self.sending.is_nothing() {
@@ -247,7 +233,6 @@ impl Host {
         }
     }
 
-    /// Runs the steps after every input of a running host: application, sending, timers.
     pub(super) fn serve<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         if self.condition != Condition::Running {
             return;
@@ -259,8 +244,6 @@ impl Host {
         self.set_alarm(call.fabric);
     }
 
-    /// Moves frames from the machine into the transmit ring until the machine has none or the ring
-    /// no room.
     fn fill_ring<M: Machine, A>(&mut self, call: &mut Call<M, A>) {
         if !self.retry(call.fabric) {
             return;
@@ -293,7 +276,6 @@ impl Host {
         }
     }
 
-    /// Retries a refused frame; returns whether none is left.
     fn retry(&mut self, fabric: &mut Fabric) -> bool {
         let now = fabric.now();
         let Some((_, until)) = &mut self.refused else { return true };
@@ -317,7 +299,6 @@ impl Host {
         fabric.send(self.wire, frame);
     }
 
-    /// Continues sending after a frame has left a full transmit ring.
     pub(super) fn use_room<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         self.wants_room = false;
         self.serve(call);

@@ -10,20 +10,16 @@ use super::frame::SharedFrame;
 use super::host::Host;
 use crate::wire;
 
-/// A frame held outside all wires.
 #[derive(Debug)]
 struct Late {
     host: u32,
     frame: Rc<SharedFrame>,
-    /// Whether its fate is still to be decided.
     undecided: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct LastHop {
-    /// Deliveries whose fate has been decided.
     deliveries: u64,
-    /// Held frames, by the number in their `Late` event, and the unused numbers.
     late: Vec<Option<Late>>,
     unused: Vec<u32>,
 }
@@ -65,7 +61,6 @@ impl LastHop {
         self.late[number as usize].as_ref().expect("a late frame is kept until its event happens").host
     }
 
-    /// Takes the held frame `number`; returns the frame for the receive ring, if one arrives now.
     pub(super) fn pass_late(
         &mut self,
         number: u32,
@@ -78,7 +73,6 @@ impl LastHop {
         if late.undecided { self.pass(late.frame, host, fabric, faults) } else { host.filter(late.frame, fabric) }
     }
 
-    /// Schedules a frame without a sender: it reaches the card of `host` at `at`, in nanoseconds.
     pub(super) fn inject(&mut self, frame: Rc<SharedFrame>, host: u32, at: u64, fabric: &mut Fabric) {
         self.hold_back(Late { host, frame, undecided: true }, at, fabric);
     }

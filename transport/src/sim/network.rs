@@ -53,7 +53,6 @@ pub(super) enum Node {
 
 type Connection = ([Node; 2], Cable);
 
-/// A host and its cable.
 #[derive(Clone, Debug)]
 struct Attached {
     settings: HostSettings,
@@ -66,7 +65,6 @@ with_defaults! {
     pub struct Network {
         switches: Vec<SwitchSettings> = Vec::new(),
         hosts: Vec<Attached> = Vec::new(),
-        /// Indexed by [`CableId::index`].
         connections: Vec<Connection> = Vec::new(),
         mtu_bytes: usize = 1500,
         // Preamble and delimiter 8, checksum 4, gap 12 (IEEE 802.3).
@@ -213,8 +211,6 @@ impl Network {
         self.switches.iter()
     }
 
-    /// Returns the limit of the queue in front of a cable: a host's transmit ring or a switch's
-    /// port queue.
     pub(super) fn queue_limit(&self, from: Node) -> QueueLimit {
         match from {
             Node::Switch(switch) => self.switches[switch as usize].port_queue,
@@ -222,7 +218,6 @@ impl Network {
         }
     }
 
-    /// Returns the largest frame in bytes, Ethernet header included.
     pub(super) fn frame_bytes(&self) -> usize {
         ETHERNET_BYTES + self.mtu_bytes
     }
@@ -237,7 +232,6 @@ impl Network {
         id
     }
 
-    /// Returns the root of `switch` in the union-find tree, with path compression.
     fn tree_of(&mut self, mut switch: u32) -> u32 {
         while self.joined[switch as usize] != switch {
             let next = self.joined[switch as usize];

@@ -27,9 +27,7 @@ pub struct Simulation<M, F> {
     fabric: Fabric,
     last_hop: LastHop,
     faults: F,
-    /// Changes to the network scheduled by the test, by the number in the `Control` event.
     controls: Vec<Control>,
-    /// Number of hosts that want to be called.
     wishes: usize,
     events: u64,
     event_limit: u64,
@@ -142,7 +140,6 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         None
     }
 
-    /// Runs `happening` at a host, and updates the number of hosts that want to be called.
     fn at<A, R>(
         &mut self,
         host: u32,

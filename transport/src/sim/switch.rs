@@ -9,9 +9,7 @@ use crate::MacAddr;
 /// A store-and-forward switch. A port is named by the wire that leaves through it.
 #[derive(Debug)]
 pub(super) struct Switch {
-    /// Ports, in the order in which their cables were added.
     ports: Vec<u32>,
-    /// Port of each learnt address.
     learnt: QuickMap<u32>,
     storm_control: Option<StormControl>,
     pause: Option<PauseFrames>,
@@ -21,20 +19,15 @@ pub(super) struct Switch {
     /// Flooded frames, each counted once whatever the number of ports: time until they have left,
     /// and bytes.
     flooded: VecDeque<(u64, u64)>,
-    /// Policer of each port, created when the port first floods.
     buckets: QuickMap<Bucket>,
 }
 
 type QuickMap<V> = HashMap<u64, V, BuildHasherDefault<QuickHasher>>;
 
-/// Destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forwarding {
-    /// Out of this port.
     Port(u32),
-    /// Nowhere: the destination is behind the ingress port.
     Back,
-    /// Out of all other ports.
     Flood,
 }
 
@@ -73,7 +66,6 @@ impl Switch {
         fits
     }
 
-    /// Counts a flooded frame, whose room is reserved, until it has left by the last port.
     pub(super) fn keep(&mut self, until: u64, bytes: u64) {
         if self.shared_bytes < u64::MAX {
             self.flooded.push_back((until, bytes));
@@ -93,7 +85,6 @@ impl Switch {
         self.ports.get(index).copied()
     }
 
-    /// Learns the port of `source` and chooses the output for `destination`.
     pub(super) fn route(&mut self, ingress: u32, source: MacAddr, destination: MacAddr) -> Forwarding {
         self.learn(key(source), ingress);
         if destination.is_multicast() {
@@ -106,7 +97,6 @@ impl Switch {
         }
     }
 
-    /// Whether port `ingress` may flood one more frame.
     pub(super) fn may_flood(&mut self, now: u64, ingress: u32) -> bool {
         let Some(control) = self.storm_control else {
             return true;
@@ -123,7 +113,6 @@ impl Switch {
     }
 }
 
-/// Token bucket.
 #[derive(Debug)]
 struct Bucket {
     units: u64,

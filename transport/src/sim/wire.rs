@@ -14,11 +14,9 @@ use super::stats::{DirectionStats, Drops};
 
 #[derive(Debug)]
 struct InFlight {
-    /// Time when its first bit leaves, in nanoseconds.
     begins: u64,
     arrives: u64,
     frame: Rc<SharedFrame>,
-    /// Whether the switch's shared buffer holds it once for all ports.
     flooded: bool,
 }
 
@@ -29,17 +27,13 @@ pub(super) struct Wire {
     stats: DirectionStats,
     rate_bits_per_second: u64,
     delay_nanos: u64,
-    /// Time of a burst's bytes at this rate.
     burst_nanos: u64,
     overhead_bytes: usize,
     limit: QueueLimit,
     /// Frames that wait, are being sent or are in flight, in this order from the back.
     in_flight: VecDeque<InFlight>,
-    /// Frames at the front of `in_flight` that have left the transmitter.
     left: usize,
-    /// Bytes of the frames that have not left.
     queued_bytes: u64,
-    /// Part of `queued_bytes` in frames that were not flooded.
     own_bytes: u64,
     /// Time when the transmitter has sent, or with a token bucket paid for, everything queued.
     free_at: u64,
@@ -51,11 +45,9 @@ pub(super) struct Wire {
 }
 
 pub(super) enum Offered {
-    /// Queued behind others.
     Queued,
     /// Only frame on this wire: its arrival has to be scheduled for this time.
     First(u64),
-    /// No room.
     Full(Rc<SharedFrame>),
 }
 
@@ -97,7 +89,6 @@ impl Wire {
         &mut self.stats.drops
     }
 
-    /// Queues `frame` if there is room; `flooded` if other ports have it, too.
     pub(super) fn offer(&mut self, now: u64, frame: Rc<SharedFrame>, flooded: bool) -> Offered {
         if !self.has_room(now, frame.length()) {
             return Offered::Full(frame);
@@ -116,7 +107,6 @@ impl Wire {
         }
     }
 
-    /// Returns the arrival time of the first frame, if that is still to come because of a pause.
     pub(super) fn held_up(&self, now: u64) -> Option<u64> {
         self.in_flight.front().map(|first| first.arrives).filter(|&arrives| arrives > now)
     }
@@ -132,7 +122,6 @@ impl Wire {
         }
     }
 
-    /// Returns bytes of unflooded frames and number of frames that have not left.
     pub(super) fn queue(&mut self, now: u64) -> (u64, usize) {
         self.settle(now);
         (self.own_bytes, self.queued_frames())
@@ -142,7 +131,6 @@ impl Wire {
         self.in_flight.back().map(|last| last.arrives - self.delay_nanos)
     }
 
-    /// Takes the frame whose arrival is due; returns it with the next arrival time.
     pub(super) fn arrive(&mut self, now: u64) -> (Rc<SharedFrame>, Option<u64>) {
         self.settle(now);
         let first = self.in_flight.pop_front().expect("an arrival is scheduled only for a wire that carries a frame");
@@ -163,7 +151,6 @@ impl Wire {
         Some(first.arrives - self.delay_nanos)
     }
 
-    /// Loses every frame whose last bit leaves after `now`, until [`restore`](Wire::restore).
     pub(super) fn cut(&mut self, now: u64) {
         if !self.is_cut() {
             self.outage = (now, u64::MAX);
@@ -176,7 +163,6 @@ impl Wire {
         }
     }
 
-    /// Whether a frame that arrives at `now` was sent during an outage.
     pub(super) fn lost(&self, now: u64) -> bool {
         let left_at = now - self.delay_nanos;
         self.outage.0 < left_at && left_at <= self.outage.1
@@ -190,7 +176,6 @@ impl Wire {
         self.in_flight.len() - self.left
     }
 
-    /// Reserves the transmitter for a frame; returns when its first and its last bit leave.
     fn transmit(&mut self, now: u64, frame_bytes: usize) -> (u64, u64) {
         if self.free_at < now {
             self.free_at = now;
@@ -205,7 +190,6 @@ impl Wire {
         (begins, self.free_at.saturating_sub(self.burst_nanos).max(now))
     }
 
-    /// Advances past the frames that have left by `now`.
     fn settle(&mut self, now: u64) {
         while let Some(first) = self.in_flight.get(self.left)
             && first.arrives - self.delay_nanos <= now

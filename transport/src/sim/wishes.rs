@@ -2,18 +2,15 @@
 
 use crate::{Deadline, Instant, Timer};
 
-/// Timer calls of a host at one time before the run gives up.
 const CALLS_WITHIN_A_MOMENT: u32 = 1_000;
 
 /// Timer requests of a host. All times are in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     deadline: Option<Deadline>,
-    /// Request of the application.
     appointment: Option<u64>,
     /// Times of all scheduled `Timer` events, the next one last.
     alarms: Vec<u64>,
-    /// Time of the last timer call, and the number of calls at that time.
     called: (u64, u32),
 }
 
@@ -48,13 +45,11 @@ impl Wishes {
         Some(next)
     }
 
-    /// Removes the earliest `Timer` event, which has fired; returns whether the host is due.
     pub(super) fn alarm_rang(&mut self, now: u64) -> bool {
         self.alarms.pop();
         self.next().is_some_and(|next| next <= now)
     }
 
-    /// Counts a timer call; returns true after too many without time passing.
     pub(super) fn called_too_often(&mut self, now: u64) -> bool {
         self.called = match self.called {
             (at, calls) if at == now => (at, calls + 1),
@@ -63,7 +58,6 @@ impl Wishes {
         self.called.1 > CALLS_WITHIN_A_MOMENT
     }
 
-    /// Returns the machine's due timer; `None` if the application is due.
     pub(super) fn due_timer(&self, now: u64) -> Option<Timer> {
         let deadline = self.deadline?;
         (deadline.at.as_nanos() <= now).then_some(deadline.why)

@@ -37,7 +37,6 @@ impl Boundaries {
         self.segment_frames = segment_frames;
     }
 
-    /// Records that frame `sequence` ends a message, whose consumption is reported if `report`.
     pub(super) fn add(&mut self, sequence: u64, report: bool) {
         self.frames.insert(sequence, report);
     }
@@ -83,8 +82,6 @@ impl Boundaries {
         self.frames.range(position..).next().map(|(&last, _)| last)
     }
 
-    /// Returns the end of the newest message before `position` whose consumption is reported, or
-    /// zero.
     #[inline]
     pub(super) fn reported_before(&self, position: u64) -> u64 {
         if self.frames.is_empty() && self.reported == 0 {
@@ -109,7 +106,6 @@ impl Boundaries {
         !feed.is_complete() && (begun || feed.expected_last().is_some())
     }
 
-    /// Returns the end of the last whole segment below `head`.
     #[inline]
     pub(super) fn whole_segments(&self, head: u64, complete: bool) -> u64 {
         if complete || self.segment_frames == 1 {

@@ -10,7 +10,6 @@ use std::time::Duration;
 /// in between.
 const A_MOMENT: Duration = Duration::from_millis(250);
 
-/// Time when the host last ran out of frames that may be sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Crowding {
     spent_at: Option<Instant>,

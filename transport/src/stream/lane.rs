@@ -38,7 +38,6 @@ pub(super) struct Lane {
     highest: u64,
     limit: u64,
     consumed: u64,
-    /// End of the newest message sent: the child reports when it has been consumed.
     awaited: u64,
     in_flight: u64,
     arrived: u64, // Frames that the child is known to have: the window's measure.
@@ -216,8 +215,6 @@ impl Lane {
         contradicted
     }
 
-    /// Returns the first frame that this lane serves: the child's cursor, unless that frame has
-    /// been freed.
     fn from(&self, feed: &Feed) -> u64 {
         self.cursor.max(feed.position(self.reader))
     }
@@ -270,7 +267,6 @@ impl Lane {
         }
     }
 
-    /// Returns how many frames served by this lane have newly arrived in order.
     fn advance(&self, ack: &Ack<'_>, feed: &mut Feed) -> u64 {
         let before = self.from(feed);
         if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {

@@ -8,7 +8,6 @@ const MOST_FRAMES: u64 = 1 << 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origins {
-    /// Only this lane.
     Here,
     /// Also a former parent, which had its frames from here.
     Former,

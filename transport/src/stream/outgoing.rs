@@ -10,7 +10,6 @@ use crate::wire::{Flags, MacAddr, Parity, Rank};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outgoing {
-    /// Frame `sequence`; `urgent` requests an acknowledgement at once.
     Data { sequence: u64, again: bool, urgent: bool },
     /// A parity frame; `urgent` requests a report from every listener that is still not whole.
     Parity { parity: Parity, urgent: bool },
@@ -41,13 +40,10 @@ pub(super) struct Departure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckFrom {
-    /// Sender is a reader of this host.
     Known,
-    /// Sender is a reader that needs freed frames.
     Orphan(Orphan),
     /// Sender is a reader, and the contents are or were impossible; the possible part was used.
     Forged,
-    /// Sender is not a reader.
     Stranger,
 }
 

@@ -14,7 +14,6 @@ use std::fmt::Debug;
 pub(super) trait Readers: Debug + Send + Sync {
     fn boxed(&self) -> Box<dyn Readers>;
 
-    /// Takes the possible part of an acknowledgement; `newest` is the last stamp drawn here.
     fn on_ack(
         &mut self,
         now: Instant,

@@ -9,9 +9,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(super) struct Transmissions {
     last: StampRing,
-    /// Stamp of the last transmission but one, for repeated frames.
     before: BTreeMap<u64, Stamp>,
-    /// Frames to be repeated.
     repairs: BTreeSet<u64>,
     /// Frames skipped because they have not arrived here, while later ones were sent.
     passed_over: BTreeSet<u64>,
@@ -41,8 +39,6 @@ impl Transmissions {
         self.last.get(sequence)
     }
 
-    /// Returns the stamps of the last transmission but one and of the last; equal if it was sent
-    /// once.
     pub(super) fn before_and_last(&self, sequence: u64) -> (Stamp, Stamp) {
         let last = self.last(sequence);
         (self.before.get(&sequence).copied().unwrap_or(last), last)
@@ -88,8 +84,6 @@ impl Transmissions {
         }
     }
 
-    /// Replaces the queue of repeats by `frames`; those that are `to_come` are sent when they
-    /// arrive here.
     pub(super) fn replace_queued(&mut self, frames: impl Iterator<Item = u64>, to_come: impl Fn(u64) -> bool) {
         (self.passed_over, self.repairs) = frames.partition(|&sequence| to_come(sequence));
         self.late.clear();

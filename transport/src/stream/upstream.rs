@@ -2,7 +2,6 @@
 
 use crate::wire::{Frame, Peer};
 
-/// Accepted senders of a receiver's frames; those of other hosts are ignored.
 #[derive(Clone, Debug)]
 pub(super) struct Upstream {
     /// Host that this one acknowledges to and whose stamps it echoes; none at the origin.
@@ -21,7 +20,6 @@ impl Upstream {
         self.parent
     }
 
-    /// Sets the parent; returns whether it is another one.
     pub(super) fn set_parent(&mut self, parent: Peer) -> bool {
         !planted!("old-parent-kept") && self.parent.replace(parent) != Some(parent)
     }

@@ -152,18 +152,14 @@ impl Tuning {
         }
     }
 
-    /// Whether an acker of a cast acknowledges for the others.
     pub(crate) fn designates(&self) -> bool {
         self.designated.enabled || self.cast.push_frames.is_some()
     }
 
-    /// Returns the window of strict go-back-n; unlimited where holes are allowed.
     pub(crate) fn strict_window(&self) -> u64 {
         if self.policy == Policy::InOrderOnly { self.window.max_frames } else { u64::MAX }
     }
 
-    /// Returns the length of a cast's blocks for a feed with `slots`; `None` if losses are only
-    /// repeated.
     pub(crate) fn block_frames_for(&self, slots: u64) -> Option<u64> {
         let block = self.cast.parity_block_frames.min(slots / BLOCKS_IN_A_FEED);
         let takes_any = self.policy == Policy::HolesAllowed && self.cast.push_frames.is_none();
@@ -237,7 +233,6 @@ impl Tuning {
     }
 }
 
-/// Returns the turn of the receiver at `position`, in thousandths of a round.
 fn turn(siblings: u32, position: usize) -> u64 {
     position as u64 * 1000 / u64::from(siblings.max(1)) % 1000
 }

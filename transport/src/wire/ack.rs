@@ -10,9 +10,7 @@ pub const MAX_BITMAP_BYTES: usize = 1024;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawAck {
-    /// Distance of the limit above the cursor.
     limit_above: U32,
-    /// Distance of the subtree cursor below the cursor.
     below_behind: U32,
     consumed_behind: U32,
     held_us: U32,
@@ -126,7 +124,6 @@ impl<'a> Ack<'a> {
         (self.cursor..self.covered()).filter(|&sequence| self.has(sequence)).count() as u64
     }
 
-    /// Returns the number of frames beyond the cursor and from `from` on that have arrived.
     pub(crate) fn arrived_from(&self, from: u64) -> u64 {
         match from <= self.cursor {
             true => self.arrived_beyond(),

@@ -15,7 +15,6 @@ use crc32fast::Hasher;
 pub struct ContentChecksum(u32);
 
 impl ContentChecksum {
-    /// Computes the checksum of the sealed bytes of a header, and the payload.
     #[inline]
     pub(super) fn of(sealed: &[u8; 16], payload: &[u8]) -> ContentChecksum {
         let mut hasher = Hasher::new();
@@ -24,7 +23,6 @@ impl ContentChecksum {
         ContentChecksum(hasher.finalize())
     }
 
-    /// Returns the checksum of the whole frame; `hop` is everything in front of the checksum.
     #[inline]
     pub(super) fn on_this_hop(self, hop: &[u8]) -> u32 {
         let mut hasher = Hasher::new_with_initial(self.0);

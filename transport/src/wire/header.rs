@@ -21,11 +21,9 @@ const MAGIC: u16 = 0x4542;
 /// Protocol version of this build, incremented with every change of a layout. Magic, version and
 /// kind keep their places in the header, so that different builds recognise each other.
 pub const VERSION: u8 = 6;
-/// Positions of the Ethernet header's fields in a frame.
 const DESTINATION: Range<usize> = 0..6;
 const SOURCE: Range<usize> = 6..12;
 const ETHER_TYPE: Range<usize> = 12..ETHERNET_BYTES;
-/// Position of the seats of receiver and sender in a frame.
 const SEATS: Range<usize> = ETHERNET_BYTES + 6..ETHERNET_BYTES + 8;
 /// Part of one hop: everything in front of the checksum.
 const HOP: Range<usize> = 0..ETHERNET_BYTES + 14;
@@ -40,7 +38,6 @@ struct RawHeader {
     version: u8,
     kind: u8,
     rank: U16,
-    /// Seats of the receiver and the sender.
     seats: [u8; 2],
     stamp: U32,
     epoch: u8,
@@ -172,7 +169,6 @@ pub fn seal_again(
     write_checksum(write_headers(buffer, ethernet, header, payload_bytes), content)
 }
 
-/// Writes all headers except the checksum; returns the frame.
 fn write_headers<'a>(
     buffer: &'a mut [u8],
     ethernet: EthernetHeader,
@@ -202,7 +198,6 @@ fn write_headers<'a>(
     frame
 }
 
-/// Writes the checksum of a frame, without padding; returns its length.
 fn write_checksum(frame: &mut [u8], content: ContentChecksum) -> usize {
     let checksum = content.on_this_hop(&frame[HOP]);
     frame[CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
@@ -260,7 +255,6 @@ pub fn parse_headers(frame: &[u8]) -> Result<(Frame<'_>, usize), Reject> {
     Ok((Frame { source, header: raw.header(), payload, content: ContentChecksum::default() }, payload_bytes))
 }
 
-/// Splits a frame into Ethernet header, header and the rest, if the header is of this version.
 #[inline]
 fn split(frame: &[u8]) -> Result<(&[u8; ETHERNET_BYTES], &RawHeader, &[u8]), Reject> {
     let (ethernet, rest) = frame.split_first_chunk::<ETHERNET_BYTES>().ok_or(Reject::Short)?;
@@ -290,7 +284,6 @@ impl RawHeader {
         }
     }
 
-    /// Returns the sender of the frame with this header, seat included.
     #[inline]
     fn source(&self, ethernet: &[u8; ETHERNET_BYTES]) -> MacAddr {
         source_of(ethernet).with_seat(self.seats[1])

@@ -35,7 +35,6 @@ mod tests {
         frame
     }
 
-    /// Checksum computed by a build of that version.
     const CHECKSUM_THEN: [u8; 4] = [0xA9, 0x54, 0x8C, 0x06];
 
     #[test]

@@ -10,7 +10,6 @@ const LENGTH_BIT: u32 = 5;
 /// Block and number of a parity frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parity {
-    /// Length of the block: a power of two.
     block_frames: u64,
     /// First frame of the block plus the number of the parity frame.
     sequence: u64,

@@ -17,9 +17,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Most processes of one group behind one interface.
 pub(super) const SEATS: usize = 64;
-/// Most frames queued from one producer to one reader.
 pub(super) const QUEUE_FRAMES: u32 = 512;
 /// Most frames that a producer keeps, and the memory for them unless that holds too few.
 const MOST_FRAMES: usize = 1024;
@@ -35,12 +33,10 @@ const STRIDE_AT: usize = 8;
 const GIVEN_AT: usize = 12;
 const COMPLETE_AT: usize = 16;
 const TEXT_AT: usize = 64;
-/// Room for the shared settings, as text.
 pub(super) const TEXT_BYTES: usize = 1024;
 const SEATS_AT: usize = 4096;
 const HEADER_BYTES: usize = SEATS_AT + SEATS * LINE;
 
-/// Offsets in a queue: tail, head, entries.
 const HEAD_AT: usize = LINE;
 const ENTRIES_AT: usize = 2 * LINE;
 const QUEUE_BYTES: usize = ENTRIES_AT + 4 * QUEUE_FRAMES as usize;
@@ -53,11 +49,9 @@ const _: () = assert!(MOST_FRAMES <= 1 << FRAME_BITS && TEXT_AT + TEXT_BYTES <= 
 pub(super) enum Occupant {
     Nobody,
     Here,
-    /// Killed, or has left.
     Gone,
 }
 
-/// A queued frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub frame: usize,
@@ -88,7 +82,6 @@ impl Board {
         NonZeroUsize::new(HEADER_BYTES + SEATS * Self::area_bytes(stride)).expect("a header has bytes")
     }
 
-    /// Returns the part of the file that must be allocated for a seat.
     pub(super) fn area(stride: usize, seat: u8) -> Range<usize> {
         let start = HEADER_BYTES + usize::from(seat) * Self::area_bytes(stride);
         start..start + Self::area_bytes(stride)
@@ -102,13 +95,11 @@ impl Board {
         Board { memory, stride, frames: Self::frames(stride) }
     }
 
-    /// Whether it was initialised, with this layout and stride.
     pub(super) fn is_made(&self) -> bool {
         let (layout, stride) = (self.memory.double_word(LAYOUT_AT), self.memory.word(STRIDE_AT));
         layout.load(Ordering::Acquire) == LAYOUT && stride.load(Ordering::Relaxed) as usize == self.stride
     }
 
-    /// Initialises zeroed memory with the shared settings.
     pub(super) fn make(&self, text: &[u8]) {
         let mut padded = [0; TEXT_BYTES];
         padded[..text.len()].copy_from_slice(text);
@@ -117,7 +108,6 @@ impl Board {
         self.memory.double_word(LAYOUT_AT).store(LAYOUT, Ordering::Release);
     }
 
-    /// Returns the shared settings, padded with zeros.
     pub(super) fn text(&self) -> Vec<u8> {
         self.memory.read(TEXT_AT, TEXT_BYTES, <[u8]>::to_vec)
     }
@@ -179,12 +169,10 @@ impl Board {
         self.memory.word(Self::area(self.stride, from).start + usize::from(to) * QUEUE_BYTES + at)
     }
 
-    /// Returns the count of frames ever put into a queue.
     fn tail(&self, from: u8, to: u8) -> &AtomicU32 {
         self.queue(from, to, 0)
     }
 
-    /// Returns the count of frames ever taken from a queue.
     fn head(&self, from: u8, to: u8) -> &AtomicU32 {
         self.queue(from, to, HEAD_AT)
     }
@@ -225,7 +213,6 @@ impl Board {
         Self::area(self.stride, from).start + SEATS * QUEUE_BYTES
     }
 
-    /// Returns the count of readers that have not read a frame.
     pub(super) fn readers(&self, from: u8, frame: usize) -> &AtomicU32 {
         self.memory.word(self.frames_at(from) + 4 * frame)
     }
@@ -242,12 +229,10 @@ impl Board {
         self.stride
     }
 
-    /// Stores a frame in a place without readers.
     pub(super) fn store(&self, from: u8, frame: usize, bytes: &[u8]) {
         self.memory.write(self.frame_at(from, frame), bytes);
     }
 
-    /// Puts a frame into a queue; false if it is full.
     pub(super) fn put(&self, from: u8, to: u8, entry: Entry) -> bool {
         if self.waiting(from, to) >= QUEUE_FRAMES {
             return false;
@@ -259,7 +244,6 @@ impl Board {
         true
     }
 
-    /// Passes the next frame of a queue to `read` and releases it; false if there is none.
     pub(super) fn take(&self, from: u8, to: u8, read: impl FnOnce(&[u8])) -> bool {
         let waiting = self.waiting(from, to);
         if waiting == 0 {

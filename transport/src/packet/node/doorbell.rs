@@ -10,7 +10,6 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// Most datagrams taken at once; the kernel queues fewer.
 const MOST_RINGS: usize = 1024;
 
-/// A process's own wake-up socket, which also sends to others.
 #[derive(Debug)]
 pub(in crate::packet) struct Doorbell {
     socket: UnixDatagram,
@@ -35,7 +34,6 @@ impl Doorbell {
         }
     }
 
-    /// Takes all pending datagrams.
     pub(in crate::packet) fn acknowledge(&self) {
         let mut rings = MOST_RINGS;
         while rings > 0 && self.socket.recv(&mut [0]).is_ok() {

@@ -12,7 +12,6 @@ pub(super) enum Lock {
     Door,
     /// Receive lock: held by the process that receives from the wire for all.
     Ear,
-    /// Held by the process in this seat.
     Seat(u8),
 }
 
@@ -27,7 +26,6 @@ impl Lock {
         libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: at as _, l_len: 1, l_pid: 0 }
     }
 
-    /// Tries to take the lock; false if another process holds it.
     pub(super) fn take(self, file: impl AsFd) -> nix::Result<bool> {
         match fcntl(file, FcntlArg::F_OFD_SETLK(&self.range(libc::F_WRLCK))) {
             Ok(_) => Ok(true),

@@ -13,7 +13,6 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// A mapping of the beginning of a file, read and written by all processes that map it.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
     start: NonNull<u8>,

@@ -24,7 +24,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Directory of shared memory on Linux.
 pub(super) const DIRECTORY: &str = "/dev/shm";
 /// Longest wait for the membership lock when joining; its holder needs about a millisecond.
 const DOOR_WITHIN: Duration = Duration::from_secs(5);
@@ -48,7 +47,6 @@ pub struct NodeConfig {
     pub nonce: u64,
 }
 
-/// A process's seat in its node, released on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     pub board: Board,
@@ -59,12 +57,10 @@ pub(super) struct Place {
 }
 
 impl NodeConfig {
-    /// Returns the settings that must be equal in all processes, by name.
     fn told(&self) -> [(&'static str, String); 3] {
         [("group", self.group.clone()), ("host name", self.host.clone()), ("EtherType", self.ether_type.to_string())]
     }
 
-    /// Returns these settings as stored in the file.
     fn text(&self) -> Vec<u8> {
         let told = self.told().map(|(_, value)| value);
         let mut text = told.join("\0").into_bytes();
@@ -73,7 +69,6 @@ impl NodeConfig {
     }
 }
 
-/// Returns the part of the file name that says network namespace and interface.
 fn prefix(interface: &Interface) -> String {
     let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |namespace| namespace.ino());
     format!("ethbcast-{namespace:x}-{:x}-", interface.index)
@@ -133,7 +128,6 @@ impl Place {
         Ok(Place { board, seat, bell, path, file })
     }
 
-    /// Returns the incomplete groups of other processes on this interface.
     pub(super) fn waiting_groups(directory: &Path, interface: &Interface, own: MacAddr) -> Vec<String> {
         let (prefix, own) = (prefix(interface), file_name(interface, own));
         let waits = |name: &String| name.starts_with(&prefix) && *name != own;
@@ -163,7 +157,6 @@ impl Drop for Place {
     }
 }
 
-/// Removes files that crashed runs of this user have left in `directory`.
 pub(super) fn sweep(directory: &Path) {
     for path in names(directory).filter(|name| name.starts_with("ethbcast-")).map(|name| directory.join(name)) {
         let Ok(file) = open_file(&path, OFlag::empty()) else { continue };
@@ -217,13 +210,11 @@ fn enter(path: &Path, config: &NodeConfig) -> Result<OwnedFd, NodeError> {
     }
 }
 
-/// Whether `path` still names the open file.
 fn is_there(file: &OwnedFd, path: &Path) -> bool {
     let same = |one: &FileStat, other: &FileStat| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
     fstat(file).is_ok_and(|open| lstat(path).is_ok_and(|named| same(&open, &named)))
 }
 
-/// Whether any seat is taken, except by this open file.
 fn is_anybody_in(file: &OwnedFd) -> bool {
     (0..SEATS as u8).map(Lock::Seat).any(|lock| match lock.take(file) {
         Ok(true) => {
@@ -244,7 +235,6 @@ fn reserve(file: &OwnedFd, range: Range<usize>) -> nix::Result<()> {
     posix_fallocate(file, range.start as _, range.len() as _)
 }
 
-/// Checks that the other processes have equal settings.
 fn agree(board: &Board, path: &Path, config: &NodeConfig) -> Result<(), NodeError> {
     if !board.is_made() {
         return Err(NodeError::OtherLayout { path: path.to_owned() });
@@ -262,7 +252,6 @@ fn lines(text: &[u8]) -> impl Iterator<Item = String> {
     text.split(|&byte| byte == 0).map(|line| String::from_utf8_lossy(line).into_owned())
 }
 
-/// Returns the group of a file whose processes are still waiting for others.
 fn waiting_group(path: &Path) -> Option<String> {
     use std::io::Read;
     let file = open_file(path, OFlag::empty()).ok().filter(is_anybody_in)?;

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Most frames handed out or taken in a round.
 const BATCH_FRAMES: usize = 256;
 /// Interval of checks for a free receive lock and for dead processes.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
@@ -44,7 +43,6 @@ struct Share {
     place: Arc<Place>,
     producer: Producer,
     mac: MacAddr,
-    /// Whether all ranks are in this node.
     is_confined: bool,
     looked_at: Option<Instant>,
     full_since: Option<Instant>,
@@ -213,7 +211,6 @@ impl Share {
         self.producer.sleepers(board).for_each(|seat| bell.ring(board.nonce(seat)));
     }
 
-    /// Takes frames of other processes in turns; returns their number.
     fn receive(&mut self, take: &mut impl FnMut(&[u8])) -> usize {
         let Place { board, seat, .. } = &*self.place;
         let mut taken = 0;

@@ -12,11 +12,9 @@ const LOOKED_AT: usize = 256;
 pub(super) struct Producer {
     seat: u8,
     free: Vec<usize>,
-    /// Frames that still had readers at the last check, oldest first.
     kept: VecDeque<usize>,
     /// Bit set of seats whose queue was filled since their last wake-up.
     untold: u64,
-    /// Frames that a reader did not get because its queue was full.
     pub lost: u64,
 }
 
@@ -33,7 +31,6 @@ impl Producer {
         (0..board.given()).filter(move |&seat| seat != own && board.occupant(seat) == Occupant::Here)
     }
 
-    /// Returns how many frames can be handed out now without loss.
     pub(super) fn room(&mut self, board: &Board) -> usize {
         self.reclaim(board);
         let queues = self.others(board).map(|to| QUEUE_FRAMES.saturating_sub(board.waiting(self.seat, to)) as usize);
@@ -77,7 +74,6 @@ impl Producer {
         self.kept.push_back(frame);
     }
 
-    /// Returns the sleeping processes whose queues were filled since the last call.
     pub(super) fn sleepers<'a>(&mut self, board: &'a Board) -> impl Iterator<Item = u8> + use<'a> {
         let untold = std::mem::take(&mut self.untold);
         let told = (0..board.given()).filter(move |&seat| untold & 1 << seat != 0);

@@ -20,7 +20,6 @@ use std::time::Duration;
 
 const STRIDE: usize = 1536;
 
-/// Directory of one test, removed with it.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -51,7 +50,6 @@ fn board(directory: &Directory) -> Board {
     board
 }
 
-/// Creates a board with `seats` occupied.
 fn seated(directory: &Directory, seats: u8) -> (Board, Vec<Producer>) {
     let board = board(directory);
     (0..seats).for_each(|seat| board.sit(seat, u64::from(seat)));

@@ -16,11 +16,9 @@ pub(super) enum Who {
     ProgressThread,
 }
 
-/// A thread that watches the link without the lock.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     asleep: bool,
-    /// Events that end its wait.
     wanted: Interest,
 }
 
@@ -30,26 +28,21 @@ pub(super) struct LeaderFollowers<L: Link, M> {
     clock: Clock,
     shared: Mutex<Driven<L, M>>,
     followers: Condvar,
-    /// Wait of the progress thread while callers drive.
     nap: Condvar,
-    /// Indexed by [`Who`].
     waiters: [L::Waiter; 2],
 }
 
-/// State behind the lock.
 pub(super) struct Driven<L: Link, M> {
     link: L,
     machine: M,
     rounds: Rounds,
     /// Error after which nothing is driven any more.
     failure: Option<L::Error>,
-    /// Indexed by [`Who`].
     watches: [Option<Watch>; 2],
     following: usize,
     /// Count of events that may concern other threads than their cause.
     news: u64,
     driven_at: Instant,
-    /// Whether the machine may have more to send than the last round took.
     more_to_send: bool,
     /// Whether the last caller has left frames for which the link had no room.
     left_over: bool,
@@ -77,7 +70,6 @@ impl<L: Link, M> Driven<L, M> {
 }
 
 impl<L: Link, M: Machine> Driven<L, M> {
-    /// Whether the watching thread would wake too late for the remaining work.
     fn is_missed_by(&self, watch: Watch, now: Instant) -> bool {
         let next = self.rounds.limit(&self.link, &self.machine, now).map(|limit| now + limit);
         let late = next.is_some_and(|next| watch.wanted.until.is_none_or(|until| next < until));
@@ -210,7 +202,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         self.nap.wait_for(driven, time);
     }
 
-    /// Waits for news, or to become the leader.
     pub(super) fn follow(&self, driven: &mut MutexGuard<Driven<L, M>>, deadline: Option<Instant>) {
         driven.following += 1;
         match deadline {
@@ -220,7 +211,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         driven.following -= 1;
     }
 
-    /// Rests after a round, without the lock, until the next is worthwhile or `deadline` has come.
     pub(super) fn rest(&self, who: Who, driven: &mut MutexGuard<Driven<L, M>>, deadline: Option<Instant>) {
         let Driven { link, machine, rounds, .. } = &mut **driven;
         match rounds.rest(link, machine, &self.clock, who == Who::Caller) {
@@ -233,7 +223,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         }
     }
 
-    /// Polls for frames until `end` or news; yields the CPU and the lock between two polls.
     fn busy_poll(&self, driven: &mut MutexGuard<Driven<L, M>>, end: Instant) {
         let news = driven.news;
         let wanted = Interest { arrivals: true, room: false, until: Some(end) };

@@ -22,7 +22,6 @@ const RECENTLY: Duration = Duration::from_millis(1);
 /// Name in `ps`; at most 15 characters.
 const THREAD_NAME: &str = "ethb-progress";
 
-/// The thread; dropping it ends the thread and sends the last frames.
 pub(super) struct ProgressThread<L: Link<Error: Clone>, M: Machine> {
     core: Arc<LeaderFollowers<L, M>>,
     thread: Option<JoinHandle<()>>,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::*;
 use crate::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults, script};
 
-/// Sends `count` short frames from one host to another under `faults`.
 fn send_under<F: Faults>(count: u32, faults: F) -> Simulation<Postbox, F> {
     let frames = (0..count).map(|label| frame(0, host_mac(1), label as u8, 60));
     let senders = [Postbox::sending(frames)];
@@ -14,7 +13,6 @@ fn send_under<F: Faults>(count: u32, faults: F) -> Simulation<Postbox, F> {
     simulation
 }
 
-/// Returns how many frames come after one with a later label.
 fn overtaken(labels: &[u8]) -> usize {
     labels.windows(2).filter(|pair| pair[1] < pair[0]).count()
 }

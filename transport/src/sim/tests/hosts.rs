@@ -133,7 +133,6 @@ fn a_machine_that_never_stops_sending_is_held_by_its_cable() {
     assert!((10_000_000 / 672..=10_000_000 / 672 + 257).contains(&sent), "{sent}");
 }
 
-/// Sends without end if true.
 struct Flood(bool);
 
 impl Machine for Flood {

@@ -13,10 +13,8 @@ use std::collections::VecDeque;
 use super::{Cable, HostSettings, Network, Simulation, host_mac};
 use crate::{Deadline, Instant, MacAddr, Machine};
 
-/// A group that every test host is in.
 const GROUP: MacAddr = MacAddr::new(0x03, 0, 0, 0, 0, 1);
 
-/// A time limit that no test should reach.
 const LATE: Instant = Instant::from_nanos(1_000_000_000_000);
 
 /// Sends the frames in its outbox, keeps received ones, and requests one timer.
@@ -37,7 +35,6 @@ impl Postbox {
         self.inbox.iter().map(|(at, _)| at.as_nanos()).collect()
     }
 
-    /// Returns the first payload byte of each received frame.
     fn labels(&self) -> Vec<u8> {
         self.inbox.iter().map(|(_, frame)| frame[14]).collect()
     }
@@ -64,7 +61,6 @@ impl Machine for Postbox {
     }
 }
 
-/// Returns a frame of `length` bytes whose first payload byte is `label`.
 fn frame(from: usize, to: MacAddr, label: u8, length: usize) -> Vec<u8> {
     let mut frame = vec![label; length];
     frame[..6].copy_from_slice(&to.octets());
@@ -73,12 +69,10 @@ fn frame(from: usize, to: MacAddr, label: u8, length: usize) -> Vec<u8> {
     frame
 }
 
-/// Returns `count` full frames labelled 0, 1, 2, ….
 fn full_frames(from: usize, to: MacAddr, count: u8) -> impl Iterator<Item = Vec<u8>> {
     (0..count).map(move |label| frame(from, to, label, 1514))
 }
 
-/// Returns postboxes for `hosts` hosts; the first ones send the given frames.
 fn postboxes(hosts: usize, senders: impl IntoIterator<Item = Postbox>) -> Vec<Postbox> {
     let mut boxes: Vec<Postbox> = senders.into_iter().collect();
     boxes.resize(hosts, Postbox::default());

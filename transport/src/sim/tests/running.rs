@@ -116,7 +116,6 @@ fn a_run_can_be_bounded_in_events() {
 
 #[test]
 fn a_deadline_that_never_moves_on_is_a_live_lock_and_is_named() {
-    /// Requests another call at once, without end.
     struct Impatient;
 
     impl Machine for Impatient {
@@ -144,7 +143,6 @@ fn an_application_that_never_waits_is_a_live_lock_too() {
     assert_eq!(outcome, expected);
 }
 
-/// Runs hosts that answer, pause and crash under all faults at once.
 fn eventful(seed: u64, duplicate: f64) -> (Vec<Postbox>, Stats, Outcome) {
     let mut network = Network::line(3, 3, Cable::GIGABIT, &member());
     network.host_mut(4).per_frame_cost = Duration::from_micros(30);

@@ -31,7 +31,6 @@ impl Machine for Load {
     }
 }
 
-/// Host 0 sends to all.
 fn cast(hosts: usize, frames: u32) -> Vec<Load> {
     (0..hosts)
         .map(|host| Load {

@@ -15,7 +15,6 @@ pub(super) struct Losses {
     pub rank: Rank,
     /// One bit per frame, the block's first in the lowest.
     pub lost: u128,
-    /// Parity frames in flight to the listener.
     covered: u32,
 }
 
@@ -41,14 +40,12 @@ pub(super) struct Block {
     sent: Vec<Stamp>,
     losses: Vec<Losses>,
     rounds: u32,
-    /// Parity frames still to send in this round.
     left: u32,
     /// Time of the first acknowledgement that covered the block's last frame or parity frame.
     heard_at: Option<Instant>,
 }
 
 impl Block {
-    /// Returns the number of parity frames that make every listener whole.
     pub(super) fn deficit(&self) -> u32 {
         self.losses.iter().map(Losses::deficit).max().unwrap_or(0)
     }
@@ -96,7 +93,6 @@ impl Block {
         self.heard_at.get_or_insert(now);
     }
 
-    /// Returns the parity frame's number and whether it is the last of the round.
     pub(super) fn send(&mut self, stamp: Stamp) -> (u8, bool) {
         let index = self.sent.len() as u8;
         self.sent.push(stamp);
@@ -119,7 +115,6 @@ impl Block {
 
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
-    /// Length of a block in frames; 1 without blocks.
     block_frames: u64,
     blocks: Vec<Block>,
     /// Time after a block's last frame by which every listener has reported its losses.

@@ -10,9 +10,7 @@ const ROUND_TRIP_MARGIN: Duration = Duration::from_micros(500);
 
 #[derive(Clone, Debug)]
 pub(super) struct Designation {
-    /// The present acker. The first one is acker from the start and needs no notice.
     rank: Rank,
-    /// Listeners that have to learn of the change, each by its own heartbeat.
     untold: Vec<Rank>,
     /// Frames that a candidate must be behind the acker to replace it, so that equals do not
     /// alternate.

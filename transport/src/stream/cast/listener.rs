@@ -17,7 +17,6 @@ pub(super) struct Listener {
     remote: Remote,
     /// One past the highest frame whose loss has been counted, so that each counts once.
     counted: u64,
-    /// One past the highest frame known to be lost there.
     owed: u64,
     slower: u8,
     round: PacedRound,
@@ -57,7 +56,6 @@ impl Listener {
         self.remote.cursor() >= self.owed
     }
 
-    /// Returns one past the last frame that may be sent before its next acknowledgement.
     pub(super) fn end(&self, window: u64) -> u64 {
         self.remote.limit().min(self.remote.cursor().saturating_add(window))
     }
@@ -66,7 +64,6 @@ impl Listener {
         self.remote.cursor() < next || self.remote.consumed() < awaited
     }
 
-    /// Queues a repair; false if too many are queued already.
     pub(super) fn lose(&mut self, sequence: u64) -> bool {
         self.owed = self.owed.max(sequence + 1);
         self.remote.outstanding_mut().queue(sequence)
@@ -91,7 +88,6 @@ impl Listener {
         pace.on_ack(&mut self.round, LossReport { known, arrived, lost: count, since_last }, next);
     }
 
-    /// Counts consecutive `slower` verdicts; returns true, and starts anew, when there are enough.
     pub(super) fn proves_slower(&mut self, slower: bool) -> bool {
         self.slower = if slower { self.slower + 1 } else { 0 };
         let proves = self.slower >= IN_A_ROW;

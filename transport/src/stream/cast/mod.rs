@@ -50,7 +50,6 @@ pub(super) struct Cast {
     next: u64,
     /// Smallest credit among the listeners, or the end of the window.
     credit: u64,
-    /// End of the newest message sent: every listener reports when it has been consumed.
     awaited: u64,
     cast_at: StampRing,
     /// Newest stamp: a listener that echoes it has received the last frame sent.
@@ -176,7 +175,6 @@ impl Cast {
         self.blocks.forget_below(tail);
     }
 
-    /// Measures reordering if the frame at the listener's cursor has arrived.
     fn note_arrival(&mut self, at: usize, ack: &Ack<'_>) {
         let remote = self.listeners[at].remote_mut();
         let cursor = remote.cursor();

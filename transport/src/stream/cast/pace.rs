@@ -19,17 +19,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug, Default)]
 pub(super) struct PacedRound {
     generation: u32,
-    /// Values of [`LossReport`] when the round began.
     known: u64,
     arrived: u64,
     lost: u64,
-    /// Duration so far, without long pauses.
     span: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossReport {
-    /// One past the newest frame known to have arrived or been lost.
     pub known: u64,
     pub arrived: u64,
     pub lost: u64,
@@ -40,11 +37,9 @@ pub(super) struct LossReport {
 pub(super) struct Pace {
     round_frames: u64,
     tolerated_permille: u64,
-    /// Loss that started the pacing.
     cause_permille: u64,
     repair_percent: u64,
     sent: u64,
-    /// Time between two frames; `None` without pacing.
     gap: Option<Duration>,
     /// Gap at which pacing began: far below it pacing is given up.
     slowest: Duration,
@@ -52,7 +47,6 @@ pub(super) struct Pace {
     raised_at: u64,
     /// First new frame under the present pace: earlier losses say nothing about it.
     from: u64,
-    /// Number of the present pace; a listener's round under an older one is not judged.
     generation: u32,
 }
 
@@ -97,8 +91,6 @@ impl Pace {
         }
     }
 
-    /// Counts a listener's new losses in its `round`, and judges the round once it has enough
-    /// frames. `next` is the next new frame.
     pub(super) fn on_ack(&mut self, round: &mut PacedRound, report: LossReport, next: u64) {
         let LossReport { known, arrived, lost, since_last } = report;
         let fresh = PacedRound { generation: self.generation, known, arrived, lost: 0, span: Duration::ZERO };
@@ -125,7 +117,6 @@ impl Pace {
         self.generation += 1;
     }
 
-    /// Judges a round with `permille` losses in which a frame arrived every `gap`.
     fn judge(&mut self, permille: u64, gap: Duration, next: u64) {
         if permille <= self.tolerated_permille {
             return;
@@ -152,8 +143,6 @@ mod tests {
 
     const ROUND: u64 = 100;
 
-    /// A cast that tolerates 5 % of loss, and a listener that acknowledges every tenth frame after
-    /// a millisecond.
     struct Listening {
         pace: Pace,
         round: PacedRound,
@@ -179,7 +168,6 @@ mod tests {
             (0..10).for_each(|_| self.ten(lost));
         }
 
-        /// Returns the delay of the next frame.
         fn send(&mut self, frames: u64) -> Option<Duration> {
             (0..frames).for_each(|_| self.pace.on_sent(LATER, true));
             self.pace.ready_at(LATER).map(|at| at.since(LATER))

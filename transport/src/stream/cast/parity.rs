@@ -69,7 +69,6 @@ impl Cast {
         (0..self.listeners.len()).filter(waits).collect()
     }
 
-    /// Whether many listeners lost frame `sequence`, and far more than received it.
     fn is_lost_by_most(&self, sequence: u64) -> bool {
         let count = |(lost, got): (usize, usize), remote: &Remote| {
             if remote.lacks(sequence) { (lost + 1, got) } else { (lost, got + 1) }
@@ -84,8 +83,6 @@ impl Cast {
         self.blocks.settle(self.listeners[at].remote().rank(), ack);
     }
 
-    /// Returns when a block with losses is due for repair. `bound` is one past the last frame that
-    /// may be sent.
     fn turn_of(&self, now: Instant, block: &Block, bound: u64) -> Option<Instant> {
         if block.is_going() || self.retired {
             return Some(Instant::START);
@@ -119,7 +116,6 @@ impl Cast {
         lacking.filter_map(|block| self.turn_of(now, block, bound)).min()
     }
 
-    /// Decides for each block that is due: parity, or repeats of what was lost.
     pub(super) fn judge_blocks(&mut self, now: Instant, bound: u64, feed: &Feed) {
         // Parity needs the whole block in the feed.
         let is_gone = |block: &&mut Block| block.is_going() && !feed.is_full_block(&block.frames);

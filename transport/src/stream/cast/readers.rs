@@ -84,7 +84,6 @@ impl Readers for Cast {
         Some(Departure { outgoing: self.send_new(now, stamp, feed, boundaries), to: self.group, stamp })
     }
 
-    /// Adds a listener that acknowledged to another host until now, itself a listener here.
     fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) {
         if self.remotes().any(|remote| remote.rank() == peer.rank) {
             return;

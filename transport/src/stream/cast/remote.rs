@@ -18,20 +18,16 @@ use std::time::Duration;
 pub(super) struct Remote {
     peer: Peer,
     reader: ReaderId,
-    /// All frames below this have arrived there.
     cursor: u64,
     /// All frames below this have arrived there and at every host behind it.
     below: u64,
-    /// Credit of it and of every host behind it.
     limit: u64,
     consumed: u64,
-    /// One past the highest frame known to have arrived there.
     covered: u64,
     echo: Echo,
     /// Holes of the newest acknowledgement, so that a repair already overtaken by it is not sent.
     holes: Vec<u8>,
     outstanding: Outstanding,
-    /// Binary logarithm of the block length in which the reader keeps frames.
     block_bits: u8,
     /// False from a graft until the first acknowledgement reports its cursor.
     synced: bool,
@@ -132,7 +128,6 @@ impl Remote {
         judged
     }
 
-    /// Whether an acknowledgement is behind the cursor; the first one after a graft never is.
     pub(super) fn is_behind(&self, ack: &Ack<'_>) -> bool {
         self.synced && ack.cursor < self.cursor
     }
@@ -153,8 +148,6 @@ impl Remote {
         AckFrom::known(self.rank(), self.cursor, self.limit, feed.tail())
     }
 
-    /// Takes a valid acknowledgement that is not behind. If its echo is new, returns the time since
-    /// the last new one.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
         if !self.synced && ack.cursor < self.cursor {
             // The host is behind every reader known here, and so may its credit be.
@@ -194,8 +187,6 @@ impl Remote {
         Evidence { echo: self.echo.newest(), tolerance, covered }
     }
 
-    /// Moves the feed's reader to where nothing below is needed any more, at most to this host's
-    /// own head.
     pub(super) fn follow(&self, feed: &mut Feed) {
         let below = self.below.min(feed.head());
         // Hosts behind it are repaired by frames, not by parity.

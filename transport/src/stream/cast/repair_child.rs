@@ -39,7 +39,6 @@ impl OwnArrivals {
         self.at.get(sequence)
     }
 
-    /// Returns how much longer a frame may be in flight to a repair child.
     fn wait(&self, now: Instant, sequence: u64, tolerance: Duration) -> Duration {
         tolerance.saturating_sub(self.get(sequence).age(now))
     }
@@ -52,7 +51,6 @@ impl OwnArrivals {
 #[derive(Clone, Debug)]
 pub(super) struct RepairChild {
     remote: Remote,
-    /// Newest stamp sent to it.
     asked: Stamp,
     question: Question,
 }
@@ -62,8 +60,6 @@ impl RepairChild {
         RepairChild::of(Remote::new(peer, feed, tuning))
     }
 
-    /// Adds a child that acknowledged to another host until now, with credit up to `limit`, and
-    /// probes it.
     pub(super) fn graft(now: Instant, peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> RepairChild {
         let mut child = RepairChild::of(Remote::graft(peer, limit, feed, tuning));
         child.question.ask();
@@ -210,8 +206,6 @@ impl RepairChild {
         lacks || self.is_starved(feed) || unconsumed || remote.retains(feed)
     }
 
-    /// Whether this host is stuck without it: no credit, a feed kept full, or nothing else to wait
-    /// for.
     pub(super) fn holds_up(&self, feed: &Feed) -> bool {
         let last = feed.is_complete() && self.remote.cursor() < feed.head();
         self.is_starved(feed) || self.remote.retains(feed) || last

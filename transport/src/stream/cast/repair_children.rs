@@ -17,7 +17,6 @@ use crate::wire::{Ack, Peer, Rank};
 pub(in crate::stream) struct RepairChildren {
     children: Vec<RepairChild>,
     arrivals: OwnArrivals,
-    /// Index of the child served first, so that they take turns.
     first: usize,
 }
 

@@ -34,7 +34,6 @@ pub(super) struct Repairs {
     queued: Bits,
     losers: Box<[Losers]>,
     count: usize,
-    /// First of the frames that can be queued.
     tail: u64,
     end: u64,
 }
@@ -61,7 +60,6 @@ impl Repairs {
         (self.tail..self.end).contains(&sequence) && self.queued.get(sequence)
     }
 
-    /// Records a loss; a second loser makes it `Several`.
     pub(super) fn lose(&mut self, sequence: u64, losers: Losers) {
         let slot = self.slot(sequence);
         if !self.has(sequence) {
@@ -143,7 +141,6 @@ impl Owed {
     }
 }
 
-/// Repairs owed to one reader, in rising order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
     entries: Vec<Owed>,

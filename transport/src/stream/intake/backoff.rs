@@ -9,7 +9,6 @@ use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub(super) struct ReportBackoff {
-    /// Delay by rank, among few.
     stagger: Duration,
     random: Option<RandomBackoff>,
 }

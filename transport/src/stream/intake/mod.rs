@@ -19,7 +19,6 @@ use std::time::Duration;
 /// Silence after which a receiver that expects more reports its state unasked: a forged
 /// acknowledgement in its name may have made its parent think that it lacks nothing.
 const REMIND_AFTER: Duration = Duration::from_secs(1);
-/// Most doublings of the interval between such reminders.
 const MOST_DOUBLINGS: u32 = 4;
 
 fn remind_after(tries: u32) -> Duration {
@@ -50,10 +49,8 @@ pub(super) struct Intake {
     backoff: ReportBackoff,
     /// Divisor of the feed: an update is sent when this part of it has been freed.
     parts: u64,
-    /// Delay of every acknowledgement but loss reports that are due at once.
     stagger: Duration,
     receipt: Receipt,
-    /// Timer of unasked state reports.
     reminder: Question,
     /// Whether the last frame was pushed and another receiver answers for it.
     silent: bool,
@@ -90,7 +87,6 @@ impl Intake {
         [self.receipt.due(), self.gap.map(|gap| gap.due()), self.reminder.due()].into_iter().flatten().min()
     }
 
-    /// Makes whatever is due ready to be sent; a filled gap needs no report.
     pub(super) fn on_timeout(&mut self, now: Instant, feed: &Feed, stats: &mut StreamStats) {
         self.receipt.on_timeout(now);
         if self.reminder.on_timeout(now, remind_after) {
@@ -191,7 +187,6 @@ impl Intake {
         self.reminder = Question::default();
     }
 
-    /// Handles a heartbeat from the parent, which may name the acker.
     pub(super) fn on_heartbeat(&mut self, now: Instant, header: &Header, payload: &[u8]) {
         self.hear();
         self.receipt.note_stamp(now, header.stamp);
@@ -237,7 +232,6 @@ impl Intake {
         self.receipt.is_ready()
     }
 
-    /// Returns the length of the body and the echoed stamp.
     pub(super) fn acknowledge(
         &mut self,
         now: Instant,

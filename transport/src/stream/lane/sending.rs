@@ -55,7 +55,6 @@ impl Lane {
         Some(Departure { outgoing, to: self.peer.mac, stamp })
     }
 
-    /// Returns the next frame to be repeated or sent late, with whether it is a repeat.
     fn next_queued(&self, feed: &Feed) -> Option<(u64, bool)> {
         let again = self.sent.next_repair(|sequence| feed.has(sequence)).map(|sequence| (sequence, true));
         again.or_else(|| self.sent.next_late(|sequence| feed.has(sequence)).map(|sequence| (sequence, false)))
