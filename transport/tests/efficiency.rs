@@ -21,7 +21,6 @@ use std::time::Duration;
 const WINDOWS_FRAMES: [u64; 2] = [16, 64];
 const RECEIVERS: [usize; 4] = [1, 8, 32, 100];
 const LOSSES: [f64; 4] = [0.0001, 0.001, 0.01, 0.05];
-/// A full frame's payload at an MTU of 1500.
 const PAYLOAD_BYTES: usize = 1468;
 /// At 1 Gbit/s this makes a round trip of 70 frames: either window is in flight completely when its
 /// first loss is known.
@@ -114,7 +113,6 @@ fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) ->
     })
 }
 
-/// Casts until all receivers have everything; returns the efficiency in percent.
 fn simulate(policy: Policy, window_frames: u64, receivers: usize, loss: f64) -> f64 {
     let frames = ((LOSSES_WANTED / (loss * receivers as f64)) as u64).clamp(*FRAMES.start(), *FRAMES.end());
     let settings = HostSettings { groups: vec![group_mac("efficiency")], ..HostSettings::default() };

@@ -47,7 +47,6 @@ fn snapshot(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name)
 }
 
-/// Returns the tape of each host in the table, with its name there.
 fn tapes() -> Vec<(String, Tape)> {
     let of = |&(path, hosts, loss, counted): &Counted| {
         let tuning = Tuning::default().with_feed_frames(64);

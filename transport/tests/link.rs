@@ -32,7 +32,6 @@ fn a_cable_that_holds_two_frames_is_waited_for_and_loses_nothing() {
     assert!(transfer(&content, cable(2)) == content, "every byte in its place");
 }
 
-/// Sends a number of frames, counts received ones and requests one timer.
 #[derive(Default)]
 struct Counter {
     to_send: u8,
@@ -111,7 +110,6 @@ fn the_last_frames_leave_after_the_break_and_wait_for_room_but_not_for_ever() {
     assert_eq!(received[3..], [5, 4, 3, 2]);
 }
 
-/// Blocking calls of two threads, each at its end of a cable of channels.
 #[cfg(feature = "packet")]
 #[test]
 fn blocking_calls_work_over_any_link() {

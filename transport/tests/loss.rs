@@ -8,9 +8,7 @@ use ethbcast_transport::wire::{EtherType, Identity, OVERHEAD_BYTES, Peer, Rank, 
 use ethbcast_transport::{Alone, Instant, Tuning};
 use std::time::Duration;
 
-/// A full frame's payload at an MTU of 1500.
 const PAYLOAD_BYTES: usize = 1468;
-/// Preamble, checksum and gap around each frame.
 const AROUND_BYTES: usize = 24;
 
 #[derive(Clone, Copy)]
@@ -29,7 +27,6 @@ fn peer(host: usize) -> Peer {
     Peer { rank: Rank(host as u16), mac: host_mac(host) }
 }
 
-/// Returns the payload of frame `sequence`; all differ.
 fn payload(sequence: u64) -> [u8; PAYLOAD_BYTES] {
     let mut payload = [sequence as u8; PAYLOAD_BYTES];
     payload[..8].copy_from_slice(&sequence.to_be_bytes());
@@ -91,7 +88,6 @@ impl Case {
         (at.since(Instant::START).as_secs_f64() / limit, simulation.machines()[0].part.stats())
     }
 
-    /// Returns the run with the median time.
     fn median(&self, runs: u64) -> (f64, StreamStats) {
         let mut found: Vec<(f64, StreamStats)> = (0..runs).map(|seed| self.run(seed)).collect();
         found.sort_by(|(first, _), (second, _)| first.total_cmp(second));

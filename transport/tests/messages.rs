@@ -23,7 +23,6 @@ fn presets() -> [(&'static str, Settings); 2] {
     [("default", Settings::default()), ("paper", Settings::paper())]
 }
 
-/// Bytes of the largest pushed part of a frame.
 const FULL: usize = 1436;
 
 fn push_bytes(settings: &Settings) -> (usize, usize) {

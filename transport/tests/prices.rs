@@ -61,7 +61,6 @@ readers; repairs; ends of messages and orphans
 /// Differing scenarios after which the test ends.
 const SHOWN: u32 = 3;
 
-/// Returns how often a new frame is sent: once to all, or once to each.
 fn copies(scenario: &Scenario) -> u64 {
     match scenario.case.path {
         Path::Cast | Path::TunedCast | Path::AckTree(_) => 1,

@@ -13,7 +13,6 @@ use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
 use ethbcast_transport::wire::{Ack, Flags, Kind, parse};
 
 const GIGABIT: u64 = 1_000_000_000;
-/// Most memory that a receiver may add at the root, in bytes.
 const RECEIVER_BYTES: usize = 4096;
 
 /// Returns a crowd with the ack tree that a session would use: three levels of ten for a thousand.

@@ -50,7 +50,6 @@ fn case(path: Path, hosts: usize, frames: u64) -> Case {
     Case { path, hosts, frames, tuning, lazy_frames: 0, last_takes: None, message_frames: 0 }
 }
 
-/// Changes a case to another protocol.
 type Protocol = fn(Case) -> Case;
 
 fn strict(case: Case) -> Case {

@@ -10,7 +10,6 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// Creates a record of nothing; up to `span` frames, a power of two, can be out of order.
     pub(crate) fn new(span: u64) -> Arrived {
         Arrived { beyond: Bits::new(span), head: 0, highest: 0 }
     }
@@ -68,8 +67,6 @@ impl Arrived {
         self.beyond.bytes()
     }
 
-    /// Returns the number of marks in all, and of those between head and highest: both must be
-    /// equal, and the head never marked.
     pub(crate) fn count(&self) -> (u64, u64) {
         let within = (self.head + 1..self.highest).filter(|&sequence| self.beyond.get(sequence)).count();
         (self.beyond.count(), within as u64)

@@ -27,7 +27,6 @@ impl Disorder {
         self.present = self.present.max(later).min(self.most);
     }
 
-    /// Counts rounds. A round takes a round trip, or the largest reordering if longer.
     pub(crate) fn on_echo(&mut self, now: Instant, round_trip: Duration) {
         if now < self.round_ends {
             return;

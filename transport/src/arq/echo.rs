@@ -53,8 +53,6 @@ impl Newest {
         })
     }
 
-    /// Returns the age of the stamp in µs, 32 bits that wrap as a stamp does; zero if none has
-    /// come.
     pub(crate) fn held_us(&self, now: Instant) -> u32 {
         if self.stamp == Stamp::NONE { 0 } else { now.since(self.at).as_micros() as u32 }
     }
@@ -62,7 +60,6 @@ impl Newest {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
-    /// Sent before the known one, by its echo.
     Late,
     /// Sent after the known one: one of both is not the receiver's own. The receiver has to be
     /// probed.
@@ -77,7 +74,6 @@ pub(crate) struct Echo {
     newest: Newest,
     rtt: Rtt,
     disorder: Disorder,
-    /// Echo of a doubtful acknowledgement behind the known cursor.
     doubt: Stamp,
     longest_sample: Duration,
 }

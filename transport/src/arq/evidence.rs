@@ -46,7 +46,6 @@ impl Sent {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     pub echo: Stamp,
-    /// Reordering tolerance: how much earlier a lost frame must have been sent.
     pub tolerance: Duration,
     pub covered: u64,
 }
@@ -70,7 +69,6 @@ impl Evidence {
         judged.take_while(move |&(sequence, overtaken)| overtaken || sequence < evidence.covered)
     }
 
-    /// Returns those of `frames` that `ack` proves lost: they have not arrived, and were overtaken.
     pub(crate) fn missing(
         &self,
         ack: &Ack<'_>,

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// Known already: a duplicate, or the answer to a repeated probe.
     Nothing,
     /// New, but without progress, because the application takes its time.
     Answer,
@@ -26,7 +25,6 @@ impl News {
     }
 }
 
-/// Probe timer for a receiver that owes an acknowledgement, with back-off.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Question {
     due: Option<Instant>,
@@ -63,7 +61,6 @@ impl Question {
         overdue
     }
 
-    /// Starts the wait for an answer, unless it runs already; returns whether it did not.
     pub(crate) fn arm(&mut self, now: Instant, timeout: impl FnOnce(u32) -> Duration) -> bool {
         let unarmed = self.due.is_none();
         if unarmed {
@@ -81,7 +78,6 @@ impl Question {
         }
     }
 
-    /// Restarts the wait if an answer is `awaited`, else stops it.
     pub(crate) fn rearm(&mut self, now: Instant, awaited: bool, timeout: impl FnOnce(u32) -> Duration) {
         self.due = (awaited && !planted!("answer-not-awaited")).then(|| now + timeout(self.tries));
     }

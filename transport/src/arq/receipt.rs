@@ -9,7 +9,6 @@ pub(crate) struct Receipt {
     stamps: SenderClock,
     unacknowledged: u64,
     due: Option<Instant>,
-    /// Whether it is due and waits for room to be sent.
     ready: bool,
     gap_reported_at: Option<u64>,
 }

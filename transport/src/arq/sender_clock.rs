@@ -23,7 +23,6 @@ const READING_LASTS_US: u64 = 10_000_000;
 
 /// Consistent stamps after which the clock counts as the sender's.
 const SURE: u8 = 8;
-/// Time for which it counts so after the last consistent stamp.
 const SURE_LASTS: Duration = Duration::from_secs(1);
 /// Time for which a doubtful stamp waits for one that agrees: twice the longest interval of probes,
 /// of which one may be lost.
@@ -36,7 +35,6 @@ struct Reading {
 }
 
 impl Reading {
-    /// Returns how far `stamp` is ahead of this clock, in µs; negative if behind.
     fn ahead_us(&self, now: Instant, stamp: Stamp) -> i64 {
         let shows = self.stamp.0.wrapping_add(now.since(self.at).as_micros() as u32);
         i64::from(stamp.0.wrapping_sub(shows) as i32)
@@ -100,7 +98,6 @@ impl SenderClock {
         self.fitting >= SURE && now.since(self.newest.at()) < SURE_LASTS
     }
 
-    /// Whether a stamp is a little before the newest, as after reordering or duplication.
     fn is_late(&self, stamp: Stamp) -> bool {
         let newest = self.newest.stamp();
         !stamp.is_after(newest) && newest.since(stamp).as_micros() as i64 <= SLACK_US

@@ -41,7 +41,6 @@ impl Stamp {
     }
 }
 
-/// A stamp for each frame in a ring: of its last transmission, or of its arrival.
 #[derive(Clone, Debug)]
 pub(crate) struct StampRing {
     stamps: Box<[Stamp]>,

@@ -82,8 +82,6 @@ impl LossRound {
         LossRound { tolerated_percent: tuning.loss_tolerated_percent, ends: Stamp::NONE, acknowledged: 0, lost: 0 }
     }
 
-    /// Counts one acknowledgement: `acknowledged` frames confirmed, `lost` found missing; `newest`
-    /// is the last stamp drawn. Returns whether a round with heavy loss has ended.
     pub(crate) fn is_heavy(&mut self, acknowledged: u64, lost: u64, echo: Stamp, newest: Stamp) -> bool {
         self.acknowledged += acknowledged;
         self.lost += lost;

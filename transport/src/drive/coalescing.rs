@@ -14,7 +14,6 @@ use std::time::Duration;
 const INTERVAL: Duration = Duration::from_millis(5);
 /// Frames that make a nap worthwhile (a timer costs two frames' wake-ups).
 const WORTHWHILE_FRAMES: u32 = 2;
-/// Arrival rate that counts as bulk: a nap then lasts for [`BULK_FRAMES`], up to the longest nap.
 const BULK_FRAMES_PER_SECOND: u32 = 20_000;
 const BULK_FRAMES: u32 = 64;
 /// Received frames per sent frame from which traffic counts as one-sided: no sender waits for

@@ -11,7 +11,6 @@ use rounds::{Rest, Rounds};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Longest time for the last frames to leave after the application has ended the loop.
 const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
 /// Runs `machine` on `link` until `application` breaks, and returns the value it broke with.

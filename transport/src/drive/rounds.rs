@@ -44,8 +44,6 @@ impl Rounds {
         self.received > 0 || self.due.is_some()
     }
 
-    /// Sends a batch of the machine's output; returns whether it may have more that there is room
-    /// for.
     pub(crate) fn send<L: Link, M: Machine>(
         &mut self,
         link: &mut L,
@@ -65,7 +63,6 @@ impl Rounds {
         self.received > 0 || self.sent > 0
     }
 
-    /// Returns the step after a round; only loops `in_a_hurry` poll before waiting.
     pub(crate) fn rest<L: Link, M: Machine>(
         &mut self,
         link: &L,

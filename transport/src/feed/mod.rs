@@ -45,12 +45,10 @@ pub struct Feed {
     arrived: Arrived,
     positions: Positions,
     last: Option<u64>,
-    /// Number of the last frame, if known before its arrival.
     expected_last: Option<u64>,
     /// A last frame that was refused because a higher one had arrived.
     doubtful_last: Option<u64>,
     base: u64,
-    /// One past the highest frame ever stored, even if it was dropped since.
     written: u64,
     parities: Parities,
 }

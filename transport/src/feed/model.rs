@@ -40,8 +40,6 @@ enum Step {
     Skip(u64),
 }
 
-/// Returns every possible next step: inserts from two behind the tail to one beyond the credit,
-/// every move of every reader.
 fn steps(model: &Model) -> Vec<Step> {
     let (tail, head) = (model.tail(), model.head());
     let mut steps: Vec<Step> = (tail.saturating_sub(1)..=tail + SLOTS).map(Step::Insert).collect();
@@ -61,8 +59,6 @@ fn steps(model: &Model) -> Vec<Step> {
     steps
 }
 
-/// Replays `script` on a fresh feed that begins at `first` and a fresh model, and compares
-/// everything visible after the last step.
 fn replay(first: u64, script: &[Step]) -> Model {
     let mut feed = Feed::new(SLOTS, 1);
     feed.skip_to(first);

@@ -29,7 +29,6 @@ impl Positions {
         }
     }
 
-    /// Returns the tail; without readers nothing is kept, and it is the head.
     pub(super) fn tail(&self, head: u64) -> u64 {
         if self.present == 0 { head } else { self.tail }
     }

@@ -13,7 +13,6 @@ use std::time::Duration;
 pub(super) enum Class {
     New,
     Duplicate,
-    /// Too far ahead, or out of order under strict go-back-n.
     Unwanted,
 }
 
@@ -69,7 +68,6 @@ impl Arrivals {
         self.arrived.insert(sequence);
     }
 
-    /// Schedules a receipt for a frame, new or not: soon, or at once if its sender is waiting.
     pub(super) fn owe(&mut self, now: Instant, at_once: bool) {
         let unacknowledged = self.receipt.count();
         let delay = if at_once || unacknowledged >= self.every { Duration::ZERO } else { self.delay };

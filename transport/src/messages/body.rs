@@ -104,9 +104,7 @@ impl<'a> Pull<'a> {
 pub(super) enum Word {
     /// Only new room, which every note announces.
     Credit,
-    /// From the receiver: send the rest of the message.
     Grant { message: u64 },
-    /// From the receiver: the rest of the message is not wanted.
     Refuse { message: u64 },
     /// From the sender: the message is withdrawn, of which `pushed_bytes` were pushed.
     Withdraw { message: u64, pushed_bytes: u64 },

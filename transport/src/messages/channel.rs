@@ -281,8 +281,6 @@ impl Channel {
         endpoint.seal(self.peer.mac, Label(Kind::NOTE, flags, sequence, stamp), buffer, length)
     }
 
-    /// Whether each frame is latency-critical: the traffic is short messages, or the beginning or
-    /// end of long ones.
     pub(super) fn is_urgent(&self) -> bool {
         self.flight.flying() < BULK_FRAMES && self.inbox.missing_bytes() < BULK_BYTES
     }
@@ -317,7 +315,6 @@ impl Channel {
     }
 }
 
-/// Whether a part belongs to the pushed bytes; an empty part, the envelope alone, does.
 fn is_push(offset: u64, bytes: u32, pushed_bytes: u32) -> bool {
     bytes == 0 || offset < u64::from(pushed_bytes)
 }

@@ -8,7 +8,6 @@ pub const INITIAL_MESSAGES: u64 = 16;
 /// Pushed bytes that every mailbox can take from each peer before it has announced any room. Part
 /// of the protocol; fifteen full frames at MTU 1500.
 pub const INITIAL_BYTES: u64 = 21_600;
-/// Room for messages and for pushed bytes; a limit counts from the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Credit {
     pub messages: u64,
@@ -34,7 +33,6 @@ pub(super) struct CreditAccount {
     taken: Credit,
     released: Credit,
     told: Credit,
-    /// Arrivals at which half of the announced room is used up.
     renew_at: Credit,
 }
 

@@ -92,7 +92,6 @@ impl Flight {
         self.frames.capacity() * size_of::<Numbered>()
     }
 
-    /// Whether a note may be sent: only the receiver's span limits notes.
     pub(super) fn has_span(&self) -> bool {
         (self.frames.len() as u64) < SPAN_FRAMES
     }
@@ -127,8 +126,6 @@ impl Flight {
         !self.has_window() && self.repairs.is_empty()
     }
 
-    /// Takes the possible part of an acknowledgement and passes newly arrived pieces to `arrived`.
-    /// Returns false if a part is forged.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stamps: &Stamps, arrived: impl FnMut(Piece)) -> bool {
         let sent = Sent { below: self.next(), newest: stamps.newest(), credit: SPAN_FRAMES };
         let (ack, forged) = sent.believe(ack);

@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 enum Whereabouts {
     Held,
     Matched(RecvId),
-    /// Withdrawn by the sender before its turn.
     Withdrawn,
 }
 
@@ -94,7 +93,6 @@ impl Inbox {
         }
     }
 
-    /// Makes messages available for matching, in order, up to the first unknown one.
     fn take_turns(&mut self, ledger: &mut Ledger) {
         while let Some(incoming) = self.messages.get(&self.turn) {
             let message = self.turn;
@@ -130,7 +128,6 @@ impl Inbox {
         self.unexpected.range((tag, 0)..=(tag, u64::MAX)).next().is_some()
     }
 
-    /// Moves a message from the pushed buffer to the destination, and grants the rest.
     fn match_with(&mut self, message: u64, receive: RecvId, max_bytes: usize, ledger: &mut Ledger) {
         let incoming = self.messages.get_mut(&message).expect("a message is matched while it is here");
         let Envelope { pushed_bytes, message_bytes, .. } = incoming.envelope;

@@ -45,8 +45,6 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Returns the number of sends whose completion has not been taken, and the bytes of the open
-    /// ones.
     pub(super) fn sends(&self) -> (usize, usize) {
         (self.sends.len() + self.done_sends, self.send_bytes)
     }
@@ -110,7 +108,6 @@ impl Ledger {
         }
     }
 
-    /// Removes a send without a completion; false if it has ended.
     pub(super) fn forget_send(&mut self, id: SendId) -> bool {
         let Some(sending) = self.sends.remove(&id) else { return false };
         self.send_bytes -= sending.bytes;

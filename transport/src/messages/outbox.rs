@@ -47,7 +47,6 @@ pub(super) struct Outbox {
     fit: Fit,
     waiting: VecDeque<QueuedMessage>,
     begun: BTreeMap<u64, QueuedMessage>,
-    /// Message whose push is not complete, the newest of all.
     pushing: Option<u64>,
     /// Granted messages that are not sent completely, in the order of the grants.
     pulling: VecDeque<u64>,
@@ -155,7 +154,6 @@ impl Outbox {
         Some((envelope, &queued.bytes[offset as usize..][..bytes as usize]))
     }
 
-    /// Whether this part ends a pulled message: its sender waits only for the acknowledgement.
     pub(super) fn ends_pulled(&self, message: u64, offset: u64, bytes: u32) -> bool {
         let end = offset as usize + bytes as usize;
         self.begun.get(&message).is_some_and(|queued| queued.pushed < end && end == queued.bytes.len())
@@ -174,7 +172,6 @@ impl Outbox {
         self.limit = self.limit.max(limit);
     }
 
-    /// Handles a grant; returns false if the message was never sent.
     pub(super) fn on_grant(&mut self, message: u64) -> bool {
         if let Some(queued) = self.begun.get_mut(&message) {
             let fresh = queued.allowed < queued.bytes.len();

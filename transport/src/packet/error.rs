@@ -203,7 +203,6 @@ fn first_hop_help(interface: &str, passes: usize) -> String {
     }
 }
 
-/// Whether an error means that the interface is away, for now or for good.
 pub(super) fn is_away(errno: SystemErrno) -> bool {
     matches!(errno, SystemErrno::ENETDOWN | SystemErrno::ENODEV | SystemErrno::ENXIO)
 }

@@ -142,7 +142,6 @@ fn leads_inside(link: &LinkInfo) -> bool {
     link.kind == "bridge" && INNER_BRIDGES.iter().any(|name| link.name.starts_with(name))
 }
 
-/// Returns the interfaces that `word` may mean; a name takes precedence.
 fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
     let of = |is_meant: &dyn Fn(&LinkInfo) -> bool| all.iter().filter(|link| is_meant(link)).collect::<Vec<_>>();
     // `ip link` appends the underlying interface to the name.

@@ -28,7 +28,6 @@ pub(super) struct LinkInfo {
     pub flags: u32,
     pub mac: MacAddr,
     pub mtu_bytes: usize,
-    /// Kind of the link's driver, such as `vlan`; empty for most cards.
     pub kind: String,
     pub master: Option<u32>,
     pub port_kind: String,

@@ -42,7 +42,6 @@ impl Carrier {
 #[derive(Debug)]
 pub(super) struct Outage {
     limit: Duration,
-    /// Whether an error has announced the outage; the next check sets its time.
     noticed: bool,
     since: Option<Instant>,
     look_at: Instant,
@@ -92,7 +91,6 @@ impl Outage {
         self.since.take().map(|since| now.since(since))
     }
 
-    /// Records that the interface is away; returns for how long, if that exceeds the limit.
     pub(super) fn is_away(&mut self, now: Instant) -> Option<Duration> {
         (self.noticed, self.look_at) = (false, now + LOOK_AWAY);
         self.flag.store(true, Ordering::Relaxed);

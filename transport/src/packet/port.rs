@@ -103,7 +103,6 @@ pub struct Port {
     counters: Counters,
     outage: Outage,
     carrier: Carrier,
-    /// Time without interface or link in this run, without the present outage.
     was_cut_off: Duration,
     has_other_mtu: Arc<AtomicBool>,
     is_unbound: bool,
@@ -231,8 +230,6 @@ impl Port {
         Sleeper::new(Arc::clone(&self.socket), waker).map_err(Errno::new)
     }
 
-    /// Sends staged frames as far as the kernel takes them; returns how many left. `payload`
-    /// supplies payloads that are not staged.
     fn flush<'a>(&mut self, now: Instant, payload: impl Fn(Kept) -> &'a [u8]) -> Result<usize, DriveError> {
         let (socket, interface) = (self.socket.as_fd(), &self.interface.name);
         let flushed = self.sender.flush(socket, interface, now, &mut self.counters, &payload)?;
@@ -295,7 +292,6 @@ impl Port {
         Arc::clone(&self.has_other_mtu)
     }
 
-    /// Updates the interface's name, which may change; its index identifies it.
     fn follow_name(&mut self) {
         let found = syscall::interface_name(self.socket.as_fd(), self.interface.index);
         if let Some(name) = found.ok().filter(|name| *name != self.interface.name && !self.is_unbound) {

@@ -74,7 +74,6 @@ impl Refusals {
         self.suspect = None;
     }
 
-    /// Whether a frame of `bytes` is known to be too long, and need not be tried yet.
     pub(super) fn spares(&self, now: Instant, bytes: usize) -> bool {
         let proved = self.proved().filter(|suspect| bytes >= suspect.bytes);
         proved.is_some_and(|suspect| now < suspect.tried_at + BACK_OFF_MAX)

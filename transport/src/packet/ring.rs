@@ -131,7 +131,6 @@ impl Ring {
         unsafe { AtomicU32::from_ptr(self.next_header().as_ptr().cast()) }
     }
 
-    /// Returns the contents of a slot whose status word says that it is ours.
     fn arrival(&self, header: NonNull<tpacket2_hdr>, status: u32) -> SlotContent<'_> {
         let at = header.as_ptr();
         // SAFETY: the slot is ours, so nobody writes to it; any bytes make valid integers. No reference to the whole

@@ -53,7 +53,6 @@ impl SendBuffer {
         self.blocked = true;
     }
 
-    /// Returns a new size, if the measurement suggests one that differs by a quarter.
     pub(super) fn resize(&mut self, now: Instant) -> Option<usize> {
         let interval = now.since(self.since);
         if interval < INTERVAL {

@@ -33,7 +33,6 @@ pub(super) struct Sender {
     blocked: Option<Blocked>,
     refusals: Refusals,
     warned: bool,
-    /// Longest frame that the first hop was found to take, if it refuses longer ones.
     passes: Option<usize>,
 }
 

@@ -15,7 +15,6 @@ use std::path::Path;
 use std::time::Duration;
 
 const SERVER: &str = "ETHBCAST_PORT";
-/// Start of a request; the last byte is its version.
 const MAGIC: [u8; 8] = *b"ethport\x01";
 /// Magic, EtherType, whether there is a group, the group, the interface's name padded with zeros.
 const REQUEST_BYTES: usize = 8 + 2 + 1 + 6 + 16;

@@ -86,7 +86,6 @@ impl Alarm {
         Ok(Alarm { timer, set_for: AtomicU64::new(UNSET) })
     }
 
-    /// Makes the descriptor readable at `end`, possibly also before.
     fn set(&self, now: Instant, end: Instant) -> nix::Result<()> {
         if end.as_nanos() < self.set_for.load(Ordering::Relaxed) {
             let time = TimeSpec::from_duration(end.since(now).max(SHORTEST));
@@ -126,8 +125,6 @@ impl Sleeper {
         Ok(Sleeper { socket, waker, alarm: Alarm::new()? })
     }
 
-    /// Sleeps until one of `events` (or an error) holds on the socket, the waker is used, or `end`;
-    /// wakes may be spurious.
     fn sleep(
         &self,
         events: PollFlags,
@@ -219,8 +216,6 @@ impl Waiter for Sleeper {
     }
 }
 
-/// Calls `ppoll(2)` without a signal mask; returns whether anything is ready (a signal ends the
-/// wait, too).
 fn poll(entries: &mut [PollFd], limit: Option<Duration>) -> nix::Result<bool> {
     match ppoll(entries, limit.map(TimeSpec::from), None) {
         Ok(count) => Ok(count > 0),

@@ -59,8 +59,6 @@ impl Staging {
         }
     }
 
-    /// Lends up to `most` waiting frames, oldest first, each with its payload from `payload` if it
-    /// lacks it.
     pub(super) fn waiting<'a, 'b: 'a, R>(
         &'a self,
         most: usize,

@@ -64,8 +64,6 @@ pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: Option<Ethe
     bind_protocol(fd, interface_index, ether_type.map_or(0, EtherType::number))
 }
 
-/// Binds to the interface and begins receiving every frame that arrives or leaves and passes the
-/// filter.
 pub(super) fn bind_to_all(fd: BorrowedFd, interface_index: u32) -> nix::Result<()> {
     bind_protocol(fd, interface_index, libc::ETH_P_ALL as u16)
 }
@@ -94,7 +92,6 @@ pub(super) fn ignore_outgoing(fd: BorrowedFd) -> nix::Result<()> {
     set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, &1)
 }
 
-/// Bypasses the interface's queueing discipline, and so any traffic shaping.
 pub(super) fn bypass_qdisc(fd: BorrowedFd) -> nix::Result<()> {
     set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &1)
 }
@@ -222,7 +219,6 @@ pub(super) fn interface_name(fd: BorrowedFd, index: u32) -> nix::Result<String> 
     Ok(String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned())
 }
 
-/// Replaces the socket `fd` by another open file, under its descriptor number.
 pub(super) fn replace(fd: BorrowedFd, other: BorrowedFd) -> nix::Result<()> {
     // SAFETY: both are open; `fd` stays open, as another file, and keeps its owner.
     Errno::result(unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) }).map(drop)

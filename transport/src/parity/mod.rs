@@ -37,7 +37,6 @@ fn stripes(bytes: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     (0..bytes).step_by(STRIPE_BYTES).map(move |from| from..bytes.min(from + STRIPE_BYTES))
 }
 
-/// Writes parity frame `index` of a block of `frames`, whose payloads `payload` returns by place.
 pub(crate) fn write<'a>(index: u8, frames: usize, payload: impl Fn(usize) -> &'a [u8], parity: &mut [u8]) {
     let mut sum = Sum::new();
     for stripe in stripes(parity.len()) {

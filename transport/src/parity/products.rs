@@ -3,7 +3,6 @@
 
 use super::field::doubled;
 
-/// Products of an element with 0 to 15, and with each of these times 16.
 #[derive(Clone, Copy)]
 struct Products {
     low: [u8; 16],

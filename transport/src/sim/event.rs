@@ -14,11 +14,8 @@ use super::settings::StormControl;
 pub(super) enum Event {
     Start(u32),
     Wake(u32),
-    /// The first frame on a wire has arrived completely at its far end.
     Arrival(u32),
-    /// A frame delayed by the faults or injected by the test reaches a host.
     Late(u32),
-    /// A host's process has finished the first frame of its receive ring, or has woken up.
     Process(u32),
     Room(u32),
     /// A timer of a host may be due. The host's request is looked up when this happens, so a

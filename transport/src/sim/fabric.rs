@@ -65,7 +65,6 @@ impl Fabric {
         next.map(|(_, event)| event)
     }
 
-    /// Whether anything but timers, which may have been cancelled, is scheduled.
     pub(super) fn is_busy(&self) -> bool {
         self.events.certain() > 0
     }
@@ -211,7 +210,6 @@ impl Fabric {
         self.pool.give_back(frame);
     }
 
-    /// Queues a frame at all other ports; a shared buffer holds it once for all of them.
     fn flood(&mut self, switch: u32, ingress: u32, frame: &Rc<SharedFrame>) {
         let has_room = self.books(switch, frame.length() as u64);
         let (mut index, mut until) = (0, self.now);

@@ -51,7 +51,6 @@ impl Cost {
 enum Condition {
     Running,
     Paused,
-    /// Nothing is sent or received any more.
     Crashed,
 }
 
@@ -133,8 +132,6 @@ impl Host {
         self.groups.retain(|&member| member != group);
     }
 
-    /// Returns the frame if this host is up and it is addressed to it or one of its groups; counts
-    /// a drop otherwise.
     pub(super) fn filter(&mut self, frame: Rc<SharedFrame>, fabric: &mut Fabric) -> Option<Rc<SharedFrame>> {
         let destination = frame.destination();
         if self.condition == Condition::Crashed {

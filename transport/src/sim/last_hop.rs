@@ -25,8 +25,6 @@ pub(super) struct LastHop {
 }
 
 impl LastHop {
-    /// Takes a frame that has arrived at the card of `host`; returns the frame for the receive
-    /// ring, if one arrives now.
     pub(super) fn pass(
         &mut self,
         frame: Rc<SharedFrame>,

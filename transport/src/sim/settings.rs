@@ -128,7 +128,6 @@ with_defaults! {
     }
 }
 
-/// Narrows a number to 32 bits, which keeps events small.
 pub(super) fn number(index: usize) -> u32 {
     u32::try_from(index).expect("memory ends long before four billion hosts")
 }

@@ -111,7 +111,6 @@ impl Wire {
         self.in_flight.front().map(|first| first.arrives).filter(|&arrives| arrives > now)
     }
 
-    /// Sends nothing before `until` but the frame that is just leaving.
     pub(super) fn hold(&mut self, now: u64, until: u64) {
         let waiting = self.in_flight.iter().position(|one| one.begins >= now).unwrap_or(self.in_flight.len());
         let begins = self.in_flight.get(waiting).map_or(self.free_at, |one| one.begins);

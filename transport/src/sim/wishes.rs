@@ -9,7 +9,6 @@ const CALLS_WITHIN_A_MOMENT: u32 = 1_000;
 pub(super) struct Wishes {
     deadline: Option<Deadline>,
     appointment: Option<u64>,
-    /// Times of all scheduled `Timer` events, the next one last.
     alarms: Vec<u64>,
     called: (u64, u32),
 }

@@ -20,8 +20,6 @@ impl Crowding {
         self.spent_at = Some(now);
     }
 
-    /// Returns the reader that keeps the feed crowded, if everything that may be sent was sent a
-    /// moment ago.
     pub(super) fn by(&self, now: Instant, feed: &Feed, readers: &dyn Readers) -> Option<Rank> {
         let crowded = feed.head() - feed.tail() >= feed.slots() / 4 * 3;
         let spent = self.spent_at.is_some_and(|at| now.since(at) < A_MOMENT);

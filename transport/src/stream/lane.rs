@@ -88,8 +88,6 @@ impl Lane {
         lane
     }
 
-    /// Creates a lane to a child that another stream served until now, with nothing in this one's
-    /// feed yet.
     pub(super) fn alone(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
         let mut lane = Lane { synced: false, origins: Origins::Elsewhere, ..Lane::new(peer, feed, tuning) };
         lane.question.ask();

@@ -320,7 +320,6 @@ impl Stream {
         Header { epoch: self.epoch, flags, sequence, stamp: stamp.0, ..self.identity.header(kind) }
     }
 
-    /// Takes a data frame of the parent or the origin; its flags count only if its payload is kept.
     fn on_data(&mut self, now: Instant, frame: &Frame<'_>) {
         let from_parent = self.upstream.is_parent(frame);
         let known = from_parent || self.upstream.is_origin(frame);

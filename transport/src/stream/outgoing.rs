@@ -11,9 +11,7 @@ use crate::wire::{Flags, MacAddr, Parity, Rank};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outgoing {
     Data { sequence: u64, again: bool, urgent: bool },
-    /// A parity frame; `urgent` requests a report from every listener that is still not whole.
     Parity { parity: Parity, urgent: bool },
-    /// The last sequence number, to be acknowledged, and the rank of the acker, if there is one.
     Heartbeat { highest: u64, designated: Option<Rank> },
 }
 

@@ -23,7 +23,6 @@ impl Stream {
         self.identity.seal(buffer, to, &header, bytes)
     }
 
-    /// Takes a parity frame of the parent or the origin. No message ends within a block.
     pub(super) fn on_parity(&mut self, now: Instant, frame: &Frame<'_>) {
         let from_parent = self.upstream.is_parent(frame);
         let known = from_parent || self.upstream.is_origin(frame);

@@ -45,7 +45,6 @@ impl Part for Stream {
         Some(split.join(buffer, |kept| self.payload(kept)))
     }
 
-    /// Sends acknowledgements first: other hosts wait for them.
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         if let Some(length) = self.poll_ack(now, buffer) {
             return Some(SplitFrame::whole(length));

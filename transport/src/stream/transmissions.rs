@@ -13,7 +13,6 @@ pub(super) struct Transmissions {
     repairs: BTreeSet<u64>,
     /// Frames skipped because they have not arrived here, while later ones were sent.
     passed_over: BTreeSet<u64>,
-    /// Skipped frames that have arrived since, to be sent.
     late: BTreeSet<u64>,
 }
 

@@ -32,7 +32,6 @@ pub enum Policy {
 const ALL_ACKNOWLEDGE: u32 = 16;
 /// Most receivers whose reports of one loss a short stagger separates.
 const STAGGERED: u32 = 32;
-/// Block lengths for which parity can be sent: see `parity`.
 const PARITY_BLOCK_FRAMES: std::ops::RangeInclusive<u64> = 8..=128;
 /// Fewest blocks in a feed, so that a block waiting for its end is a small part of it.
 const BLOCKS_IN_A_FEED: u64 = 16;

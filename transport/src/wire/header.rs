@@ -46,7 +46,6 @@ struct RawHeader {
     session: U32,
     stream: U16,
     payload_bytes: U16,
-    /// Low 48 bits.
     sequence: [u8; 6],
 }
 

@@ -3,7 +3,6 @@
 use super::{ETHERNET_BYTES, OVERHEAD_BYTES};
 use std::ops::Range;
 
-/// Last version with this header layout.
 const LAST_VERSION: u8 = 5;
 const VERSION_AT: usize = ETHERNET_BYTES + 2;
 const PAYLOAD_BYTES: Range<usize> = ETHERNET_BYTES + 14..ETHERNET_BYTES + 16;

@@ -23,8 +23,6 @@ pub fn compare(path: &Path, text: &str, test: &str) {
     );
 }
 
-/// Returns the first differing lines, each below the nearest heading (a line that begins with `#`),
-/// and their number.
 fn changes(accepted: &str, text: &str) -> String {
     const SHOWN: usize = 12;
     let (mut heading, mut told, mut count) = ("", "", 0);

@@ -6,7 +6,6 @@ use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{EtherType, Identity, Peer, Rank, StreamId, group_mac};
 use std::time::Duration;
 
-/// Path of a broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     Chain,
@@ -16,9 +15,7 @@ pub enum Path {
     TunedCast,
     /// A cast with an ack tree of this fan-out, at the root and below.
     AckTree(usize),
-    /// The root sends to each of the others.
     Flat,
-    /// A tree of this fan-out.
     Tree(usize),
     /// The hypercube's tree: rank `r` receives from `r` without its lowest bit and sends to the
     /// farthest first.
@@ -34,7 +31,6 @@ pub struct Case {
     /// Frames that may wait for each receiver's application before it takes any (zero: it takes at
     /// once).
     pub lazy_frames: u64,
-    /// Time in which the last host's application takes one frame.
     pub last_takes: Option<Duration>,
     /// Frames after which the root ends a message and waits until all have consumed it (zero: one
     /// long stream).
@@ -43,7 +39,6 @@ pub struct Case {
 
 pub const PAYLOAD_BYTES: usize = 100;
 
-/// Returns frame `sequence` of every test stream: its number, then a pattern, of varying length.
 pub fn payload(sequence: u64) -> Vec<u8> {
     let length = 8 + (sequence * 13 % (PAYLOAD_BYTES as u64 - 8)) as usize;
     sequence.to_be_bytes().iter().copied().chain((8..length).map(|at| (at as u64 ^ sequence) as u8)).collect()
@@ -59,8 +54,6 @@ pub fn identity(host: usize) -> Identity {
 }
 
 impl Case {
-    /// Returns the host to which `host` acknowledges, and from which it gets its frames unless all
-    /// of them come by cast.
     pub fn parent(&self, host: usize) -> usize {
         match self.path {
             Path::Cast | Path::TunedCast | Path::Flat => 0,
@@ -70,7 +63,6 @@ impl Case {
         }
     }
 
-    /// Returns the children in sending order: down the binomial tree the farthest first.
     fn children(&self, host: usize) -> Vec<usize> {
         let mut children: Vec<usize> = (1..self.hosts).filter(|&child| self.parent(child) == host).collect();
         if self.path == Path::Binomial {

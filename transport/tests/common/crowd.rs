@@ -18,27 +18,21 @@ const FULL_WIRE_BYTES: u64 = 1514 + 24;
 
 pub struct Crowd {
     pub receivers: usize,
-    /// Fan-out of the ack tree; `None` if all acknowledge to the root.
     pub fan_out: Option<usize>,
     pub frames: u64,
     /// Rate at which full frames would take as long.
     pub rate_bits_per_second: u64,
     pub tuning: Tuning,
-    /// Seed of the crowd's back-off.
     pub session: u32,
 }
 
-/// Results of a run.
 #[derive(Debug)]
 pub struct Found {
     /// Wire time of full frames as a share of the time until each receiver had everything; by
     /// receiver, in percent.
     pub goodput_percent: Vec<f64>,
-    /// Frames sent to the root per second of that time.
     pub heard_per_second: f64,
-    /// Most memory that all receivers added at the root at any moment.
     pub added_bytes: usize,
-    /// Most memory that the repair children of one receiver added there.
     pub repair_child_bytes: usize,
     pub root: StreamStats,
     pub totals: StreamStats,
@@ -127,8 +121,6 @@ impl Crowd {
         stream
     }
 
-    /// Runs the cast under `faults`; checks that all receivers get everything and that the run
-    /// quiesces.
     pub fn run(&self, faults: impl Faults) -> Found {
         let frame_time = Duration::from_nanos(FULL_WIRE_BYTES * 8 * 1_000_000_000 / self.rate_bits_per_second);
         let rate = self.rate_bits_per_second * WIRE_BYTES / FULL_WIRE_BYTES;

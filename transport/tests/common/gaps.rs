@@ -8,7 +8,6 @@ use std::time::Duration;
 
 /// Frames of one child's gap that the root sends in a turn: half of the cable's rate.
 const TURN_FRAMES: u64 = 16;
-/// Time before frames are backfilled once more.
 const PATIENCE: Duration = Duration::from_millis(30);
 
 /// Progress of one backfill: the next frame, and the time when the gap last shrank.
@@ -26,7 +25,6 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Returns the number of reported gaps.
     pub fn reported(&self) -> u64 {
         self.reported
     }
@@ -36,7 +34,6 @@ impl Gaps {
         self.reports.extend(orphans.into_iter().map(|orphan| (orphan.rank.index(), orphan)));
     }
 
-    /// Sends missing frames by `write`.
     pub fn fill(&mut self, now: Instant, mut write: impl FnMut(usize, u64)) {
         for (child, orphan) in std::mem::take(&mut self.reports) {
             let fresh = Filling { from: orphan.from, next: orphan.from, since: now };

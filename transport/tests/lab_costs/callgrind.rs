@@ -7,9 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Longest run, for a machine that has other work, too.
 const LIMIT: Duration = Duration::from_secs(600);
-/// Function whose calls switch the counting on and off.
 const MARK: &str = "*counting_mark*";
 
 /// Parts of the engine, by substrings of their files' paths; the first match wins. All others are
@@ -32,7 +30,6 @@ pub fn parts() -> impl Iterator<Item = &'static str> {
     PARTS.iter().map(|&(part, _)| part).chain([LIBRARY])
 }
 
-/// Counts between two marks.
 #[derive(Debug, Default)]
 pub struct Counts {
     instructions: BTreeMap<&'static str, u64>,
@@ -86,7 +83,6 @@ fn is_allocation(function: &str) -> bool {
     ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"].contains(&function)
 }
 
-/// Returns the part for a line of `file` in a function of the file `home`.
 fn part(file: &str, home: &str) -> Option<&'static str> {
     let own = |path: &str| {
         let path = &path[path.find("transport/src/")? + "transport/".len()..];
@@ -99,7 +95,6 @@ fn part(file: &str, home: &str) -> Option<&'static str> {
     own(file).or_else(|| own(home)).or(Some(LIBRARY))
 }
 
-/// Returns the counts of this binary running `test`, in the order of its marks.
 pub fn count(test: &str) -> Vec<Counts> {
     let program = std::env::current_exe().expect("the test has a path").display().to_string();
     // Process ids are unique only within a namespace; two runs that begin at once are in one
@@ -124,7 +119,6 @@ pub fn count(test: &str) -> Vec<Counts> {
     counts
 }
 
-/// Waits for the process, and kills it after the limit.
 fn end(mut child: Child) -> Option<ExitStatus> {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {

@@ -29,18 +29,15 @@ const PAYLOAD_BYTES: usize = 1454;
 const FRAMES: u64 = MIBS * MIB / PAYLOAD_BYTES as u64 + 1;
 const BATCH_FRAMES: usize = 64;
 const FRAME_BYTES: usize = 1514;
-/// Default of a port.
 const COALESCING: Duration = Duration::from_millis(1);
 const FRAME_COSTS: Duration = Duration::from_micros(1);
 const WAIT_COSTS: Duration = Duration::from_micros(4);
 const CABLE_TAKES: Duration = Duration::from_micros(5);
 
-/// One host of the stream.
 struct End {
     machine: Alone<Stream>,
     host: usize,
     arrivals: VecDeque<(Instant, Vec<u8>)>,
-    /// Time when its cable has sent everything so far.
     cable_free: Instant,
 }
 
@@ -55,7 +52,6 @@ impl End {
         End { machine: Alone::new(stream), host, arrivals: VecDeque::new(), cable_free: Instant::START }
     }
 
-    /// Runs the application; returns whether nothing is left for it to do.
     fn turn(host: usize, stream: &mut Stream, now: Instant) -> bool {
         if host > 0 {
             while stream.peek().is_some() {
@@ -73,7 +69,6 @@ impl End {
         self.arrivals.front().map(|&(at, _)| at).into_iter().chain(deadline).min()
     }
 
-    /// Handles everything due; returns the frames sent.
     fn act(&mut self, now: Instant) -> Vec<Vec<u8>> {
         while self.arrivals.front().is_some_and(|&(at, _)| at <= now)
             && let Some((_, frame)) = self.arrivals.pop_front()
@@ -91,7 +86,6 @@ impl End {
     }
 }
 
-/// Calls to the link.
 #[derive(Default)]
 struct Asked {
     rounds: u64,
@@ -105,13 +99,11 @@ struct World {
     now: Instant,
     bits_per_second: u64,
     own: usize,
-    /// Hosts; the own one's machine is not used.
     ends: Vec<End>,
     asked: Asked,
 }
 
 impl World {
-    /// Puts a frame on a host's cable, which takes time.
     fn carry(&mut self, from: usize, now: Instant, frame: Vec<u8>) {
         let takes = Duration::from_nanos((frame.len() as u64 + 24) * 8 * 1_000_000_000 / self.bits_per_second);
         let free = self.ends[from].cable_free.max(now) + takes;
@@ -120,7 +112,6 @@ impl World {
         self.ends[to.expect("it is for one of them")].arrivals.push_back((free + CABLE_TAKES, frame));
     }
 
-    /// Returns the next other host with something to do, and when.
     fn next(&self) -> Option<(Instant, usize)> {
         let others = self.ends.iter().filter(|end| end.host != self.own);
         others.filter_map(|end| Some((end.next()?, end.host))).min()
@@ -153,7 +144,6 @@ impl World {
     }
 }
 
-/// Link, waiter and clock over the world.
 struct Here(Rc<RefCell<World>>);
 
 impl TimeSource for Here {
@@ -234,7 +224,6 @@ impl Link for Here {
     }
 }
 
-/// Runs one host's loop to its end.
 fn play(own: usize, bits_per_second: u64) -> Asked {
     let ends = (0..3).map(End::new).collect();
     let mut world = World { now: Instant::START, bits_per_second, own, ends, asked: Asked::default() };

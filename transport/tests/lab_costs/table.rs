@@ -15,7 +15,6 @@ stands by itself of the standard library. Allocations are all there were, in all
 
 Within 5 % this binds the build named here; any other may take twice as many in all. Allocations bind all.
 ";
-/// Beginning of the line that identifies the build.
 const BUILD: &str = "build: ";
 /// Allowed deviation from the accepted figure: in percent, and in instructions for small figures.
 const TOLERANCE: (u64, u64) = (5, 4);
@@ -23,7 +22,6 @@ const TOLERANCE: (u64, u64) = (5, 4);
 const OTHER_BUILD: u64 = 2;
 const ACCEPT: &str = "CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test lab_costs";
 
-/// Identifies everything that turns sources into instructions here.
 fn build() -> String {
     let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     let output = Command::new(compiler).arg("-vV").output().expect("the compiler that has made this is still there");
@@ -72,7 +70,6 @@ fn rows(text: &str) -> Rows {
     table.filter_map(row).collect()
 }
 
-/// Compares the counts of `frames` with the accepted table, or accepts them.
 pub fn compare(path: &Path, counted: &[(String, Counts)], frames: u64) {
     let now: Vec<_> = counted.iter().map(|(name, counts)| (name.clone(), figures(counts, frames))).collect();
     let (build, allocations) = (build(), columns().len() - 1);

@@ -12,7 +12,6 @@ use std::time::Duration;
 enum Call {
     Frame(Instant, Vec<u8>),
     Timeout(Instant),
-    /// Includes the length of the frame sent.
     Transmit(Instant, Option<usize>),
     Deadline(Instant),
     Urgent,
@@ -26,7 +25,6 @@ pub struct Tape {
     calls: Vec<Call>,
 }
 
-/// A host that records its calls.
 struct Taped {
     machine: Alone<Stream>,
     calls: RefCell<Vec<Call>>,
@@ -60,8 +58,6 @@ impl Machine for Taped {
     }
 }
 
-/// Runs one host's application: the root pushes as far as there is room, the others take what has
-/// arrived.
 fn turn(case: &Case, host: usize, taped: &mut Taped, now: Instant) {
     let (stream, calls) = (&mut taped.machine.part, taped.calls.get_mut());
     let lazy = stream.backlog_frames() < case.lazy_frames && !stream.feed().is_complete();
@@ -101,7 +97,6 @@ pub fn record(case: &Case, faults: impl Faults) -> Vec<Tape> {
     simulation.machines().iter().enumerate().map(tape).collect()
 }
 
-/// Returns how many of `frames` are counted: all but those of the start.
 pub fn counted_frames(frames: u64) -> u64 {
     frames - frames / 4
 }
@@ -120,8 +115,6 @@ impl Tape {
         started && same
     }
 
-    /// Returns the number of calls in the start: until the root has pushed, or a receiver has
-    /// taken, a quarter.
     fn start(&self) -> usize {
         let mut left = self.case.frames - counted_frames(self.case.frames);
         let is_rest = |call: &Call| {
@@ -144,7 +137,6 @@ fn counting_mark() {
     black_box(());
 }
 
-/// Makes one allocation between two marks, to show that it is counted.
 pub fn allocate() {
     counting_mark();
     black_box(Box::new(black_box(7_u64)));

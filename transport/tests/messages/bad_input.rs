@@ -13,7 +13,6 @@ use std::time::Duration;
 
 const PAYLOAD_BYTES: usize = 1468;
 
-/// Returns settings with the least room possible.
 fn small() -> Settings {
     Settings { pushed_messages: 0, pushed_bytes: 0, ..Settings::default() }
 }
@@ -22,7 +21,6 @@ fn pair(settings: &Settings) -> [Alone<Mailbox>; 2] {
     [0, 1].map(|rank| mailbox(rank, 2, PAYLOAD_BYTES, settings))
 }
 
-/// Delivers every frame at once, until there are none.
 fn exchange(mailboxes: &mut [Alone<Mailbox>; 2], now: Instant) {
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     loop {
@@ -40,7 +38,6 @@ fn exchange(mailboxes: &mut [Alone<Mailbox>; 2], now: Instant) {
     }
 }
 
-/// Returns a frame as rank 1 would send it to rank 0.
 fn made_up(kind: Kind, sequence: u64, stamp: u32, body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     frame[OVERHEAD_BYTES..].copy_from_slice(body);

@@ -35,7 +35,6 @@ const FORGERIES: [(Kind, u64, i32, &[u8]); 15] = [
     (Kind::NOTE, 1 << 40, 1 << 29, &[1; 100]),
 ];
 
-/// Returns the frame in the name of rank 1 to rank 0.
 fn forged(now: Instant, (kind, sequence, ahead, bitmap): (Kind, u64, i32, &[u8])) -> Vec<u8> {
     let mut body = vec![0; AckBody::BYTES];
     body[16..18].copy_from_slice(&(bitmap.len() as u16).to_be_bytes());

@@ -10,18 +10,14 @@ use ethbcast_transport::{Alone, Instant, Machine};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A message and its receive.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub from: u16,
     pub to: u16,
     pub tag: u32,
     pub length: usize,
-    /// Time when the receive is posted; `None` for never.
     pub received_at: Option<Duration>,
-    /// Largest length that the receive allows.
     pub max_bytes: usize,
-    /// Time when it is sent, and the sender's time limit.
     pub sent_at: Duration,
     pub patience: Option<Duration>,
 }
@@ -33,7 +29,6 @@ impl Message {
     }
 }
 
-/// Cost of a run, and all outcomes by the number of the message.
 #[derive(Debug)]
 pub struct Price {
     pub quiet_at: Duration,
@@ -113,7 +108,6 @@ impl Application {
         Application { to_send, to_receive, ..Application::default() }
     }
 
-    /// Starts all due sends and receives; returns when the next is due.
     fn act(&mut self, mailbox: &mut Alone<Mailbox>, messages: &[Message], now: Instant) -> Option<Instant> {
         let at = |after: Duration| Instant::START + after;
         while let Some(&number) = self.to_send.last().filter(|&&number| at(messages[number].sent_at) <= now) {

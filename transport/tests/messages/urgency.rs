@@ -8,7 +8,6 @@ use ethbcast_transport::{Alone, Instant, Machine};
 const PAYLOAD_BYTES: usize = 1468;
 const LONG: usize = 1 << 20;
 
-/// Delivers up to `most` frames from one to the other; returns their number.
 fn pass(from: &mut Alone<Mailbox>, to: &mut Alone<Mailbox>, now: Instant, most: usize) -> usize {
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     let one = |_: &usize| match from.poll_transmit(now, &mut buffer) {

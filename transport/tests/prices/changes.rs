@@ -9,7 +9,6 @@ use ethbcast_transport::stream::Outlet;
 use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{Instant, Tuning};
 
-/// Change of a host's stream by a view.
 #[derive(Clone, Copy, Debug)]
 enum Word {
     Adopt(usize),
@@ -37,7 +36,6 @@ fn view(scenario: Scenario, micros: u64, words: &[(usize, Word)]) -> Scenario {
     })
 }
 
-/// Neighbours and ackers die; children are adopted.
 pub fn deaths() -> Vec<Scenario> {
     let lossy = |name: &str, path, hosts, frames| scenario(name, path, hosts, frames).loss(0.03);
     let bridge = [(1, Adopt(3)), (1, Drop(2)), (3, Parent(1))];
@@ -83,7 +81,6 @@ pub fn deaths() -> Vec<Scenario> {
     ]
 }
 
-/// Hosts that move, leave and come back, or join late.
 pub fn moves() -> Vec<Scenario> {
     let lossy = |name: &str, path, hosts, frames| scenario(name, path, hosts, frames).loss(0.02);
     let hop = [(0, Adopt(2)), (2, Parent(0)), (1, Drop(2))];
@@ -140,7 +137,6 @@ pub fn moves() -> Vec<Scenario> {
     ]
 }
 
-/// Casts that continue as a tree, and hosts that get their own stream.
 pub fn reroutes() -> Vec<Scenario> {
     vec![
         rerouted(scenario("goes on as a chain", Path::Cast, 5, 300), 4),

@@ -62,7 +62,6 @@ impl Peaks {
     }
 }
 
-/// Hosts of one role: the root, those with children, those without.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Role {
     hosts: u64,
@@ -132,17 +131,14 @@ pub struct Price {
 }
 
 impl Price {
-    /// Returns the data frames sent again, by all hosts.
     pub fn again(&self) -> u64 {
         [&self.root, &self.relays, &self.leaves].iter().map(|role| role.stats.data_resent).sum()
     }
 
-    /// Returns the new data frames sent, by all hosts.
     pub fn new_frames(&self) -> u64 {
         [&self.root, &self.relays, &self.leaves].iter().map(|role| role.stats.data_sent).sum()
     }
 
-    /// Returns the frames that hosts took for forged, or from strangers.
     pub fn suspected(&self) -> u64 {
         let suspected = |role: &&Role| role.stats.forged_acks + role.stats.strangers;
         [&self.root, &self.relays, &self.leaves].iter().map(suspected).sum()

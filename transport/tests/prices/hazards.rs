@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Applies `fate` to frames of the stream that satisfy `condition`.
 fn when(
     mut condition: impl FnMut(&Delivery<'_>, &Frame<'_>) -> bool + 'static,
     fate: Fate,
@@ -17,7 +16,6 @@ fn when(
     }
 }
 
-/// Applies `second` to frames that `first` delivers.
 pub fn both(
     mut first: impl FnMut(&Delivery<'_>) -> Fate + 'static,
     mut second: impl FnMut(&Delivery<'_>) -> Fate + 'static,
@@ -28,7 +26,6 @@ pub fn both(
     }
 }
 
-/// Loses new data frames selected by host and number.
 pub fn lose_new(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(&Delivery<'_>) -> Fate {
     let new = move |delivery: &Delivery<'_>, frame: &Frame<'_>| {
         let Frame { header, .. } = frame;
@@ -48,7 +45,6 @@ pub fn lose_twice(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMu
     when(lost, Fate::Drop)
 }
 
-/// Loses everything to and from `host` in this time.
 pub fn cut_off(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> Fate {
     let hit = move |delivery: &Delivery<'_>, _: &Frame<'_>| {
         (delivery.to == host || delivery.from == Some(host)) && micros.contains(&delivery.at.as_micros())
@@ -61,17 +57,14 @@ pub fn deaf(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> Fat
     when(move |delivery, _| delivery.to == host && micros.contains(&delivery.at.as_micros()), Fate::Drop)
 }
 
-/// Loses every `nth` frame of this kind.
 pub fn lose_each(nth: u64, kind: Kind) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(every(nth, kind), Fate::Drop)
 }
 
-/// Delays every `nth` frame of this kind.
 pub fn delay_each(nth: u64, kind: Kind, late: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(every(nth, kind), Fate::Delay(late))
 }
 
-/// Duplicates every `nth` frame of this kind.
 pub fn repeat_each(nth: u64, kind: Kind, after: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(every(nth, kind), Fate::Duplicate { after })
 }

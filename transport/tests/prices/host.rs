@@ -6,7 +6,6 @@ use ethbcast_transport::wire::{self, Flags, Kind};
 use ethbcast_transport::{Deadline, Instant, Machine, Part};
 use std::collections::VecDeque;
 
-/// A host's own clock, with an offset and a drift against the simulation's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     pub ahead_nanos: u64,
@@ -15,13 +14,11 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the host's time at the simulation's `at`.
     pub fn local(self, at: Instant) -> Instant {
         let nanos = i128::from(at.as_nanos());
         Instant::from_nanos(self.ahead_nanos + (nanos + nanos * i128::from(self.faster_ppm) / 1_000_000) as u64)
     }
 
-    /// Returns the simulation's time at which the host's clock shows at least `local`.
     fn global(self, local: Instant) -> Instant {
         let nanos = i128::from(local.as_nanos().saturating_sub(self.ahead_nanos));
         let mut at = Instant::from_nanos((nanos * 1_000_000 / i128::from(1_000_000 + self.faster_ppm)) as u64);
@@ -42,7 +39,6 @@ pub struct Sent {
     pub acks: u64,
     pub asked_one: u64,
     pub asked_all: u64,
-    /// Data frames that request an acknowledgement.
     pub urgent: u64,
 }
 
@@ -63,7 +59,6 @@ impl Sent {
         self.urgent += u64::from(header.kind == Kind::DATA && header.flags.has(Flags::ACK_NOW));
     }
 
-    /// Returns all counts in the order of the table.
     pub fn figures(&self) -> [u64; 8] {
         let Sent { new_to_one, new_to_all, again_to_one, again_to_all, acks, asked_one, asked_all, urgent } = *self;
         [new_to_one, new_to_all, again_to_one, again_to_all, acks, asked_one, asked_all, urgent]
@@ -71,7 +66,6 @@ impl Sent {
 }
 
 pub struct Host {
-    /// The main stream, and those that serve one host alone.
     pub streams: Vec<Stream>,
     pub clock: Clock,
     pub sent: Sent,
@@ -83,7 +77,6 @@ impl Host {
         Host { streams: vec![stream], clock, sent: Sent::default(), outbox: VecDeque::new() }
     }
 
-    /// Sends a frame to a host again that the stream may not have any more.
     pub fn write_again(&mut self, now: Instant, to: usize, (sequence, payload): (u64, &[u8]), ending: Ending) {
         let mut buffer = vec![0; 2000];
         let stream = self.streams.last_mut().expect("a host has a stream");

@@ -15,7 +15,6 @@ fn blocks(name: &str, path: Path, hosts: usize, frames: u64) -> Scenario {
         .tuned(|tuning| tuning.cast.parity_block_frames = 32)
 }
 
-/// Selects one frame in 25, others at each host.
 fn little(host: usize, frame: u64) -> bool {
     (frame * 7 + host as u64 * 13).is_multiple_of(25)
 }

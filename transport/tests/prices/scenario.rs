@@ -8,7 +8,6 @@ use ethbcast_transport::{Instant, Tuning};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Action of the session above on a host's streams.
 type Action = Box<dyn Fn(&mut Host, Instant)>;
 type Hazard = Box<dyn FnMut(&Delivery<'_>) -> Fate>;
 
@@ -32,17 +31,13 @@ pub struct Scenario {
     pub begins: Instant,
     pub cables: BTreeMap<usize, Cable>,
     pub settings: HostSettings,
-    /// Queue of each switch port.
     pub port_queue: QueueLimit,
     /// Interval at which the root gets one more frame; zero for as many as there is room for.
     pub every: Duration,
     /// Number of frames that a host's application takes before it rests, and for how long.
     pub rests: BTreeMap<usize, (u64, Duration)>,
-    /// Hosts that need not have everything in the end.
     pub excused: Vec<usize>,
-    /// First frame that a host needs.
     pub begin_at: BTreeMap<usize, u64>,
-    /// Hosts that no other host knows at the beginning.
     pub strangers: Vec<usize>,
 }
 
@@ -84,7 +79,6 @@ impl Scenario {
         Scenario { hazard: hazard(faults), clean: false, ..self }
     }
 
-    /// Loses this share of all deliveries, by a fixed seed.
     pub fn loss(self, part: f64) -> Scenario {
         self.faults(RandomFaults::new(11).loss(part))
     }
@@ -94,19 +88,16 @@ impl Scenario {
         self
     }
 
-    /// Uses another protocol, with feeds of `slots`.
     pub fn by(mut self, tuning: Tuning, slots: u64) -> Scenario {
         self.case.tuning = tuning.with_feed_frames(slots);
         self
     }
 
-    /// Ends messages after this many frames, each awaited before the next.
     pub fn messages(mut self, frames: u64) -> Scenario {
         self.case.message_frames = frames;
         self
     }
 
-    /// Runs `act` at a host after `micros`; it may cause repeats.
     pub fn then(mut self, micros: u64, host: usize, act: impl Fn(&mut Host, Instant) + 'static) -> Scenario {
         self.clean = false;
         self.steps.push(Step { at: us(micros), host, act: Box::new(act) });
@@ -130,19 +121,16 @@ impl Scenario {
         self
     }
 
-    /// Lets a host's application rest for `micros` after every `frames`.
     pub fn rests(mut self, host: usize, frames: u64, micros: u64) -> Scenario {
         self.rests.insert(host, (frames, Duration::from_micros(micros)));
         self
     }
 
-    /// Gives a host's cable another rate and delay.
     pub fn cable(mut self, host: usize, mbits: u64, micros: u64) -> Scenario {
         self.cables.insert(host, Cable::new(mbits * 1_000_000, Duration::from_micros(micros)));
         self
     }
 
-    /// Gives a host another clock.
     pub fn clock(mut self, host: usize, ahead_ms: u64, faster_ppm: i64) -> Scenario {
         self.clocks.insert(host, Clock { ahead_nanos: ahead_ms * 1_000_000, faster_ppm });
         self

@@ -8,7 +8,6 @@ use ethbcast_transport::sim::{QueueLimit, RandomFaults};
 use ethbcast_transport::wire::Kind;
 use std::time::Duration;
 
-/// Every path, with enough hosts to show its shape.
 const PATHS: [(Path, usize); 8] = [
     (Path::Chain, 5),
     (Path::Tree(2), 7),
@@ -61,7 +60,6 @@ pub fn protocols() -> Vec<Scenario> {
     strict.chain(pulled).collect()
 }
 
-/// Losses of one kind, and late or duplicate frames.
 pub fn hazards() -> Vec<Scenario> {
     let both = |name: &str, hazard: &dyn Fn(Scenario) -> Scenario| {
         [(Path::Flat, 4), (Path::Cast, 4), (Path::Chain, 4), (Path::AckTree(2), 7)]
@@ -122,7 +120,6 @@ pub fn numbers() -> Vec<Scenario> {
     all
 }
 
-/// Other lengths of segments, feeds, windows and rounds.
 fn segments_and_windows() -> Vec<Scenario> {
     let segments = |scenario: Scenario, frames| scenario.tuned(|tuning| tuning.feed.segment_frames = frames);
     vec![
@@ -159,7 +156,6 @@ fn segments_and_windows() -> Vec<Scenario> {
     ]
 }
 
-/// An acker, reports of many receivers, and slow hosts.
 fn many_and_slow() -> Vec<Scenario> {
     vec![
         scenario("one acknowledges for all, 2 % lost", Path::TunedCast, 20, 500).by(Tuning::default(), 256).loss(0.02),
@@ -183,7 +179,6 @@ fn many_and_slow() -> Vec<Scenario> {
     ]
 }
 
-/// Sets windows that fit into a feed of eight.
 fn small(tuning: &mut Tuning) {
     let window = &mut tuning.window;
     (window.start_frames, window.min_frames, window.max_frames) = (4, 2, 8);

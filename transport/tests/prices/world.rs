@@ -10,12 +10,9 @@ use ethbcast_transport::sim::{Cable, Network, Outcome, Simulation, SwitchSetting
 use ethbcast_transport::stream::{Ending, Stream};
 use std::time::Duration;
 
-/// Rate and delay of a cable, unless a scenario sets others.
 const CABLE: (u64, Duration) = (100_000_000, Duration::from_micros(5));
-/// Interval at which the root backfills reported gaps, if hosts come and go.
 const TURN: Duration = Duration::from_micros(500);
 
-/// State of all hosts' applications.
 struct World<'a> {
     scenario: &'a Scenario,
     steps: Vec<&'a Step>,
@@ -50,7 +47,6 @@ impl World<'_> {
         }
     }
 
-    /// Runs a host's application; returns when it wants to be called again.
     fn turn(&mut self, host: usize, machine: &mut Host, now: Instant) -> Option<Instant> {
         let name = &self.scenario.name;
         let local = machine.clock.local(now);
@@ -190,12 +186,10 @@ pub fn play(mut scenario: Scenario) -> Price {
     }
 }
 
-/// Lets the root serve a host by its own stream from now on, from its cursor as far as known.
 pub fn serve_alone(root: &mut Host, host: usize, first: u64) {
     let identity = ethbcast_transport::wire::Identity { stream: SIDE, ..crate::case::identity(0) };
     let tuning = ethbcast_transport::Tuning::default().with_feed_frames(64);
     root.streams.push(Stream::origin_at(identity, PAYLOAD_BYTES, first, crate::case::peer(host), tuning));
 }
 
-/// Number of a stream that serves one host alone.
 pub const SIDE: ethbcast_transport::wire::StreamId = ethbcast_transport::wire::StreamId(0x4001);

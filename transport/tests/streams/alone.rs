@@ -13,12 +13,10 @@ const RUNS: u64 = 300;
 /// Number of the stream that serves one receiver alone.
 const SIDE: StreamId = StreamId(MAIN.0 | 0x4000);
 
-/// A demotion, drawn by a seed.
 struct World {
     hosts: usize,
     frames: u64,
     cast: bool,
-    /// Receiver that gets no frames for a while.
     deaf: usize,
     from: Instant,
     until: Instant,
@@ -97,7 +95,6 @@ impl World {
         }
     }
 
-    /// Serves it alone, from about its cursor.
     fn serve_alone(&self, cursor: u64, root: &mut Host) {
         let first = (cursor.saturating_sub(self.further) + self.less).min(self.frames - 1);
         root.streams.push(Stream::origin_at(
@@ -110,7 +107,6 @@ impl World {
     }
 }
 
-/// Pushes up to `frames`, as far as there is room.
 fn push(stream: &mut Stream, frames: u64) {
     while stream.feed().head() < frames {
         let next = stream.feed().head();

@@ -23,7 +23,6 @@ enum Protocol {
     Default,
     Strict,
     PushPull,
-    /// An ack tree of this fan-out.
     Tree(usize),
 }
 
@@ -47,14 +46,11 @@ impl Protocol {
     }
 }
 
-/// A cast, drawn by its seed.
 struct World {
     protocol: Protocol,
-    /// Time of death of each host.
     deaths: Vec<Option<Instant>>,
     /// Times, by host and by dying host, when the first learns of the second's death.
     learns: Vec<Vec<Instant>>,
-    /// Rest of each host's application in µs; 0 if it does not rest.
     rests_micros: Vec<u64>,
     endings: Vec<Ending>,
     /// Whether each frame ends a message that must be consumed before the next is pushed.
@@ -99,7 +95,6 @@ impl World {
         World { protocol, deaths, learns, rests_micros, endings, awaited, loss }
     }
 
-    /// Returns the nearest ancestor of `host` that is not known to be gone.
     fn parent(&self, host: usize, gone: &[bool]) -> usize {
         let mut at = self.protocol.parent(host);
         while gone[at] {
@@ -119,7 +114,6 @@ impl World {
         )
     }
 
-    /// Adapts a stream to the known deaths.
     fn reshape(&self, now: Instant, host: usize, gone: &[bool], stream: &mut Stream) {
         if host != 0 {
             stream.set_parent(peer(self.parent(host, gone)));

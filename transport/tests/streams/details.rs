@@ -21,7 +21,6 @@ fn two_lanes() -> Outlet {
     Outlet::Lanes(vec![peer(1), peer(2)])
 }
 
-/// Returns the header of the next frame that a stream sends, and its destination.
 pub fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
     let mut buffer = [0; 2000];
     let length = stream.poll_transmit(now, &mut buffer)?;
@@ -29,7 +28,6 @@ pub fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
     Some((parse(&buffer[..length]).expect("a stream writes frames").header, to))
 }
 
-/// Passes a frame of another host to a stream.
 pub fn tell(stream: &mut Stream, now: Instant, from: usize, header: Header, body: &[u8]) {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     let length = identity(from).write(&mut frame, host_mac(0), &header, body);
@@ -102,7 +100,6 @@ fn receiver() -> Stream {
     Stream::receiver(identity(2), PAYLOAD.len(), peer(0), &Outlet::Lanes(Vec::new()), tuning)
 }
 
-/// Gives a receiver its next frame and lets it acknowledge; returns its next deadline.
 fn take(stream: &mut Stream, sequence: u64, flags: Flags) -> Option<Instant> {
     let header = Header { sequence, flags, stamp: 1000 + sequence as u32, ..identity(0).header(Kind::DATA) };
     tell(stream, at(1), 0, header, &PAYLOAD);

@@ -107,9 +107,7 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
 
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
-    /// No frame reaches it any more.
     Deaf,
-    /// Its application takes nothing any more.
     Full,
 }
 

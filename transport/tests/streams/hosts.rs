@@ -25,7 +25,6 @@ pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usi
     (0..hosts).map(|host| Alone::new(stream(host))).collect()
 }
 
-/// Connects all to one switch at 100 Mbit/s.
 pub fn star(hosts: usize) -> Network {
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
     Network::star(hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings)

@@ -16,7 +16,6 @@ const RATE_BITS_PER_SECOND: u64 = 11_000_000;
 enum Path {
     Chain,
     Cast,
-    /// A cast with an ack tree of fan-out two.
     AckTree,
 }
 
@@ -66,7 +65,6 @@ fn transfer(path: Path, frames: u64, faults: impl Faults) -> Taken {
     }
 }
 
-/// Full frames in 16 MiB.
 const FRAMES: u64 = 11_500;
 const LONGEST: Duration = Duration::from_millis(20);
 

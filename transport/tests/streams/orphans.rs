@@ -11,18 +11,14 @@ use ethbcast_transport::{Instant, Policy, Tuning};
 use std::time::Duration;
 
 const RUNS: u64 = 600;
-/// Interval at which the root handles reports.
 const TURN: Duration = Duration::from_micros(500);
 
-/// A chain, drawn by its seed.
 struct World {
     hosts: usize,
     frames: u64,
     dead: Vec<usize>,
     dies: Instant,
-    /// Time when each host learns of the deaths.
     learns: Vec<Instant>,
-    /// Time when the root begins to backfill.
     fills: Instant,
     loss: f64,
     tuning: Tuning,
@@ -54,7 +50,6 @@ impl World {
         self.dead.contains(&host)
     }
 
-    /// Adapts a stream to the deaths.
     fn reshape(&self, now: Instant, host: usize, stream: &mut Stream) {
         let living_above = |mut host: usize| {
             host -= 1;

@@ -9,7 +9,6 @@ use ethbcast_transport::{Instant, Tuning};
 use std::collections::BTreeSet;
 
 const SLOTS: u64 = 256;
-/// A sixteenth of the slots.
 const BLOCK_FRAMES: u64 = 16;
 /// Covers more frames than have ever been sent.
 const REPORT_BYTES: usize = 1000;

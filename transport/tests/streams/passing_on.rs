@@ -12,13 +12,11 @@ use std::time::Duration;
 const CHILD: usize = 2;
 const PAYLOAD: [u8; 100] = [5; 100];
 
-/// Creates a relay with a feed of 64 frames, and its children.
 fn relay(children: &[usize]) -> Stream {
     let outlet = Outlet::Lanes(children.iter().copied().map(peer).collect());
     Stream::receiver(identity(1), PAYLOAD.len(), peer(0), &outlet, Tuning::default().with_feed_frames(64))
 }
 
-/// Delivers these frames from the parent.
 fn data(relay: &mut Stream, now: Instant, frames: impl IntoIterator<Item = u64>, flags: Flags) {
     for sequence in frames {
         let header = Header { sequence, flags, stamp: now.as_micros() as u32, ..identity(0).header(Kind::DATA) };
@@ -26,7 +24,6 @@ fn data(relay: &mut Stream, now: Instant, frames: impl IntoIterator<Item = u64>,
     }
 }
 
-/// Delivers an acknowledgement of the child.
 fn acknowledge(relay: &mut Stream, now: Instant, cursor: u64, limit: u64, echo: u32, bits: &[u8]) {
     let mut bytes = vec![0; AckBody::BYTES + bits.len()];
     let body = AckBody { limit, below: cursor, consumed: cursor, held_us: 0 };
@@ -36,7 +33,6 @@ fn acknowledge(relay: &mut Stream, now: Instant, cursor: u64, limit: u64, echo: 
     tell(relay, now, CHILD, header, &bytes[..length]);
 }
 
-/// Returns kind, number and stamp of all frames to the child now.
 fn sent(relay: &mut Stream, now: Instant) -> Vec<(Kind, u64, u32)> {
     let headers = std::iter::from_fn(|| next(relay, now).map(|(header, _)| header));
     headers

@@ -9,14 +9,10 @@ use ethbcast_transport::{Deadline, Instant, Machine, Part, Tuning};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The longest payload of a test frame, in bytes.
 pub const PAYLOAD_BYTES: usize = 100;
-/// The longest frame.
 const FRAME_BYTES: usize = 200;
-/// Number of the main stream.
 pub const MAIN: StreamId = StreamId(1);
 
-/// A host: its streams, and further frames to send.
 pub struct Host {
     pub streams: Vec<Stream>,
     pub outbox: VecDeque<Vec<u8>>,
@@ -63,12 +59,10 @@ impl Machine for Host {
     }
 }
 
-/// Returns the identity of `host` in a stream.
 pub fn identity(host: usize, stream: StreamId) -> Identity {
     Identity { stream, ..common::identity(host) }
 }
 
-/// Creates `hosts` hosts; `parent` gives the parent of each.
 pub fn tree(hosts: usize, tuning: &Tuning, parent: impl Fn(usize) -> usize) -> Vec<Host> {
     let stream = |host: usize| {
         let children = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();

@@ -12,16 +12,13 @@ use std::time::Duration;
 
 const RUNS: u64 = 400;
 
-/// A cast, or a unicast tree, in which one host receives nothing for a while, drawn by its seed.
 struct World {
     hosts: usize,
     frames: u64,
     cast: bool,
-    /// Fan-out of the ack tree; all acknowledge to the root if `None`.
     fan_out: Option<usize>,
     deaf: usize,
     from: Instant,
-    /// Times when it is left out, and when it comes back.
     out: Instant,
     back: Instant,
     loss: f64,

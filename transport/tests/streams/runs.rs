@@ -7,7 +7,6 @@ use ethbcast_transport::stream::{Ending, Outlet, Run, Stream};
 use ethbcast_transport::wire::{Flags, Header, Kind, Rank, parse};
 use ethbcast_transport::{Part, Tuning};
 
-/// Creates a leaf with a feed of 64 frames of two bytes.
 fn leaf() -> Stream {
     let none = Outlet::Lanes(Vec::new());
     Stream::receiver(identity(1), 2, peer(0), &none, Tuning::default().with_feed_frames(64))

@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 pub(super) const SEATS: usize = 64;
 pub(super) const QUEUE_FRAMES: u32 = 512;
-/// Most frames that a producer keeps, and the memory for them unless that holds too few.
 const MOST_FRAMES: usize = 1024;
 const FRAMES_BYTES: usize = 4 << 20;
 const LEAST_FRAMES: usize = 64;
@@ -112,18 +111,15 @@ impl Board {
         self.memory.read(TEXT_AT, TEXT_BYTES, <[u8]>::to_vec)
     }
 
-    /// Returns the shared settings in a file that is not mapped, and whether the group is complete.
     pub(super) fn text_in(header: &[u8]) -> Option<(&[u8], bool)> {
         let text = header.get(TEXT_AT..TEXT_AT + TEXT_BYTES)?;
         Some((text, header[COMPLETE_AT..COMPLETE_AT + 4] != [0; 4]))
     }
 
-    /// Returns the word that is set once all ranks of the group have found each other.
     pub(super) fn complete(&self) -> &AtomicU32 {
         self.memory.word(COMPLETE_AT)
     }
 
-    /// Returns one past the highest seat ever taken.
     pub(super) fn given(&self) -> u8 {
         self.memory.word(GIVEN_AT).load(Ordering::Acquire).min(SEATS as u32) as u8
     }
@@ -155,7 +151,6 @@ impl Board {
         self.memory.double_word(SEATS_AT + usize::from(seat) * LINE + 8)
     }
 
-    /// Returns the number that names the wake-up socket of the process in a seat.
     pub(super) fn nonce(&self, seat: u8) -> u64 {
         self.nonce_word(seat).load(Ordering::Relaxed)
     }

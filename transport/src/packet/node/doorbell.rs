@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Most datagrams taken at once; the kernel queues fewer.
 const MOST_RINGS: usize = 1024;
 
 #[derive(Debug)]

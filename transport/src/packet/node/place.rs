@@ -80,10 +80,6 @@ fn file_name(interface: &Interface, group_mac: MacAddr) -> String {
 }
 
 impl Place {
-    /// Takes a seat in the node of this group and interface, whose file lies in `directory`.
-    ///
-    /// # Errors
-    /// See [`NodeError`].
     pub(super) fn take(directory: &Path, interface: &Interface, config: &NodeConfig) -> Result<Place, NodeError> {
         let path = directory.join(file_name(interface, config.group_mac));
         let failed = |step| {

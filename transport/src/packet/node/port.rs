@@ -22,7 +22,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const BATCH_FRAMES: usize = 256;
-/// Interval of checks for a free receive lock and for dead processes.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 /// Pause before the next try when a reader's queue is full, and the longest wait before it loses
 /// frames, as from a full ring.
@@ -129,7 +128,6 @@ impl NodePort {
         counters
     }
 
-    /// Takes the receive lock if it is free, and cleans up after dead processes, once per interval.
     fn look_after(&mut self, now: Instant) {
         let Some(share) = &mut self.share else { return };
         if share.looked_at.is_some_and(|at| now.since(at) < LOOKS_EVERY) {
@@ -161,7 +159,6 @@ impl Share {
         }
     }
 
-    /// Returns how many frames may be handed out now; 0 while a reader is waited for.
     fn room(&mut self, now: Instant) -> usize {
         let room = self.producer.room(&self.place.board);
         if room > 0 {

@@ -13,7 +13,6 @@ pub(super) struct Producer {
     seat: u8,
     free: Vec<usize>,
     kept: VecDeque<usize>,
-    /// Bit set of seats whose queue was filled since their last wake-up.
     untold: u64,
     pub lost: u64,
 }

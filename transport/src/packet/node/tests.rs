@@ -96,7 +96,6 @@ fn one_who_reads_nothing_loses_what_is_beyond_its_queue_and_nobody_else_does() {
     assert!(taken(&board, 0, 1).is_none() && producers[0].room(&board) > 0);
 }
 
-/// Model of one seat: frames handed to it by each other seat and not yet read.
 type Expected = Vec<Vec<VecDeque<u32>>>;
 
 #[test]

@@ -81,7 +81,6 @@ impl Link for Port {
     }
 }
 
-/// Supplies no payload: every staged frame is whole.
 fn no_payload(kept: Kept) -> &'static [u8] {
     unreachable!("the payload of frame {} has been left out", kept.sequence)
 }

@@ -36,7 +36,6 @@ pub(super) struct Driven<L: Link, M> {
     link: L,
     machine: M,
     rounds: Rounds,
-    /// Error after which nothing is driven any more.
     failure: Option<L::Error>,
     watches: [Option<Watch>; 2],
     following: usize,
@@ -44,7 +43,6 @@ pub(super) struct Driven<L: Link, M> {
     news: u64,
     driven_at: Instant,
     more_to_send: bool,
-    /// Whether the last caller has left frames for which the link had no room.
     left_over: bool,
     stopped: bool,
 }
@@ -138,8 +136,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         self.settle(driven, sent, stirred);
     }
 
-    /// Ends a round whose sending or waiting had `result`: wakes the others if there is `news`, and
-    /// always after a failure.
     fn settle(&self, driven: &mut Driven<L, M>, result: Result<bool, L::Error>, news: bool) {
         driven.more_to_send = result.as_ref().is_ok_and(|&more| more);
         let failed = result.is_err();
@@ -161,8 +157,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         }
     }
 
-    /// Sends the machine's remaining output for a leaving caller, and wakes another thread if none
-    /// watches.
     pub(super) fn leave(&self, driven: &mut Driven<L, M>, now: Instant) {
         while driven.more_to_send {
             let sent = driven.rounds.send(&mut driven.link, &mut driven.machine, now);

@@ -17,7 +17,6 @@ const GROUP: MacAddr = MacAddr::new(0x03, 0, 0, 0, 0, 1);
 
 const LATE: Instant = Instant::from_nanos(1_000_000_000_000);
 
-/// Sends the frames in its outbox, keeps received ones, and requests one timer.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Postbox {
     outbox: VecDeque<Vec<u8>>,

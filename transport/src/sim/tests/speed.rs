@@ -6,7 +6,6 @@ use std::time;
 use super::*;
 use crate::sim::NoFaults;
 
-/// Sends `left` group frames, or answers each frame with one to `next` as long as `left` allows.
 struct Load {
     left: u32,
     answers: bool,

@@ -52,7 +52,6 @@ fn joining_and_leaving_a_group_changes_the_filter() {
     assert_eq!(simulation.machines()[1].labels(), [2]);
 }
 
-/// Runs two senders at full rate to one receiver, whose address the switch has learnt.
 fn incast(port_queue: QueueLimit) -> (Network, Simulation<Postbox, NoFaults>) {
     let network = star(3).with_switches(SwitchSettings { port_queue, ..SwitchSettings::default() });
     let senders = [

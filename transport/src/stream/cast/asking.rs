@@ -66,7 +66,6 @@ impl Cast {
         starved || self.listeners.iter().any(waiting)
     }
 
-    /// Restarts the wait: other listeners may be lagging now, or none.
     pub(super) fn rearm(&mut self, now: Instant, feed: &Feed) {
         let awaited = self.is_waiting(feed);
         let timeout = if awaited { self.timeout(self.question.tries(), feed) } else { Duration::ZERO };

@@ -41,7 +41,6 @@ pub(super) struct Block {
     losses: Vec<Losses>,
     rounds: u32,
     left: u32,
-    /// Time of the first acknowledgement that covered the block's last frame or parity frame.
     heard_at: Option<Instant>,
 }
 

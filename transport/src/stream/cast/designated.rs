@@ -64,7 +64,6 @@ impl Designation {
         }
     }
 
-    /// Compares by credit, then by cursor, then by round trip.
     fn is_slower(&self, candidate: &Listener, present: &Listener) -> bool {
         let (candidate, present) = (candidate.remote(), present.remote());
         let behind = |theirs: u64, ours: u64| theirs + self.margin_frames < ours;

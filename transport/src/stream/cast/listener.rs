@@ -69,8 +69,6 @@ impl Listener {
         self.remote.outstanding_mut().queue(sequence)
     }
 
-    /// Takes a valid acknowledgement that is not behind the cursor. If its echo is new, returns the
-    /// time since the last new one.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
         self.remote.on_ack(now, ack, feed)
     }

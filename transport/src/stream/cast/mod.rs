@@ -48,7 +48,6 @@ pub(super) struct Cast {
     window: u64,
     policy: Policy,
     next: u64,
-    /// Smallest credit among the listeners, or the end of the window.
     credit: u64,
     awaited: u64,
     cast_at: StampRing,
@@ -246,8 +245,6 @@ impl Cast {
         Outgoing::Data { sequence, again: false, urgent: pushed || self.next == self.credit }
     }
 
-    /// Returns the oldest repair that is still wanted and may go now, with the listener if only one
-    /// needs it.
     fn next_repair(&mut self, now: Instant) -> Option<(u64, Option<usize>)> {
         loop {
             let (sequence, losers) = self.repairs.first_ready(now)?;

@@ -110,7 +110,6 @@ impl Pace {
         }
     }
 
-    /// Ends pacing because a listener has left; losses of the others count from frame `next` on.
     pub(super) fn release(&mut self, next: u64) {
         self.gap = None;
         self.from = next;

@@ -17,7 +17,6 @@ use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer};
 use std::time::Duration;
 
-/// Arrivals at this host, with the time of each as a stamp.
 #[derive(Clone, Debug)]
 pub(super) struct OwnArrivals {
     at: StampRing,

@@ -155,8 +155,6 @@ impl Outstanding {
         self.find(sequence).ok().map(|at| self.entries[at].stamp)
     }
 
-    /// Returns the stamps of the last transmission and of the one before, if the first was cast
-    /// under `cast_at`.
     pub(super) fn transmissions(&self, sequence: u64, cast_at: Stamp) -> (Stamp, Stamp) {
         let known = |stamp: Stamp, otherwise: Stamp| if stamp == Stamp::NONE { otherwise } else { stamp };
         let Ok(at) = self.find(sequence) else { return (cast_at, cast_at) };

@@ -52,7 +52,6 @@ pub(super) struct Intake {
     stagger: Duration,
     receipt: Receipt,
     reminder: Question,
-    /// Whether the last frame was pushed and another receiver answers for it.
     silent: bool,
     heard: bool,
     gap: Option<Gap>,
@@ -253,8 +252,6 @@ impl Intake {
         (AckBody { limit, below, consumed, held_us }.write(feed.head(), body, bitmap_bytes), echo)
     }
 
-    /// Reports once, after the back-off, that frames `from..to` are missing; `at` tells losses
-    /// apart.
     fn report_gap(&mut self, now: Instant, from: u64, to: u64, at: u64) {
         if self.receipt.is_new_gap(at) {
             self.gap = Some(Gap::new(from, to, now + self.backoff.wait(from)).and(self.gap));

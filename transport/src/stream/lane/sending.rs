@@ -18,7 +18,6 @@ impl Lane {
         self.synced && more && self.question.tries() == 0 && self.cursor < self.next && !boundaries.ends_at(self.next)
     }
 
-    /// Returns the next thing to send; new data only if it is this lane's `turn`.
     pub(in crate::stream) fn poll(
         &mut self,
         now: Instant,

@@ -21,27 +21,20 @@ pub enum Forgery {
     /// An acknowledgement: its cursor, its echo, the distances of limit, below and consumed, its
     /// bitmap.
     Ack(At, Echo, [u32; 3], &'static [u8]),
-    /// An acknowledgement with wrong lengths.
     Garbled(usize),
 }
 
-/// A number relative to the present state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// Relative to a receiver's next frame in order, or to a sender's next frame to be
     /// acknowledged.
     Next(i64),
-    /// Relative to the highest frame received or sent.
     Highest(i64),
-    /// Relative to the end of the credit.
     Limit(i64),
-    /// Last frame of the stream.
     Last,
-    /// Absolute number.
     Just(u64),
 }
 
-/// Echo of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
     None,
@@ -60,7 +53,6 @@ use At::{Highest, Just, Last, Limit, Next};
 use Echo::{Ahead, Newest};
 use Forgery::{Ack, Again, Data, Garbled, Heartbeat, Stranger};
 
-/// Forgeries in the parent's name, for a host that receives data from it.
 pub const TO_RECEIVERS: &[Forgery] = &[
     Data(Next(0), 0, 30),
     Data(Highest(0), NOW, 30),
@@ -96,7 +88,6 @@ pub const TO_RECEIVERS: &[Forgery] = &[
     Heartbeat(7, 0, &[0xFF]),
 ];
 
-/// Forgeries in a reader's name, for the host that serves it or takes its acknowledgements.
 pub const TO_SENDERS: &[Forgery] = &[
     Ack(Highest(0), Newest, [64, 0, 0], &[]),
     Ack(Highest(0), Echo::None, [64, 0, 0], &[]),
@@ -128,7 +119,6 @@ impl Forgery {
         Some(at.at(victim, frames)).filter(|&sequence| sequence < frames)
     }
 
-    /// Whether it claims to be the stream's last frame.
     pub fn ends(self) -> bool {
         matches!(self, Data(_, flags, _) if flags & LAST != 0)
     }
@@ -177,7 +167,6 @@ impl At {
     }
 }
 
-/// Writes the distances in wire format, even if no valid body would hold them.
 fn body([limit, below, consumed]: [u32; 3], bitmap: &[u8]) -> Vec<u8> {
     let mut body = vec![0; AckBody::BYTES];
     body[..4].copy_from_slice(&limit.to_be_bytes());

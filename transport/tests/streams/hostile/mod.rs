@@ -67,7 +67,6 @@ const SENDERS: [Place; 8] = [
 const PHASES_US: [(u64, u64); 3] = [(0, 1), (300, 4000), (4000, 6500)];
 const LOSSES: [f64; 3] = [0.0, 0.02, 0.2];
 
-/// Records the newest stamp of each host while applying faults.
 struct Observer {
     faults: RandomFaults,
     newest: [u32; HOSTS],
@@ -84,12 +83,9 @@ impl Faults for Observer {
     }
 }
 
-/// Knowledge of the stream in advance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kept {
-    /// Its last frame.
     Sized,
-    /// Nothing.
     Unsized,
     /// Nothing, and the root ends a message every few frames and waits until all have consumed it.
     Messages,
@@ -97,7 +93,6 @@ enum Kept {
 
 const KINDS: [Kept; 3] = [Kept::Sized, Kept::Unsized, Kept::Messages];
 
-/// A run drawn from a seed.
 struct World {
     place: Place,
     forgery: Forgery,
@@ -177,7 +172,6 @@ impl Seen {
     }
 }
 
-/// Backfills an orphan from the root, as a session does.
 fn serve_orphan(simulation: &mut Simulation<Alone<Stream>, Observer>, host: usize, orphan: usize) {
     let (child, tail) = (&simulation.machines()[orphan].part, simulation.machines()[host].part.feed().tail());
     let missing: Vec<u64> = (child.feed().head()..tail).filter(|&sequence| !child.feed().has(sequence)).collect();
