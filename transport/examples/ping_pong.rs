@@ -73,13 +73,11 @@ fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Alone<Mailb
     Ok(Shared::start(port, mailbox, Clock::start())?)
 }
 
-/// Starts sending a message.
 fn send(mailbox: &Shared<Alone<Mailbox>>, to: u16, bytes: Vec<u8>) -> Result<(), Box<dyn Error>> {
     mailbox.with(|mailbox, _| mailbox.part.send(Rank(to), TAG, bytes))??;
     Ok(())
 }
 
-/// Waits for a message.
 fn receive(mailbox: &Shared<Alone<Mailbox>>, from: u16, max_bytes: usize) -> Result<Vec<u8>, Box<dyn Error>> {
     let id = mailbox.with(|mailbox, _| mailbox.part.recv(Rank(from), TAG, max_bytes))??;
     let outcome = mailbox.wait(Some(mailbox.now() + Duration::from_secs(60)), |mailbox, _| {

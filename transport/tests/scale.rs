@@ -120,7 +120,7 @@ fn one_receiver_that_loses_a_third_costs_the_others_the_repairs_budget_and_the_r
     assert!((found.root.data_resent as f64) < 8192.0 * 0.3 / 0.7 * 1.1, "{} repairs", found.root.data_resent);
 }
 
-/// In a stream much longer than the feed the bad receiver's repairs amount to 0.43 per frame: all
+/// The bad receiver's repairs amount to 0.43 per frame: in a stream much longer than the feed all
 /// others wait for it in the end.
 #[test]
 fn in_the_long_run_all_go_as_fast_as_the_worst_can_be_repaired() {

@@ -56,7 +56,6 @@ fn strict(case: Case) -> Case {
     Case { tuning: Tuning::paper().with_feed_frames(64), ..case }
 }
 
-/// Push-Pull Broadcast, with so few frames pushed that some are pulled.
 fn push_pull(case: Case) -> Case {
     Case { tuning: Tuning::push_pull().with_feed_frames(64).with_push_frames(Some(3)), ..case }
 }
@@ -176,7 +175,7 @@ fn a_receiver_that_takes_nothing_for_long_stops_the_sender_and_loses_nothing() {
     }
 }
 
-/// In the tree the last host acknowledges to the third, and that to the first: their own feeds
+/// The last host of the tree acknowledges to the third, and that to the first: their own feeds
 /// would have room.
 #[test]
 fn one_slow_receiver_holds_the_root_to_its_own_credit_whoever_it_acknowledges_to() {

@@ -12,7 +12,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// Longest frame: Ethernet header and MTU.
 const FRAME_BYTES: usize = 14 + 1500;
-/// Most frames of one batch.
 const BATCH_FRAMES: usize = 64;
 
 /// One end of the cable.
@@ -123,7 +122,6 @@ impl Link for ChannelLink {
     }
 }
 
-/// Returns the next frame, if there is one.
 fn written(write: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Option<Vec<u8>> {
     let mut frame = vec![0; FRAME_BYTES];
     let length = write(&mut frame)?;

@@ -1,7 +1,5 @@
 //! One bit for each slot of a ring, or for each frame of an acknowledgement.
 
-/// Returns bit `bit` of an acknowledgement's bitmap (least significant first); bits beyond its end
-/// are not set.
 pub(crate) fn get(bitmap: &[u8], bit: u64) -> bool {
     bitmap.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
 }

@@ -38,7 +38,6 @@ impl Disorder {
         }
     }
 
-    /// Returns the tolerance: a quarter more than the largest value, as the next one may be larger.
     pub(crate) fn tolerance(&self) -> Duration {
         (self.largest() * 5 / 4).min(self.most)
     }

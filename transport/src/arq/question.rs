@@ -8,7 +8,6 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     Nothing,
-    /// New, but without progress, because the application takes its time.
     Answer,
     Progress,
 }
@@ -49,8 +48,6 @@ impl Question {
         std::mem::take(&mut self.pending)
     }
 
-    /// Whether the answer is overdue. If so, requests a probe and waits again, for `timeout` of the
-    /// number of tries.
     pub(crate) fn on_timeout(&mut self, now: Instant, timeout: impl FnOnce(u32) -> Duration) -> bool {
         let overdue = self.due.is_some_and(|due| due <= now);
         if overdue {

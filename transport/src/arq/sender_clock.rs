@@ -21,7 +21,6 @@ const DRIFT: i64 = 1000;
 /// up.
 const READING_LASTS_US: u64 = 10_000_000;
 
-/// Consistent stamps after which the clock counts as the sender's.
 const SURE: u8 = 8;
 const SURE_LASTS: Duration = Duration::from_secs(1);
 /// Time for which a doubtful stamp waits for one that agrees: twice the longest interval of probes,
@@ -93,7 +92,6 @@ impl SenderClock {
         }
     }
 
-    /// Whether the clock resists replayed stamps.
     fn is_sure(&self, now: Instant) -> bool {
         self.fitting >= SURE && now.since(self.newest.at()) < SURE_LASTS
     }

@@ -76,7 +76,7 @@ impl StampRing {
 /// Source of the stamps of one sender.
 #[derive(Clone, Debug, Default)]
 pub struct Stamps {
-    /// Not wrapped, so that stamps keep up with the clock through any pause.
+    /// Microseconds, not wrapped, so that stamps keep up with the clock through any pause.
     newest_us: u64,
 }
 

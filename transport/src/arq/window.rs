@@ -67,8 +67,6 @@ impl Window {
 /// length loses 40 %.
 const ROUND_FRAMES: u64 = 64;
 
-/// Frames sent since a stamp, judged when an echo passes it: loss above the tolerated share is
-/// heavy.
 #[derive(Clone, Debug)]
 pub(crate) struct LossRound {
     tolerated_percent: u64,
@@ -109,8 +107,6 @@ pub(crate) struct Congestion {
 }
 
 impl Congestion {
-    /// Handles the loss of a frame sent under `sent_at`; `newest` is the last stamp drawn. Returns
-    /// whether the window has to be cut for it.
     pub(crate) fn is_new(&mut self, sent_at: Stamp, newest: Stamp) -> bool {
         let new = sent_at.is_after(self.cut_at);
         if new {

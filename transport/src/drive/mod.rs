@@ -55,7 +55,6 @@ pub fn drive<L: Link, M: Machine, T>(
     }
 }
 
-/// Sends the last frames; errors are ignored, as the loop's result stands.
 pub(crate) fn flush<L: Link, M: Machine>(link: &mut L, machine: &mut M, waiter: &L::Waiter, clock: &impl TimeSource) {
     match send_last(link, machine, waiter, clock) {
         Ok(true) => {}

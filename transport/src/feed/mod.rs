@@ -337,7 +337,6 @@ impl Feed {
     }
 }
 
-/// Shows the kept frames by number, length and CRC-32, not their memory.
 impl fmt::Debug for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Feed { payload_bytes, arrived, positions, last, expected_last, doubtful_last, parities, .. } = self;

@@ -102,11 +102,9 @@ impl<'a> Pull<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// Only new room, which every note announces.
     Credit,
     Grant { message: u64 },
     Refuse { message: u64 },
-    /// From the sender: the message is withdrawn, of which `pushed_bytes` were pushed.
     Withdraw { message: u64, pushed_bytes: u64 },
 }
 

@@ -155,7 +155,6 @@ impl Channel {
         Read::Used
     }
 
-    /// Delivers messages to this host itself: passes parts and notes between outbox and inbox.
     pub(super) fn pump_local(&mut self, endpoint: &mut MailboxCore) {
         loop {
             if let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word()) {

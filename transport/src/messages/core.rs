@@ -14,7 +14,6 @@ pub(super) struct MailboxCore {
     pub stats: MailboxStats,
 }
 
-/// Header fields beside the sender: kind, flags, sequence and stamp.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label(pub Kind, pub Flags, pub u64, pub Stamp);
 

@@ -26,7 +26,6 @@ impl Credit {
     }
 }
 
-/// Account of one peer's share; all numbers count from the beginning.
 #[derive(Clone, Debug)]
 pub(super) struct CreditAccount {
     share: Credit,

@@ -39,7 +39,6 @@ struct Numbered {
     state: FrameState,
 }
 
-/// Unanswered requests after which a peer may be given up.
 const PATIENT_TRIES: u32 = 12;
 
 #[derive(Clone, Debug)]

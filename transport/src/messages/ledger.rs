@@ -36,7 +36,6 @@ pub(super) struct Ledger {
     sends: BTreeMap<SendId, SendState>,
     send_bytes: usize,
     receives: BTreeMap<RecvId, RecvState>,
-    /// Receive queue: receives without a message, by source and tag, oldest first.
     posted: BTreeMap<(Rank, u32), VecDeque<RecvId>>,
     deadlines: BTreeSet<(Instant, Operation)>,
     open: BTreeMap<Rank, usize>,

@@ -48,7 +48,6 @@ pub(super) struct Outbox {
     waiting: VecDeque<QueuedMessage>,
     begun: BTreeMap<u64, QueuedMessage>,
     pushing: Option<u64>,
-    /// Granted messages that are not sent completely, in the order of the grants.
     pulling: VecDeque<u64>,
     pulled_last: bool,
     withdrawn: VecDeque<Word>,

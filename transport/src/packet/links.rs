@@ -11,7 +11,6 @@ use std::os::fd::AsRawFd;
 const ALIGNMENT: usize = 4;
 const HEADER_BYTES: usize = 16;
 const LINK_BYTES: usize = 16;
-/// Larger than any single answer of the kernel.
 const ANSWER_BYTES: usize = 1 << 18;
 const INFO_KIND: u16 = 1;
 const INFO_SLAVE_KIND: u16 = 4;

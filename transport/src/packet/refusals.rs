@@ -13,7 +13,6 @@ use std::time::Duration;
 const BACK_OFF_MIN: Duration = Duration::from_micros(200);
 /// Longest wait while the queue may be full; a retry costs some 2 µs, so this is 0.2 % of a core.
 const BACK_OFF_FULL: Duration = Duration::from_millis(1);
-/// Time for which refusals may mean a full queue.
 const FULL: Duration = Duration::from_millis(30);
 const BACK_OFF_MAX: Duration = Duration::from_millis(100);
 /// Time after which a refused frame is given up. A queue of one frame of 1500 bytes takes one each

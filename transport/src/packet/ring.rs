@@ -22,7 +22,6 @@ const MAX_RING_BYTES: usize = 1 << 30;
 const MIN_BLOCK_BYTES: usize = 64 * 1024;
 /// Fewest slots of a block; no slot crosses blocks, so at most an eighth of a block is unused.
 const MIN_BLOCK_SLOTS: usize = 8;
-/// Room that the kernel reserves for a link header before the frame.
 const LINK_HEADER_ROOM_BYTES: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

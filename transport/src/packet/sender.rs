@@ -130,8 +130,6 @@ impl Sender {
         }
     }
 
-    /// Returns how many waiting frames to submit at once: up to one that is known to be too long,
-    /// and none if the oldest need not be tried.
     fn leading(&self, now: Instant) -> usize {
         let Some(too_long) = self.refusals.too_long() else { return usize::MAX };
         if self.refusals.spares(now, self.staging.oldest_bytes()) {

@@ -3,7 +3,6 @@
 /// Lower terms of the polynomial: x⁸ modulo the polynomial.
 pub(super) const REDUCED: u8 = 0x1D;
 
-/// Number of elements without zero: the period of the powers of x.
 pub(super) const ORDER: usize = 255;
 
 const LOGARITHMS: [u8; 256] = {

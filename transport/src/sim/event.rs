@@ -35,7 +35,6 @@ pub(super) enum Control {
     Police(SwitchId, Option<StormControl>),
 }
 
-/// Nanoseconds since the start, and the event.
 type Scheduled = (u64, Event);
 
 #[derive(Debug)]
@@ -55,7 +54,6 @@ impl EventQueue {
         EventQueue { buckets: std::array::from_fn(|_| Vec::new()), taken: 0, occupied: 0, last: 0, certain: 0 }
     }
 
-    /// Schedules `event`; a time in the past becomes the present.
     pub(super) fn push(&mut self, at: u64, event: Event) {
         if !matches!(event, Event::Timer(_)) {
             self.certain += 1;

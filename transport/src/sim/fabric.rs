@@ -164,8 +164,6 @@ impl Fabric {
         }
     }
 
-    /// Takes the frame that has arrived at the far end of `wire`: a switch forwards it, a frame for
-    /// a host is returned.
     pub(super) fn arrive(&mut self, wire: u32) -> Option<(u32, Rc<SharedFrame>)> {
         let line = &mut self.wires[wire as usize];
         if let Some(later) = line.held_up(self.now) {

@@ -69,7 +69,7 @@ with_defaults! {
         mtu_bytes: usize = 1500,
         // Preamble and delimiter 8, checksum 4, gap 12 (IEEE 802.3).
         overhead_bytes: usize = 24,
-        /// For each switch a connected one, or itself at the root of its tree (union-find).
+        /// A connected switch for each switch, or itself at the root of its tree (union-find).
         joined: Vec<u32> = Vec::new(),
     }
 }

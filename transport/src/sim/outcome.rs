@@ -7,7 +7,7 @@ use crate::{Instant, Timer};
 #[must_use = "a run that has not gone quiet has shown nothing yet"]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Nothing is left to do: no frame in flight, no deadline, no appointment.
+    /// The run has quiesced: no frame in flight, no deadline, no appointment.
     Quiet {
         /// Time of the last event.
         at: Instant,

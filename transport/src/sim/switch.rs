@@ -13,7 +13,6 @@ pub(super) struct Switch {
     learnt: QuickMap<u32>,
     storm_control: Option<StormControl>,
     pause: Option<PauseFrames>,
-    /// Size of the shared buffer, and an upper bound of the bytes in use.
     shared_bytes: u64,
     used_bytes: u64,
     /// Flooded frames, each counted once whatever the number of ports: time until they have left,

@@ -46,7 +46,6 @@ pub(super) struct Wire {
 
 pub(super) enum Offered {
     Queued,
-    /// Only frame on this wire: its arrival has to be scheduled for this time.
     First(u64),
     Full(Rc<SharedFrame>),
 }

@@ -99,8 +99,6 @@ impl Boundaries {
         self.frames.range(..position).next_back().map_or(0, |(last, _)| last + 1)
     }
 
-    /// Whether more frames are certain to come: a message has begun and not ended, or the stream's
-    /// known end has not been reached.
     pub(super) fn expect_more(&self, feed: &Feed) -> bool {
         let begun = feed.highest() > self.before(feed.head());
         !feed.is_complete() && (begun || feed.expected_last().is_some())

@@ -221,8 +221,6 @@ impl Lane {
         self.cursor < feed.position(self.reader)
     }
 
-    /// Whether the child would keep what this lane sends next: strict go-back-n drops what is out
-    /// of order.
     fn is_of_use(&self, feed: &Feed) -> bool {
         self.policy == Policy::HolesAllowed || !self.is_orphaned(feed)
     }

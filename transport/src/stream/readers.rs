@@ -48,18 +48,19 @@ pub(super) trait Readers: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Returns the cursor of all readers and of those hosts behind them that they answer for.
+    /// Returns the lowest cursor of all readers and of the hosts behind them that they answer for.
     fn below(&self) -> u64 {
         u64::MAX
     }
 
-    /// Returns the cursor of all readers and of every host behind them. The feed may keep more for
-    /// them.
+    /// Returns the lowest cursor of all readers and of every host behind them. The feed may keep
+    /// more for them.
     fn everywhere(&self, feed: &Feed) -> u64 {
         feed.tail()
     }
 
-    /// Returns the smallest credit of the readers, if this host's own is limited by it.
+    /// Returns the smallest credit of the readers that acknowledge to this host but are sent new
+    /// frames by another.
     fn limit(&self) -> u64 {
         u64::MAX
     }

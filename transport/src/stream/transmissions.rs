@@ -11,7 +11,6 @@ pub(super) struct Transmissions {
     last: StampRing,
     before: BTreeMap<u64, Stamp>,
     repairs: BTreeSet<u64>,
-    /// Frames skipped because they have not arrived here, while later ones were sent.
     passed_over: BTreeSet<u64>,
     late: BTreeSet<u64>,
 }

@@ -30,7 +30,6 @@ pub enum Policy {
 /// Most receivers of a cast that all acknowledge: more would send their parent more than a frame
 /// for every 32.
 const ALL_ACKNOWLEDGE: u32 = 16;
-/// Most receivers whose reports of one loss a short stagger separates.
 const STAGGERED: u32 = 32;
 const PARITY_BLOCK_FRAMES: std::ops::RangeInclusive<u64> = 8..=128;
 /// Fewest blocks in a feed, so that a block waiting for its end is a small part of it.

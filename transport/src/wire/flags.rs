@@ -14,8 +14,7 @@ impl Flags {
 
     /// The last frame of a message: to be forwarded at once.
     pub const FLUSH: Flags = Flags(8);
-    /// With FLUSH: the sender waits for a report that every application behind has consumed the
-    /// message.
+    /// Request, with FLUSH, for a report when every application behind has consumed the message.
     pub const REPORT: Flags = Flags(16);
 
     /// Flags that the origin sets and no host on the way changes: they are sealed with the payload.

@@ -25,12 +25,9 @@ const DESTINATION: Range<usize> = 0..6;
 const SOURCE: Range<usize> = 6..12;
 const ETHER_TYPE: Range<usize> = 12..ETHERNET_BYTES;
 const SEATS: Range<usize> = ETHERNET_BYTES + 6..ETHERNET_BYTES + 8;
-/// Part of one hop: everything in front of the checksum.
 const HOP: Range<usize> = 0..ETHERNET_BYTES + 14;
-/// Position of the checksum in a frame. The sealed part lies behind it.
 const CHECKSUM: Range<usize> = HOP.end..HOP.end + 4;
 
-/// The header as in a frame, all numbers big-endian.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawHeader {

@@ -24,8 +24,6 @@ pub fn older_payload(frame: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    /// Returns a JOIN of version 5 without group and names, from 02:00:00:00:00:02, as that version
-    /// wrote it.
     fn frame() -> Vec<u8> {
         let ethernet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xB5];
         let header = [[0x45, 0x42, 5, 17, 0x5E, 0x55, 0, 1], [0, 0, 0xFF, 0xFF, 0, 0, 0, 3], [0; 8], [0; 8]].concat();

@@ -9,9 +9,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     Chain,
-    /// A cast with the case's own tuning, for any number of receivers.
     Cast,
-    /// A cast tuned for the number of receivers.
     TunedCast,
     /// A cast with an ack tree of this fan-out, at the root and below.
     AckTree(usize),

@@ -20,7 +20,6 @@ pub struct Crowd {
     pub receivers: usize,
     pub fan_out: Option<usize>,
     pub frames: u64,
-    /// Rate at which full frames would take as long.
     pub rate_bits_per_second: u64,
     pub tuning: Tuning,
     pub session: u32,

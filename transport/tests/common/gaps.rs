@@ -10,7 +10,6 @@ use std::time::Duration;
 const TURN_FRAMES: u64 = 16;
 const PATIENCE: Duration = Duration::from_millis(30);
 
-/// Progress of one backfill: the next frame, and the time when the gap last shrank.
 struct Filling {
     from: u64,
     next: u64,

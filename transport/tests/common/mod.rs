@@ -20,7 +20,6 @@ pub struct Price {
     pub cable_frames: u64,
 }
 
-/// Simulates `case` at 100 Mbit/s under `faults`; panics with `replay` in front of the reason.
 pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
     let network = Network::star(case.hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);

@@ -94,7 +94,6 @@ struct Asked {
     frames: u64,
 }
 
-/// Everything outside the loop: the cables, the other hosts, which take no time, and the clock.
 struct World {
     now: Instant,
     bits_per_second: u64,
@@ -123,7 +122,6 @@ impl World {
         }
     }
 
-    /// Advances the clock to `until`, or to the next arrival if `arrivals` are wanted.
     fn pass(&mut self, until: Option<Instant>, arrivals: bool) {
         loop {
             let arrival = self.ends[self.own].arrivals.front().map(|&(at, _)| at).filter(|_| arrivals);

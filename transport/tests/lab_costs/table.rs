@@ -37,7 +37,6 @@ fn build() -> String {
     format!("{version}, LLVM {llvm}, {arch}, {units}, {assertions} debug assertions{wide}, {counter}")
 }
 
-/// Figures of each row: all instructions, those of each part, allocations.
 type Rows = BTreeMap<String, Vec<u64>>;
 
 fn figures(counts: &Counts, frames: u64) -> Vec<u64> {

@@ -102,8 +102,6 @@ pub fn counted_frames(frames: u64) -> u64 {
 }
 
 impl Tape {
-    /// Replays the calls on a fresh stream, those after the start between two [`counting_mark`]s;
-    /// returns whether equal frames leave.
     pub fn play_again(&self) -> bool {
         let mut machine = Alone::new(self.case.stream(self.host));
         let mut buffer = vec![0; 2000];

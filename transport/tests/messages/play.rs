@@ -63,7 +63,6 @@ struct Application {
     receiving: BTreeMap<RecvId, usize>,
 }
 
-/// Runs `messages` at 1 Gbit/s under `faults`; panics with `replay` in front of the reason.
 pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: impl Faults, replay: &str) -> Price {
     let network = Network::star(hosts, Cable::GIGABIT, &HostSettings::default());
     let machines = (0..hosts).map(|host| mailbox(host as u16, hosts, 1468, settings)).collect();

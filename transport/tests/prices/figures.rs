@@ -36,7 +36,6 @@ impl Seen {
     }
 }
 
-/// Maxima over all streams of a role: frames in flight, and memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Peaks {
     in_flight: u64,

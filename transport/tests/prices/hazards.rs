@@ -34,7 +34,6 @@ pub fn lose_new(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(
     when(new, Fate::Drop)
 }
 
-/// Loses such frames, and their first repeat, too.
 pub fn lose_twice(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(&Delivery<'_>) -> Fate {
     let mut again = BTreeSet::new();
     let lost = move |delivery: &Delivery<'_>, frame: &Frame<'_>| {
@@ -52,7 +51,6 @@ pub fn cut_off(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> 
     when(hit, Fate::Drop)
 }
 
-/// Loses everything that arrives at `host` in this time, but nothing that it sends.
 pub fn deaf(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(move |delivery, _| delivery.to == host && micros.contains(&delivery.at.as_micros()), Fate::Drop)
 }

@@ -8,7 +8,6 @@ use ethbcast_transport::sim::RandomFaults;
 use ethbcast_transport::wire::Kind;
 use std::time::Duration;
 
-/// A broadcast in blocks of 32, with feeds that hold eight of them.
 fn blocks(name: &str, path: Path, hosts: usize, frames: u64) -> Scenario {
     scenario(&format!("parity, {name}"), path, hosts, frames)
         .by(Tuning::default(), 256)
@@ -19,7 +18,6 @@ fn little(host: usize, frame: u64) -> bool {
     (frame * 7 + host as u64 * 13).is_multiple_of(25)
 }
 
-/// Losses that parity repairs, those that it cannot, and late or duplicate parity.
 pub fn parity() -> Vec<Scenario> {
     let cast = |name: &str, frames| blocks(name, Path::TunedCast, 8, frames);
     let messy = RandomFaults::new(7).loss(0.08).duplicate(0.05).reorder(0.05, Duration::from_micros(900));

@@ -45,7 +45,6 @@ pub fn us(micros: u64) -> Instant {
     Instant::START + Duration::from_micros(micros)
 }
 
-/// A broadcast by `path` with feeds of 64 slots and no faults.
 pub fn scenario(name: &str, path: Path, hosts: usize, frames: u64) -> Scenario {
     let tuning = Tuning::default().with_feed_frames(64);
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };

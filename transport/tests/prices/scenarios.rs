@@ -19,7 +19,6 @@ const PATHS: [(Path, usize); 8] = [
     (Path::AckTree(1), 4),
 ];
 
-/// Each path without faults, with some and with many, and with messages that are awaited.
 pub fn paths() -> Vec<Scenario> {
     let of = |(path, hosts): (Path, usize)| {
         let messy = RandomFaults::new(5).loss(0.1).duplicate(0.05).reorder(0.05, Duration::from_micros(900));
@@ -92,7 +91,6 @@ pub fn hazards() -> Vec<Scenario> {
     .collect()
 }
 
-/// Readers that rest, other sizes of feeds, windows and segments, other cables and clocks.
 pub fn numbers() -> Vec<Scenario> {
     let four = [(Path::Chain, 4), (Path::Flat, 4), (Path::TunedCast, 5), (Path::AckTree(2), 7)];
     let each = |name: &str, frames: u64, change: &dyn Fn(Scenario) -> Scenario| -> Vec<Scenario> {

@@ -132,7 +132,6 @@ fn machines(scenario: &Scenario) -> Vec<Host> {
     (0..scenario.case.hosts).map(host).collect()
 }
 
-/// Runs the scenario; panics with its name if a receiver lacks anything.
 pub fn play(mut scenario: Scenario) -> Price {
     let never = Box::new(|_: &ethbcast_transport::sim::Delivery<'_>| unreachable!("the simulation has the hazard"));
     let hazard = std::mem::replace(&mut scenario.hazard, never);

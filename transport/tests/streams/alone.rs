@@ -10,7 +10,6 @@ use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
 const RUNS: u64 = 300;
-/// Number of the stream that serves one receiver alone.
 const SIDE: StreamId = StreamId(MAIN.0 | 0x4000);
 
 struct World {

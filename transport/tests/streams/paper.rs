@@ -11,7 +11,6 @@ const WINDOW: u64 = 16;
 
 #[derive(Debug)]
 struct Seen {
-    /// Cursor of each receiver, by the acknowledgements that reached the root.
     cursors: [u64; HOSTS],
     new_frames: u64,
     repairs: u64,

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 
 const SLOTS: u64 = 256;
 const BLOCK_FRAMES: u64 = 16;
-/// Covers more frames than have ever been sent.
 const REPORT_BYTES: usize = 1000;
 
 fn root() -> Stream {

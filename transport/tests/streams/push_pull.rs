@@ -6,7 +6,6 @@ use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
 use ethbcast_transport::wire::{Flags, Frame, Kind, Rank, parse};
 
-/// Pushed frames of a message: enough for a pull phase to follow.
 const PUSHED: u64 = 9;
 /// A receiver that is not the acker, which is the first.
 const OTHER: usize = 3;

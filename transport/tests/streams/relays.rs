@@ -23,8 +23,6 @@ impl Host {
         Host { streams: vec![stream], outbox: VecDeque::new() }
     }
 
-    /// Sends frame `sequence` of `frames` to a host, by the newest stream, which may not have it
-    /// any more.
     pub fn write_again(&mut self, now: Instant, to: usize, sequence: u64, frames: u64) {
         let mut buffer = vec![0; FRAME_BYTES];
         let (payload, ending) = (sequence.to_be_bytes(), ending(sequence, frames));
@@ -86,7 +84,6 @@ pub fn ending(sequence: u64, frames: u64) -> Ending {
     if sequence + 1 == frames { Ending::Stream } else { Ending::None }
 }
 
-/// Takes all frames that have arrived and checks them; returns how many have been taken in all.
 pub fn take_exact(stream: &mut Stream, now: Instant, mut taken: u64, replay: &str) -> u64 {
     while let Some((payload, _)) = stream.peek() {
         assert_eq!(payload, taken.to_be_bytes(), "{replay}");

@@ -19,8 +19,6 @@ fn come(leaf: &mut Stream, sequence: u64, flags: Flags) {
     tell(leaf, at(1), 0, header, &payload[usize::from(flags != Flags::default())..]);
 }
 
-/// Consumes all runs of up to `most` frames; returns length, first byte, last byte and ending of
-/// each.
 fn shown(leaf: &mut Stream, most: u64) -> Vec<(u64, u8, u8, Ending)> {
     let mut runs = Vec::new();
     while let Some(Run { bytes, frames, ending }) = leaf.peek_run(most) {

@@ -39,7 +39,6 @@ const HEADER_BYTES: usize = SEATS_AT + SEATS * LINE;
 const HEAD_AT: usize = LINE;
 const ENTRIES_AT: usize = 2 * LINE;
 const QUEUE_BYTES: usize = ENTRIES_AT + 4 * QUEUE_FRAMES as usize;
-/// Bits of the frame number in an entry; its length is above.
 const FRAME_BITS: u32 = 10;
 
 const _: () = assert!(MOST_FRAMES <= 1 << FRAME_BITS && TEXT_AT + TEXT_BYTES <= SEATS_AT);
@@ -155,7 +154,6 @@ impl Board {
         self.nonce_word(seat).load(Ordering::Relaxed)
     }
 
-    /// Returns the word with one bit for each sleeping thread of the process in a seat.
     pub(super) fn asleep(&self, seat: u8) -> &AtomicU32 {
         self.seat_word(seat, 4)
     }

@@ -16,7 +16,6 @@ pub(super) enum Lock {
 }
 
 impl Lock {
-    /// Each lock is one byte of the file, whether that byte exists or not.
     fn range(self, kind: libc::c_int) -> libc::flock {
         let at = match self {
             Lock::Door => 0,

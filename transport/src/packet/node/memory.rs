@@ -26,7 +26,6 @@ unsafe impl Send for SharedMemory {}
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
-    /// Maps the first `bytes` of a file, which must be at least that long.
     pub(super) fn map(file: impl AsFd, bytes: NonZeroUsize) -> nix::Result<SharedMemory> {
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing of ours.

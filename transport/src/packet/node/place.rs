@@ -25,7 +25,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub(super) const DIRECTORY: &str = "/dev/shm";
-/// Longest wait for the membership lock when joining; its holder needs about a millisecond.
 const DOOR_WITHIN: Duration = Duration::from_secs(5);
 const DOOR_LOOKS_EVERY: Duration = Duration::from_millis(2);
 /// Longest wait for the membership lock when leaving; the next process that joins finds what is

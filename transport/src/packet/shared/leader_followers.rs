@@ -39,7 +39,6 @@ pub(super) struct Driven<L: Link, M> {
     failure: Option<L::Error>,
     watches: [Option<Watch>; 2],
     following: usize,
-    /// Count of events that may concern other threads than their cause.
     news: u64,
     driven_at: Instant,
     more_to_send: bool,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::*;
 use crate::sim::{NoFaults, SwitchSettings};
 
-/// 1514 bytes and 24 of overhead at 1 Gbit/s.
 const FULL_FRAME_NANOS: u64 = (1514 + 24) * 8;
 
 #[test]

@@ -31,8 +31,6 @@ impl Cast {
         self.remotes().find(|remote| remote.rank() == rank).map(|remote| remote.peer().mac)
     }
 
-    /// Whether a listener has not acknowledged everything, has no credit, keeps the feed full, or
-    /// has not consumed the last message.
     pub(super) fn lags(&self, listener: &Listener, feed: &Feed) -> bool {
         let remote = listener.remote();
         listener.lags(self.next, self.awaited) || remote.limit() <= self.next || remote.retains(feed)

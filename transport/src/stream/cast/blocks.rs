@@ -13,13 +13,11 @@ const MOST_ROUNDS: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Losses {
     pub rank: Rank,
-    /// One bit per frame, the block's first in the lowest.
     pub lost: u128,
     covered: u32,
 }
 
 impl Losses {
-    /// Returns the number of frames that will be lacking after everything in flight has arrived.
     fn deficit(&self) -> u32 {
         self.lost.count_ones().saturating_sub(self.covered)
     }

@@ -5,7 +5,6 @@ use super::listener::Listener;
 use crate::wire::Rank;
 use std::time::Duration;
 
-/// Round trips that differ by less count as equal.
 const ROUND_TRIP_MARGIN: Duration = Duration::from_micros(500);
 
 #[derive(Clone, Debug)]

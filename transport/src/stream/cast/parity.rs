@@ -23,7 +23,6 @@ use crate::wire::{Ack, Parity};
 const MANY: usize = 3;
 
 impl Cast {
-    /// Records the losses of the listener at `at` that parity may repair; returns the others.
     pub(super) fn gather(
         &mut self,
         at: usize,

@@ -19,7 +19,6 @@ pub(super) struct Remote {
     peer: Peer,
     reader: ReaderId,
     cursor: u64,
-    /// All frames below this have arrived there and at every host behind it.
     below: u64,
     limit: u64,
     consumed: u64,
@@ -217,7 +216,6 @@ impl Remote {
         self.lacks(sequence) && self.awaits(sequence)
     }
 
-    /// Whether the feed is full of frames kept only for hosts behind it.
     pub(super) fn retains(&self, feed: &Feed) -> bool {
         let behind = self.below.min(feed.head()) < self.cursor.min(feed.head());
         behind && feed.highest() >= feed.limit()

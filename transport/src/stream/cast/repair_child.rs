@@ -78,7 +78,6 @@ impl RepairChild {
         self.question.due()
     }
 
-    /// Returns when the first repair that may still be in flight from the root can go from here.
     pub(super) fn held_until(&self, now: Instant, arrivals: &OwnArrivals) -> Option<Instant> {
         let tolerance = self.tolerance(arrivals);
         let waits = self.remote.outstanding().queued().map(|sequence| arrivals.wait(now, sequence, tolerance));

@@ -122,7 +122,6 @@ impl Repairs {
 /// Twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory.
 const MOST: usize = 128;
 
-/// Last repairs before the limit, which ask for an acknowledgement.
 const ASKING: usize = 4;
 
 #[derive(Clone, Copy, Debug)]

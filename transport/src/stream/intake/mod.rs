@@ -25,7 +25,6 @@ fn remind_after(tries: u32) -> Duration {
     REMIND_AFTER * (1 << tries.min(MOST_DOUBLINGS))
 }
 
-/// Subtree state in an acknowledgement: this host and every host behind it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
     pub below: u64,

@@ -87,7 +87,7 @@ impl Faults for Observer {
 enum Kept {
     Sized,
     Unsized,
-    /// Nothing, and the root ends a message every few frames and waits until all have consumed it.
+    /// Unknown; the root ends a message every few frames and waits until all have consumed it.
     Messages,
 }
 
