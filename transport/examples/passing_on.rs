@@ -9,7 +9,6 @@ use ethbcast_transport::wire::{EtherType, Identity, MacAddr, OVERHEAD_BYTES, Pee
 use ethbcast_transport::{Alone, Instant, Machine, Tuning};
 use std::time::Duration;
 
-/// Frames that pass between two hosts before the next pair's turn.
 const BATCH: usize = 32;
 
 fn peer(rank: u16) -> Peer {

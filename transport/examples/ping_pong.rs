@@ -58,7 +58,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Opens a mailbox on an interface, driven by the calling thread.
 fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Alone<Mailbox>>, Box<dyn Error>> {
     let interface = Interface::find(Some(interface))?;
     let port = Port::open(&interface, PortConfig::new(EtherType::DEFAULT))?;

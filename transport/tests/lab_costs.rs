@@ -28,7 +28,6 @@ use tape::Tape;
 /// Frames of each broadcast; the first quarter is the start and not counted.
 const FRAMES: u64 = 800;
 
-/// Path, number of hosts, loss rate, and the hosts that are counted.
 type Counted = (Path, usize, f64, &'static [(usize, &'static str)]);
 
 const CASES: [Counted; 9] = [

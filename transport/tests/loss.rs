@@ -17,7 +17,6 @@ struct Case {
     receivers: usize,
     bits_per_second: u64,
     frames: u64,
-    /// Loss rate of all deliveries, acknowledgements included.
     loss: f64,
     /// Frames queued in a host's card: they make the root's round trips long.
     queue_frames: usize,

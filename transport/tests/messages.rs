@@ -15,7 +15,6 @@ use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, RandomFaults, sc
 use play::{Message, assert_delivered, content, play};
 use std::time::Duration;
 
-/// Frames of which every loss pattern is tried.
 const LOSABLE: u32 = 12;
 const LATE: Duration = Duration::from_millis(3);
 

@@ -58,7 +58,6 @@ and thrown away, acknowledgements, questions; acknowledgements sent for a loss; 
 readers; repairs; ends of messages and orphans
 ";
 
-/// Differing scenarios after which the test ends.
 const SHOWN: u32 = 3;
 
 fn copies(scenario: &Scenario) -> u64 {

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// Longest frame: Ethernet header and MTU.
 const FRAME_BYTES: usize = 14 + 1500;
 const BATCH_FRAMES: usize = 64;
 

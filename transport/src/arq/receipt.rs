@@ -53,7 +53,6 @@ impl Receipt {
         self.ready
     }
 
-    /// Clears what is owed; returns the stamp to echo, and its age in µs.
     pub(crate) fn settle(&mut self, now: Instant) -> (Stamp, u32) {
         (self.unacknowledged, self.due, self.ready) = (0, None, false);
         self.stamps.newest(now)

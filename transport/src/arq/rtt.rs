@@ -4,7 +4,6 @@
 use crate::tuning::{TimeoutTuning, Tuning};
 use std::time::Duration;
 
-/// Round-trip estimate for one receiver.
 #[derive(Clone, Debug)]
 pub struct Rtt {
     smoothed: Option<Duration>,

@@ -73,7 +73,6 @@ impl StampRing {
     }
 }
 
-/// Source of the stamps of one sender.
 #[derive(Clone, Debug, Default)]
 pub struct Stamps {
     /// Microseconds, not wrapped, so that stamps keep up with the clock through any pause.

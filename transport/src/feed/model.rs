@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 const SLOTS: u64 = 2;
 const DEPTH: u32 = 7;
-/// First frame of a stream that does not begin at 0: odd, so that slots and numbers are not
-/// aligned.
 const FAR: u64 = (1 << 40) - 1;
 
 #[derive(Clone, Default)]

@@ -28,7 +28,6 @@ const LEAST_PAYLOAD_BYTES: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Mailbox {
     settings: Settings,
-    /// Indexed by rank; the own channel delivers to this host itself.
     channels: Vec<Channel>,
     endpoint: MailboxCore,
     agenda: Agenda,

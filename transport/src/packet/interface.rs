@@ -9,7 +9,6 @@ use crate::MacAddr;
 use nix::ifaddrs::getifaddrs;
 use std::net::IpAddr;
 
-/// Bridges of containers and virtual machines, which lead only to this host itself.
 const INNER_BRIDGES: [&str; 7] = ["docker", "br-", "virbr", "lxcbr", "lxdbr", "cni", "podman"];
 
 /// An Ethernet interface that is up.

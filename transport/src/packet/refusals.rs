@@ -133,8 +133,8 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// Tries frames of `lengths` in turn for `seconds`, as often as allowed; the kernel takes those
-    /// that `passes` accepts. Returns the tries with their results, and the final state.
+    /// Tries frames of the lengths `frames` in turn for `seconds`, as often as allowed; the kernel
+    /// takes those that `passes` accepts. Returns the tries with their results, and the final state.
     fn play(
         seconds: u64,
         frames: &[usize],

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use crate::MacAddr;
 use crate::wire::ETHERNET_BYTES;
 
-/// Ethernet pads shorter frames to this length (checksum not counted).
 pub(super) const MINIMUM_BYTES: usize = 60;
 
 /// A frame; flooding copies the [`Rc`] around it, never the bytes.

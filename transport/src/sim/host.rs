@@ -72,8 +72,6 @@ pub(super) struct Host {
     /// Whether that event marks the process's wake-up, instead of the end of its work on a frame.
     waking: bool,
     wants_room: bool,
-    /// A frame that the kernel refused or the process is still sending, and the time of the next
-    /// try.
     refused: Option<(Rc<SharedFrame>, u64)>,
     timer_slack_nanos: u64,
     pause: Option<PauseFrames>,

@@ -5,7 +5,7 @@
 pub enum FieldValue {
     /// A number, in the unit at the end of the field's name, if there is one.
     Number(u64),
-    /// A word, a name, or a digest in hexadecimal.
+    /// A name, or a digest in hexadecimal.
     Text(String),
 }
 

@@ -1,10 +1,10 @@
 //! The bytes on the wire: Ethernet header, ethbcast header, acknowledgement body. `docs/protocol.md` is their
 //! specification.
 //!
-//! Reading never panics: whatever does not parse is a [`Reject`] to be counted. Writing panics only if the caller's
-//! buffer is shorter than the frame it asked for.
+//! Parsing never panics: an invalid frame is a [`Reject`] to be counted. Writing panics only if the caller's buffer is
+//! shorter than the frame.
 //!
-//! Other protocols than ours can use the frame: kinds from 128 are free for them.
+//! Other protocols can use this frame format: kinds from 128 are free for them.
 //!
 //! ```
 //! use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, MacAddr, Rank, Reject, StreamId, parse};

@@ -22,8 +22,6 @@ const PARTS: [(&str, &[&str]); 8] = [
     ("cast", &["src/stream/cast/"]),
     ("stream", &[""]),
 ];
-/// Part for code of the standard library that is not inlined; inlined code belongs to the part that
-/// calls it.
 const LIBRARY: &str = "library";
 
 pub fn parts() -> impl Iterator<Item = &'static str> {

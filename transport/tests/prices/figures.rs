@@ -6,7 +6,6 @@ use ethbcast_transport::{Instant, Part};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Counts over all turns of all hosts: a session's view of its streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     pub turns: u64,

@@ -29,7 +29,6 @@ impl Clock {
     }
 }
 
-/// Frames that a host has sent, by kind, including repeats by [`Stream::write_again`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     pub new_to_one: u64,

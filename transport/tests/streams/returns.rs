@@ -72,7 +72,6 @@ impl World {
     }
 }
 
-/// Runs one seed; returns whether the returning host was orphaned.
 fn play(seed: u64) -> bool {
     let mut random = Random::new(seed);
     let world = World::draw(&mut random);

@@ -14,7 +14,6 @@ pub enum Forgery {
     Data(At, u8, usize),
     /// Data that has arrived, under a stamp this many µs ahead.
     Again(i32),
-    /// Data of a host that sends none.
     Stranger(At),
     /// A heartbeat: its number, a stamp this many µs ahead, its body.
     Heartbeat(u64, i32, &'static [u8]),
