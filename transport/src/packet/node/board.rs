@@ -10,7 +10,7 @@
 //! |---|---|
 //! | frames, queues' entries and tails | the process in the seat |
 //! | queues' heads | the reader; for one that is gone, the holder of its seat's lock |
-//! | a seat's record | the process in it; `asleep` is cleared by the process that wakes it; `GONE` by the holder of its lock |
+//! | a seat's record | its process; `asleep` is cleared by the process that wakes it; `GONE` by its lock's holder |
 
 use super::memory::SharedMemory;
 use std::num::NonZeroUsize;
