@@ -1,5 +1,5 @@
-//! Push and pull on a simulated 1 Gbit/s switch: how long a message takes, by its length, by preset, and by whether the
-//! receive is posted before it comes.
+//! Push and pull on a simulated 1 Gbit/s switch: time of a message by its length, by preset, and by
+//! whether the receive is posted before it arrives.
 //!
 //! `cargo run -p ethbcast-transport --example messages`
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const PAYLOAD_BYTES: usize = 1468;
 const TAG: u32 = 1;
-/// A card that moderates its interrupts lets a frame wait about so long.
+/// Delay of a frame by a card that moderates its interrupts.
 const WAKE_UP: Duration = Duration::from_micros(20);
 
 fn main() {

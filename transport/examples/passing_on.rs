@@ -1,5 +1,6 @@
-//! What a frame costs an origin, a relay and a leaf apart from the kernel, in instructions: run it twice under
-//! callgrind, and the difference of one relay more or of frames more is the price of a relay or a frame.
+//! Processor cost of a frame at an origin, a relay and a leaf without the kernel, in instructions:
+//! run it twice under callgrind; the difference by one relay more, or by more frames, is the cost
+//! of a relay or a frame.
 //!
 //! `valgrind --tool=callgrind target/release/examples/passing_on RELAYS FRAMES PAYLOAD_BYTES`
 
@@ -8,7 +9,6 @@ use ethbcast_transport::wire::{EtherType, Identity, MacAddr, OVERHEAD_BYTES, Pee
 use ethbcast_transport::{Alone, Instant, Machine, Tuning};
 use std::time::Duration;
 
-/// As many frames pass between two hosts before the next pair has its turn.
 const BATCH: usize = 32;
 
 fn peer(rank: u16) -> Peer {

@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         times[times.len() / 2],
         times[times.len() * 99 / 100]
     );
-    // The other host may still ask for what was lost.
+    // The other host may still request lost frames.
     mailbox.wait(Some(mailbox.now() + Duration::from_secs(1)), |mailbox, _| {
         while mailbox.part.poll_completion().is_some() {}
         if mailbox.part.is_idle() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -58,7 +58,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A mailbox on an interface, driven by whoever calls.
 fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Alone<Mailbox>>, Box<dyn Error>> {
     let interface = Interface::find(Some(interface))?;
     let port = Port::open(&interface, PortConfig::new(EtherType::DEFAULT))?;
@@ -73,20 +72,18 @@ fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Alone<Mailb
     Ok(Shared::start(port, mailbox, Clock::start())?)
 }
 
-/// Sends a message, which goes on by itself.
 fn send(mailbox: &Shared<Alone<Mailbox>>, to: u16, bytes: Vec<u8>) -> Result<(), Box<dyn Error>> {
     mailbox.with(|mailbox, _| mailbox.part.send(Rank(to), TAG, bytes))??;
     Ok(())
 }
 
-/// Waits for a message.
 fn receive(mailbox: &Shared<Alone<Mailbox>>, from: u16, max_bytes: usize) -> Result<Vec<u8>, Box<dyn Error>> {
     let id = mailbox.with(|mailbox, _| mailbox.part.recv(Rank(from), TAG, max_bytes))??;
     let outcome = mailbox.wait(Some(mailbox.now() + Duration::from_secs(60)), |mailbox, _| {
         while let Some(completion) = mailbox.part.poll_completion() {
             match completion {
                 Completion::Recv { id: ended, outcome } if ended == id => return ControlFlow::Break(outcome),
-                // The end of a send: it has arrived.
+                // A send has ended: it has arrived.
                 _ => {}
             }
         }

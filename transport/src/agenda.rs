@@ -1,11 +1,11 @@
-//! Which of many parts has something to send, and which falls due next.
+//! Scheduler of many parts: turns to send, and timers.
 
 use crate::machine::Deadline;
 use crate::time::Instant;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The turns and timers of many parts, each known by a small number: parts with something to send take turns, and the
-/// next deadline of all is found without asking everybody.
+/// Turns and timers of many parts, each identified by a small number: parts with something to send
+/// take turns, and the earliest deadline is found without asking every part.
 #[derive(Clone, Debug, Default)]
 pub struct Agenda {
     entries: Vec<Entry>,
@@ -20,7 +20,8 @@ struct Entry {
 }
 
 impl Agenda {
-    /// Something about part `at` has changed: it may have something to send, and `deadline` is its next one.
+    /// Records a change of part `at`: it may have something to send, and its next deadline is
+    /// `deadline`.
     pub fn touch(&mut self, at: u16, deadline: Option<Deadline>) {
         if !std::mem::replace(&mut self.entry(at).queued, true) {
             self.queue.push_back(at);
@@ -28,7 +29,7 @@ impl Agenda {
         self.arm(at, deadline);
     }
 
-    /// The next deadline of part `at` is `deadline` now.
+    /// Sets the next deadline of part `at`.
     pub fn arm(&mut self, at: u16, deadline: Option<Deadline>) {
         let armed = std::mem::replace(&mut self.entry(at).armed, deadline);
         if armed != deadline {
@@ -39,17 +40,17 @@ impl Agenda {
         }
     }
 
-    /// The next deadline of all.
+    /// Returns the earliest deadline.
     pub fn next_deadline(&self) -> Option<Deadline> {
         self.timers.first().map(|&(deadline, _)| deadline)
     }
 
-    /// The parts whose deadline has come by `now`, the earliest first.
+    /// Returns the parts whose deadline has come by `now`, the earliest first.
     pub fn due(&self, now: Instant) -> impl Iterator<Item = u16> + '_ {
         self.timers.iter().take_while(move |(deadline, _)| deadline.at <= now).map(|&(_, at)| at)
     }
 
-    /// The parts with a deadline, the earliest first.
+    /// Returns the parts with a deadline, the earliest first.
     pub fn armed(&self) -> impl Iterator<Item = u16> + '_ {
         self.timers.iter().map(|&(_, at)| at)
     }
@@ -59,8 +60,8 @@ impl Agenda {
         self.queue.is_empty() && self.timers.is_empty()
     }
 
-    /// Gives the parts their turns until one has written a frame; its length. `serve` lets part `at` write, and says
-    /// how long the frame is, if there is one, and when the part falls due next.
+    /// Gives the parts turns until one has written a frame; returns its length. `serve` lets part
+    /// `at` write, and returns the frame's length, if there is one, and the part's next deadline.
     #[must_use = "a frame that is not sent is lost"]
     pub fn poll(&mut self, mut serve: impl FnMut(u16) -> (Option<usize>, Option<Deadline>)) -> Option<usize> {
         while let Some(at) = self.queue.pop_front() {

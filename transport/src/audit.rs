@@ -1,9 +1,10 @@
-//! What an audit finds.
+//! Errors of audits.
 
 use std::fmt;
 use thiserror::Error;
 
-/// Two counts of the same thing that disagree: a mistake in the engine itself, which only tests should ever see.
+/// Two counts of one thing that disagree: a bug in the engine itself, which only tests should ever
+/// see.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{disagreement}")]
 pub struct AuditError {
@@ -11,12 +12,12 @@ pub struct AuditError {
 }
 
 impl AuditError {
-    /// The sentence that names the disagreement.
+    /// Creates an error from the sentence that names the disagreement.
     pub fn new(disagreement: impl Into<String>) -> AuditError {
         AuditError { disagreement: disagreement.into() }
     }
 
-    /// The same, found in `part` of something larger.
+    /// Prefixes the error with the `part` in which it was found.
     #[must_use]
     pub fn within(self, part: impl fmt::Display) -> AuditError {
         AuditError { disagreement: format!("{part}: {}", self.disagreement) }

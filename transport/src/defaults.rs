@@ -1,6 +1,6 @@
-//! Records that say of each field what it is unless somebody says otherwise.
+//! Structs whose fields have default values beside them.
 
-/// Declares records, each field with its default beside it. For the crates of this workspace.
+/// Declares structs with a default value beside each field. For the crates of this workspace.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! with_defaults {

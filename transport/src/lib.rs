@@ -52,8 +52,8 @@
 //! | [`feed`] | the buffer of a stream: each payload stored once, read through cursors |
 //! | [`stream`] | one ordered sequence of frames from one origin, by unicast to children or by one frame to all |
 //! | [`messages`] | messages between pairs of hosts: push, pull, acknowledgements |
-//! | [`Part`], [`Machine`], [`Agenda`] | the calls that all of these understand; turns and timers of many parts |
-//! | [`Link`], [`drive()`] | what carries frames, and the loop that runs a machine on it |
+//! | [`Part`], [`Machine`], [`Agenda`] | the interface of all of these; turns and timers of many parts |
+//! | [`Link`], [`drive()`] | the carrier of frames, and the loop that runs a machine on it |
 //! | `packet` | the link of a Linux interface: AF_PACKET ring, `sendmmsg`, `poll(2)`, the real clock |
 //! | [`sim`] | a switched Ethernet under a virtual clock, with seeded faults: the other driver |
 //!
@@ -62,16 +62,15 @@
 //!
 //! # The order of calls
 //!
-//! A driver hands over input ([`Machine::handle_frame`], [`Machine::handle_timeout`]), lets the application move its
-//! data in and out, drains output ([`Machine::poll_transmit`] until `None` or until there is no more room) and then
-//! asks when to come back ([`Machine::poll_timeout`]). `now` never goes backwards. [`drive()`] and
+//! A driver passes input ([`Machine::handle_frame`], [`Machine::handle_timeout`]), lets the application move its data
+//! in and out, drains output ([`Machine::poll_transmit`] until `None` or until there is no more room) and then takes
+//! the next deadline ([`Machine::poll_timeout`]). `now` never goes backwards. [`drive()`] and
 //! [`sim::Simulation::run`] both keep to this order.
 //!
-//! # What never panics
+//! # Panics
 //!
-//! Whatever arrives: frames may be cut off, forged or foreign; what does not belong changes counters and nothing else.
-//! What does panic is an application that breaks a rule stated under "Panics", such as writing to a stream that it has
-//! ended.
+//! No received frame causes a panic: it may be truncated, forged or foreign, and then changes only counters. A call
+//! panics if the application breaks a rule stated under "Panics", such as writing to a stream that it has ended.
 
 #![warn(missing_debug_implementations)]
 

@@ -1,9 +1,10 @@
 //! The boundary between protocol and driver.
 //!
-//! **The order of calls.** A driver first hands over input ([`handle_frame`](Machine::handle_frame),
-//! [`handle_timeout`](Machine::handle_timeout)), then drains output ([`poll_transmit`](Machine::poll_transmit) until
-//! `None`, the machine's own typed events), then asks [`poll_timeout`](Machine::poll_timeout) when to come back. `now`
-//! never goes backwards. A driver that has no room to send may stop draining early; it then calls
+//! **The order of calls.** A driver first passes input ([`handle_frame`](Machine::handle_frame),
+//! [`handle_timeout`](Machine::handle_timeout)), then drains output
+//! ([`poll_transmit`](Machine::poll_transmit) until `None`, the machine's own typed events), then
+//! calls [`poll_timeout`](Machine::poll_timeout) for the next deadline. `now` never goes backwards.
+//! A driver without room to send may stop draining early; it then calls
 //! [`poll_transmit`](Machine::poll_transmit) again as soon as there is room.
 
 use crate::split_frame::{Kept, SplitFrame};
@@ -16,7 +17,7 @@ pub trait Machine {
     /// Never panics, whatever the bytes are.
     fn handle_frame(&mut self, now: Instant, frame: &[u8]);
 
-    /// Lets time pass: does what has fallen due by `now`. Calling it early or twice does nothing.
+    /// Handles everything due by `now`. Calling it early or twice does nothing.
     fn handle_timeout(&mut self, now: Instant);
 
     /// Writes the next frame, Ethernet header first, into `buffer` and returns its length in bytes; `None` if there is
@@ -26,15 +27,16 @@ pub trait Machine {
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize>;
 
-    /// Does the same, but the payload may stay where this machine keeps it: then [`payload`](Machine::payload) lends
-    /// it, and those of all frames that are written meanwhile, until anything but these two is called. To be
-    /// implemented together with that.
+    /// Writes the next frame as [`poll_transmit`](Machine::poll_transmit) does, but may leave the
+    /// payload with this machine: [`payload`](Machine::payload) then lends it, and those of all
+    /// frames written meanwhile, until anything but these two is called. Both have to be
+    /// implemented together.
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         self.poll_transmit(now, buffer).map(SplitFrame::whole)
     }
 
-    /// The payload of a frame that has been written without it.
+    /// Returns the payload of a frame that was written without it.
     ///
     /// # Panics
     /// If there was none, or it is not kept any more.
@@ -42,33 +44,35 @@ pub trait Machine {
         panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream)
     }
 
-    /// When and why to be called again; `None` if only a frame or the application can make something happen.
+    /// Returns when and why to call again; `None` if only a frame or the application can make
+    /// something happen.
     fn poll_timeout(&self, now: Instant) -> Option<Deadline>;
 
-    /// Whether somebody waits for what the next frame brings: a driver then does not put off looking for it. No part of
-    /// the protocol depends on it.
+    /// Whether the next frame is latency-critical: a driver then polls for it without delay. No
+    /// part of the protocol depends on it.
     fn is_urgent(&self) -> bool {
         false
     }
 }
 
-/// When a machine wants [`Machine::handle_timeout`], and why.
+/// Time and reason of the next call of [`Machine::handle_timeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
-    /// The moment.
+    /// The time.
     pub at: Instant,
-    /// The timer that falls due.
+    /// The timer that is due.
     pub why: Timer,
 }
 
-/// What a timer is for, in one word: a label for people and for counters, declared by whoever sets the timer.
+/// Purpose of a timer: a label for people and for counters, declared by the machine that sets the
+/// timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timer(pub &'static str);
 
 impl Timer {
-    /// An acknowledgement held back to cover several frames.
+    /// An acknowledgement delayed to cover several frames.
     pub const ACK: Timer = Timer("acknowledgement");
-    /// A sender with unacknowledged frames that has heard nothing.
+    /// A sender with unacknowledged frames and no answer.
     pub const HEARTBEAT: Timer = Timer("heartbeat");
     /// The next paced burst.
     pub const PACE: Timer = Timer("pace");
@@ -76,7 +80,7 @@ impl Timer {
     pub const OPERATION: Timer = Timer("operation");
 }
 
-// Whoever owns a machine in a box, or has borrowed one, can drive it as well.
+// Boxed and borrowed machines are machines as well.
 macro_rules! forward {
     ($($owner:ty),*) => {
         $(impl<M: Machine + ?Sized> Machine for $owner {
@@ -117,7 +121,6 @@ forward!(Box<M>, &mut M);
 mod tests {
     use super::*;
 
-    /// Sends one frame of as many bytes as it has been handed.
     #[derive(Default)]
     struct Counter(usize);
 

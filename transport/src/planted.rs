@@ -1,18 +1,18 @@
-//! Bugs planted on purpose, to prove that the tests find them.
+//! Seeded faults: bugs planted on purpose, to prove that the tests find them.
 //!
-//! Each is one line of the engine or of what stands on it, behind [`planted!`](crate::planted!) and a name. Without
-//! debug assertions, as in every release, the macro is `false`, and nothing is left of the branch. With them none is on
-//! until the program of the mutants chooses one for its process. What they are and what has found them:
-//! `docs/testing.md`.
+//! Each is one line of the engine or of a crate above it, behind [`planted!`](crate::planted!) and
+//! a name. Without debug assertions, as in every release, the macro is `false`, and nothing is left
+//! of the branch. With them none is on until the mutation program chooses one for its process.
+//! `docs/testing.md` lists them with the tests that have found them.
 
 use std::sync::OnceLock;
 
-/// Whether bugs are planted in this build: in those with debug assertions.
+/// Whether this build contains the seeded faults: true with debug assertions.
 pub const ARE_PLANTED: bool = cfg!(debug_assertions);
 
 static CHOSEN: OnceLock<String> = OnceLock::new();
 
-/// Whether the planted bug of this name is on.
+/// Whether the seeded fault of this name is on.
 #[macro_export]
 macro_rules! planted {
     ($name:literal) => {
@@ -20,8 +20,8 @@ macro_rules! planted {
     };
 }
 
-/// Chooses the planted bug of this name, for the rest of this process; where none [is planted](ARE_PLANTED), nothing
-/// comes of it.
+/// Turns on the seeded fault of this name, for the rest of this process; without effect in builds
+/// [without them](ARE_PLANTED).
 ///
 /// # Panics
 /// If one has been chosen before.
@@ -29,7 +29,7 @@ pub fn choose(name: &str) {
     CHOSEN.set(name.to_owned()).expect("one bug at a time");
 }
 
-/// Whether the planted bug of this name has been chosen.
+/// Whether the seeded fault of this name has been chosen.
 #[inline]
 pub fn is_on(name: &str) -> bool {
     ARE_PLANTED && CHOSEN.get().is_some_and(|chosen| chosen == name)

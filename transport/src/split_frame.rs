@@ -1,43 +1,44 @@
-//! A frame on its way out whose payload stays where the machine keeps it.
+//! A frame to be sent whose payload stays in the machine's memory.
 //!
-//! A payload that lies in a buffer already need not be copied to lie behind its headers: who can hand a link two pieces
-//! of memory for one frame takes it from where it is.
+//! A payload that is in a buffer already need not be copied behind its headers, if the link accepts
+//! two pieces of memory for one frame.
 
-/// The payload of a frame, where the machine that has written the headers keeps it.
+/// Reference to a payload kept by the machine that wrote the headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The number of the stream that it is of.
+    /// Number of its stream.
     pub stream: u16,
-    /// Its number there.
+    /// Number of its frame in the stream.
     pub sequence: u64,
-    /// Its length.
+    /// Length of the payload.
     pub bytes: usize,
 }
 
-/// What has been written of a frame, and where the rest of it is.
+/// Written part of a frame, and a reference to the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitFrame {
-    /// How many bytes have been written, Ethernet header first.
+    /// Bytes written, Ethernet header first.
     pub written_bytes: usize,
-    /// What follows them, if that has not been written.
+    /// Payload behind them, if that is not written.
     pub kept: Option<Kept>,
 }
 
 impl SplitFrame {
-    /// A frame of which everything has been written.
+    /// Creates a frame that is written completely.
     pub fn whole(frame_bytes: usize) -> SplitFrame {
         SplitFrame { written_bytes: frame_bytes, kept: None }
     }
 
-    /// The length of the frame.
+    /// Returns the length of the frame.
     pub fn bytes(&self) -> usize {
         self.written_bytes + self.kept.map_or(0, |kept| kept.bytes)
     }
 
-    /// Writes what is lacking of the frame in `buffer`, as `payload` lends it; the frame's length.
+    /// Writes the missing payload of the frame in `buffer`, from `payload`; returns the frame's
+    /// length.
     ///
     /// # Panics
-    /// If `buffer` is shorter than the frame, or `payload` lends another number of bytes.
+    /// If `buffer` is shorter than the frame, or `payload` returns another number of bytes.
     pub fn join<'a>(self, buffer: &mut [u8], payload: impl FnOnce(Kept) -> &'a [u8]) -> usize {
         if let Some(kept) = self.kept {
             buffer[self.written_bytes..self.bytes()].copy_from_slice(payload(kept));

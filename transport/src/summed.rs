@@ -1,6 +1,6 @@
-//! Records of numbers that can be added up.
+//! Structs of numbers that can be added and subtracted.
 
-/// Declares a record whose sum and difference are those of each field.
+/// Declares a struct whose sum and difference are those of each field.
 macro_rules! summed {
     ($(#[$about:meta])* pub struct $name:ident { $($(#[$what:meta])* pub $field:ident: $number:ty,)* }) => {
         $(#[$about])*

@@ -1,43 +1,44 @@
-//! Time as the machines see it: nanoseconds since their driver started, always passed in, never read from a clock.
+//! Time of the machines: nanoseconds since their driver started, always passed in, never read from
+//! a clock.
 
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
 /// A clock that a driver reads: the real one, or a test's.
 pub trait TimeSource {
-    /// The time since the driver started; never less than before.
+    /// Returns the time since the driver started; never less than before.
     fn now(&self) -> Instant;
 }
 
-/// A moment, in nanoseconds since the driver started.
+/// A point in time, in nanoseconds since the driver started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The moment the driver started.
+    /// Start of the driver.
     pub const START: Instant = Instant(0);
 
-    /// The moment `nanos` nanoseconds after the driver started.
+    /// Returns the time `nanos` nanoseconds after the driver started.
     pub const fn from_nanos(nanos: u64) -> Self {
         Instant(nanos)
     }
 
-    /// Nanoseconds since the driver started.
+    /// Returns nanoseconds since the driver started.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whole microseconds since the driver started.
+    /// Returns whole microseconds since the driver started.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// Seconds since the driver started.
+    /// Returns seconds since the driver started.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The time from `earlier` to `self`, zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, zero if `earlier` is later.
     pub const fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

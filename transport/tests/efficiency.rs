@@ -1,9 +1,9 @@
-//! How many of the data frames that a cast's root sends are new, under strict go-back-n and under hole repair: the
-//! collapse that `docs/design.md` §3 calculates, and the same as simulated.
+//! Share of new frames among the data frames that a cast's root sends, under strict go-back-n and
+//! under hole repair: the collapse calculated in `docs/design.md` §3, beside the simulation.
 //!
-//! The table is a reviewed snapshot, `snapshots/efficiency.txt`, with `docs/results/efficiency.csv` beside it. To
-//! accept another one, look at the difference and run `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test
-//! efficiency`.
+//! The table is a reviewed snapshot, `snapshots/efficiency.txt`, with `docs/results/efficiency.csv`
+//! beside it. To accept another one, review the difference and run `ETHBCAST_ACCEPT=1 cargo test -p
+//! ethbcast-transport --test efficiency`.
 
 #[path = "common/accepted.rs"]
 mod accepted;
@@ -21,15 +21,14 @@ use std::time::Duration;
 const WINDOWS_FRAMES: [u64; 2] = [16, 64];
 const RECEIVERS: [usize; 4] = [1, 8, 32, 100];
 const LOSSES: [f64; 4] = [0.0001, 0.001, 0.01, 0.05];
-/// A full frame's payload at an MTU of 1500.
 const PAYLOAD_BYTES: usize = 1468;
-/// At 1 Gbit/s this makes a round trip of 70 frames: either window is all under way when its first loss is known.
+/// At 1 Gbit/s this makes a round trip of 70 frames: either window is in flight completely when its
+/// first loss is known.
 const CABLE_DELAY: Duration = Duration::from_micros(200);
-/// So many losses make a cell, within these numbers of frames.
+/// Losses per cell of the table, within the limits below.
 const LOSSES_WANTED: f64 = 40.0;
 const FRAMES: std::ops::RangeInclusive<u64> = 1000..=200_000;
 
-/// One line of the table; efficiencies in percent.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     window_frames: u64,
@@ -39,11 +38,10 @@ struct Row {
     holes: Efficiency,
 }
 
-/// New frames of all data frames sent, in percent.
 #[derive(Clone, Copy, Debug)]
 struct Efficiency {
     simulated: f64,
-    /// By `docs/design.md` §3: each of a frame's losses has a window sent again, or just the frame.
+    /// Calculated as in `docs/design.md` §3: each loss repeats a window, or just the frame.
     calculated: f64,
 }
 
@@ -115,7 +113,6 @@ fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) ->
     })
 }
 
-/// Casts until everybody has everything; the efficiency in percent.
 fn simulate(policy: Policy, window_frames: u64, receivers: usize, loss: f64) -> f64 {
     let frames = ((LOSSES_WANTED / (loss * receivers as f64)) as u64).clamp(*FRAMES.start(), *FRAMES.end());
     let settings = HostSettings { groups: vec![group_mac("efficiency")], ..HostSettings::default() };

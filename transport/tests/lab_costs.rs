@@ -1,10 +1,10 @@
-//! What a frame costs the processor: instructions by the part of the engine, allocations, and what its loop asks of the
-//! system, each compared with a table that somebody has looked at. Nothing here is timed.
+//! Processor costs of a frame: instructions by the part of the engine, allocations, and system
+//! calls of the loop, each compared with a reviewed table. Nothing here is timed.
 //!
-//! Instructions are counted by callgrind while single hosts play again what they did in a simulated broadcast. They are
-//! those of this build: another compiler makes others, so that what is kept binds only the one it was made with. To
-//! accept other tables, look at the difference and run
-//! `CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test lab_costs`.
+//! Instructions are counted by callgrind while single hosts replay their calls of a simulated
+//! broadcast. The counts hold for one build: another compiler produces others, so the accepted
+//! table binds only the build it was made with. To accept other tables, review the difference and
+//! run `CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test lab_costs`.
 
 #[path = "common/accepted.rs"]
 mod accepted;
@@ -25,13 +25,11 @@ use ethbcast_transport::sim::RandomFaults;
 use std::path::PathBuf;
 use tape::Tape;
 
-/// Frames of each broadcast; the first quarter of them is the start, and not counted.
+/// Frames of each broadcast; the first quarter is the start and not counted.
 const FRAMES: u64 = 800;
 
-/// A broadcast by so many hosts, the part of the deliveries that is lost, and which of the hosts are counted.
 type Counted = (Path, usize, f64, &'static [(usize, &'static str)]);
 
-/// Every way in which a host has to do with frames.
 const CASES: [Counted; 9] = [
     (Path::Chain, 3, 0.0, &[(0, "root"), (1, "relay"), (2, "leaf")]),
     (Path::Chain, 3, 0.02, &[(0, "root"), (1, "relay"), (2, "leaf")]),
@@ -48,14 +46,13 @@ fn snapshot(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name)
 }
 
-/// What each host of the table did, with its name there.
 fn tapes() -> Vec<(String, Tape)> {
     let of = |&(path, hosts, loss, counted): &Counted| {
         let tuning = Tuning::default().with_feed_frames(64);
         let case = Case { path, hosts, frames: FRAMES, tuning, lazy_frames: 0, last_takes: None, message_frames: 0 };
         let mut tapes = tape::record(&case, RandomFaults::new(11).loss(loss));
         let name = |what: &str| format!("{path:?} of {hosts}, {:.0} % lost: {what}", loss * 100.0);
-        // Taken from behind, so that those in front keep their places.
+        // Removed from the end, so that earlier indices stay valid.
         let mut named: Vec<_> =
             counted.iter().rev().map(|&(host, what)| (name(what), tapes.swap_remove(host))).collect();
         named.reverse();
@@ -64,7 +61,7 @@ fn tapes() -> Vec<(String, Tape)> {
     CASES.iter().flat_map(of).collect()
 }
 
-/// Without callgrind it shows that they can; under it, this is what is counted.
+/// Without callgrind this shows only that the replays succeed; under it, this is counted.
 #[test]
 fn every_host_does_again_what_it_did() {
     tape::allocate();

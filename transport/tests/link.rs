@@ -1,4 +1,4 @@
-//! The loop over a link that is no socket: the pair of channels of the example `channel_driver`.
+//! The loop over a link that is no socket: the channel pair of the example `channel_driver`.
 
 #[path = "../examples/channel_driver/channel_link.rs"]
 mod channel_link;
@@ -32,7 +32,6 @@ fn a_cable_that_holds_two_frames_is_waited_for_and_loses_nothing() {
     assert!(transfer(&content, cable(2)) == content, "every byte in its place");
 }
 
-/// Has so many frames to send, counts those that come and asks for one timer.
 #[derive(Default)]
 struct Counter {
     to_send: u8,
@@ -93,7 +92,7 @@ fn the_last_frames_leave_after_the_break_and_wait_for_room_but_not_for_ever() {
         let Ok(()) = drive(link, &mut machine, &waiter, &clock, |_, _| ControlFlow::Break(()));
     };
     let mut received = Vec::new();
-    // Where there is room nothing is waited for: a machine that does something else may take 100 ms once, not always.
+    // With room there is no wait; a busy machine may still take 100 ms once, but not always.
     let is_quick = (0..50).any(|_| {
         let begin = std::time::Instant::now();
         send_last(&mut link, 3);
@@ -111,7 +110,6 @@ fn the_last_frames_leave_after_the_break_and_wait_for_room_but_not_for_ever() {
     assert_eq!(received[3..], [5, 4, 3, 2]);
 }
 
-/// Messages by blocking calls of two threads, each with its end of a cable of channels.
 #[cfg(feature = "packet")]
 #[test]
 fn blocking_calls_work_over_any_link() {

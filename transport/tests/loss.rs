@@ -1,6 +1,6 @@
-//! What loss costs. A chain's relay passes on what it has, so that a hop pays for the frames that are lost on its own
-//! cable, and not for those of all hops before it. A cast's root can send parity where several have lost different
-//! frames, so that all pay for what one of them has lost.
+//! Costs of loss. A chain's relay forwards what it has, so that a hop pays only for the losses on
+//! its own cable, not for those of all hops before it. A cast's root sends parity if several
+//! receivers have lost different frames, so that all together cost as much as one.
 
 use ethbcast_transport::sim::{Cable, HostSettings, Network, Outcome, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Outlet, Stream, StreamStats};
@@ -8,21 +8,17 @@ use ethbcast_transport::wire::{EtherType, Identity, OVERHEAD_BYTES, Peer, Rank, 
 use ethbcast_transport::{Alone, Instant, Tuning};
 use std::time::Duration;
 
-/// A full frame's payload at an MTU of 1500.
 const PAYLOAD_BYTES: usize = 1468;
-/// Preamble, checksum and gap around each frame.
 const AROUND_BYTES: usize = 24;
 
-/// A stream to so many receivers.
 #[derive(Clone, Copy)]
 struct Case {
     is_cast: bool,
     receivers: usize,
     bits_per_second: u64,
     frames: u64,
-    /// Of all deliveries, acknowledgements among them.
     loss: f64,
-    /// Frames that wait in a host's card: they make the root's round trips long.
+    /// Frames queued in a host's card: they make the root's round trips long.
     queue_frames: usize,
 }
 
@@ -30,7 +26,6 @@ fn peer(host: usize) -> Peer {
     Peer { rank: Rank(host as u16), mac: host_mac(host) }
 }
 
-/// What frame `sequence` carries: no two are alike.
 fn payload(sequence: u64) -> [u8; PAYLOAD_BYTES] {
     let mut payload = [sequence as u8; PAYLOAD_BYTES];
     payload[..8].copy_from_slice(&sequence.to_be_bytes());
@@ -58,8 +53,8 @@ impl Case {
         }
     }
 
-    /// Sends all of it, lost as the seed has it; how long that takes, as a multiple of what the frames take on a cable
-    /// once, and what the root has done.
+    /// Sends all frames under the losses of `seed`; returns the time as a multiple of the frames'
+    /// time on a cable, and the root's counters.
     fn run(&self, seed: u64) -> (f64, StreamStats) {
         let &Case { receivers, bits_per_second, frames, loss, queue_frames, .. } = self;
         let groups = vec![group_mac("loss")];
@@ -92,7 +87,6 @@ impl Case {
         (at.since(Instant::START).as_secs_f64() / limit, simulation.machines()[0].part.stats())
     }
 
-    /// The median by time of so many.
     fn median(&self, runs: u64) -> (f64, StreamStats) {
         let mut found: Vec<(f64, StreamStats)> = (0..runs).map(|seed| self.run(seed)).collect();
         found.sort_by(|(first, _), (second, _)| first.total_cmp(second));

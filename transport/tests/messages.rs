@@ -1,4 +1,5 @@
-//! Messages in the simulator: every loss pattern of short exchanges, seeded large ones, and what they cost.
+//! Messages in the simulator: every loss pattern of short exchanges, large ones under seeded
+//! faults, and their costs.
 
 #[path = "messages/bad_input.rs"]
 mod bad_input;
@@ -14,7 +15,6 @@ use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, RandomFaults, sc
 use play::{Message, assert_delivered, content, play};
 use std::time::Duration;
 
-/// Frames of which every way to lose some is tried.
 const LOSABLE: u32 = 12;
 const LATE: Duration = Duration::from_millis(3);
 
@@ -22,7 +22,6 @@ fn presets() -> [(&'static str, Settings); 2] {
     [("default", Settings::default()), ("paper", Settings::paper())]
 }
 
-/// Bytes of the largest pushed part of a frame.
 const FULL: usize = 1436;
 
 fn push_bytes(settings: &Settings) -> (usize, usize) {
@@ -47,8 +46,8 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
                 for pattern in 0..1_u64 << LOSABLE {
                     let (price, replay) = run(pattern);
                     let lost = u64::from(pattern.count_ones());
-                    // A loss may cost a question, its answer, a repair and its receipt; strict go-back-n repeats what
-                    // followed.
+                    // A loss may cost a request, its answer, a repair and its receipt; strict
+                    // go-back-n repeats all later frames.
                     let budget = free + if preset == "paper" { 6 } else { 4 } * lost + 4;
                     assert!(
                         price.frames <= budget,
@@ -63,7 +62,7 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
     }
 }
 
-/// A push that uses half of the room the sender was promised makes the receiver renew it.
+/// A push that uses half of the announced room makes the receiver announce more.
 #[test]
 fn a_short_message_costs_one_frame_and_a_long_one_a_grant_more() {
     for (length, pushes, pulls, notes) in
@@ -91,7 +90,7 @@ fn a_short_message_costs_one_frame_and_a_long_one_a_grant_more() {
 fn messages_of_one_tag_arrive_in_order_whatever_gets_lost_and_tags_do_not_wait_for_each_other() {
     for pattern in 0..1_u64 << LOSABLE {
         let message = |tag, length, at| Message::new(0, 1, tag, length, Duration::from_micros(at));
-        // Same tag: long, short, long; the other tag is received first though it is sent last.
+        // Equal tags: long, short, long; the other tag is received first though it is sent last.
         let messages = [
             message(1, 3000, 900),
             message(1, 10, 901),
@@ -162,7 +161,8 @@ fn frames_that_overtake_each_other_by_far_are_hardly_sent_twice() {
     assert!(jitter.totals.resent < sent / 10, "{:?}", jitter.totals);
 }
 
-/// Random messages among all hosts; receives of one source and tag are posted in the order of the sends.
+/// Draws messages among all hosts; receives of one source and tag are posted in the order of the
+/// sends.
 fn all_to_all(hosts: u16, random: &mut Random) -> Vec<Message> {
     let mut messages = Vec::new();
     let pairs: Vec<(u16, u16)> = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to))).collect();
@@ -194,8 +194,8 @@ fn two_thousand_seeded_exchanges_all_to_all_are_survived_within_a_frame_budget()
         assert_delivered(&price, &messages, &replay);
         let totals = price.totals;
         let first = totals.pushes_sent + totals.pulls_sent + totals.notes_sent;
-        // Lost or damaged with probability q, a frame is sent 1/(1-q) times; go-back-n repeats up to its window of 16
-        // for one.
+        // Lost or damaged with probability q, a frame is sent 1/(1-q) times; go-back-n repeats up
+        // to its window of 16 for one.
         let (q, back) = (loss + 0.01, if *preset == "paper" { 16.0 } else { 1.5 });
         let budget = first as f64 * (q / (1.0 - q) + 0.06) * back + 40.0;
         assert!((totals.resent as f64) < budget, "{replay}: {} of {first} resent, budget {budget:.0}", totals.resent);

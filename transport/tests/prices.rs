@@ -1,9 +1,10 @@
-//! What streams cost: small broadcasts of every path, protocol and trouble, each played once in the simulator, and
-//! every figure of it compared with a table that somebody has looked at.
+//! Costs of streams: small broadcasts of every path, protocol and fault, each simulated once, and
+//! every figure compared with a reviewed table.
 //!
-//! The other tests hold promises against many seeds. A change that only asks a question more, takes another turn or
-//! waits a little longer breaks none of them; here it changes a figure. To accept another table, look at the difference
-//! and run `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test prices`.
+//! The other tests check guarantees under many seeds. A change that only sends one more heartbeat,
+//! serves children in another order or waits a little longer breaks none of them; here it changes a
+//! figure. To accept another table, review the difference and run `ETHBCAST_ACCEPT=1 cargo test -p
+//! ethbcast-transport --test prices`.
 
 #[path = "common/accepted.rs"]
 mod accepted;
@@ -57,10 +58,8 @@ and thrown away, acknowledgements, questions; acknowledgements sent for a loss; 
 readers; repairs; ends of messages and orphans
 ";
 
-/// After so many scenarios from the first on that costs something else the test ends.
 const SHOWN: u32 = 3;
 
-/// How often a new frame is sent: once to all, or once to each.
 fn copies(scenario: &Scenario) -> u64 {
     match scenario.case.path {
         Path::Cast | Path::TunedCast | Path::AckTree(_) => 1,
@@ -68,7 +67,7 @@ fn copies(scenario: &Scenario) -> u64 {
     }
 }
 
-/// Whether the file begins with `text`; true while another is being accepted.
+/// Whether the file begins with `text`; true while another table is being accepted.
 fn begins_with(path: &FilePath, text: &str) -> bool {
     std::env::var_os("ETHBCAST_ACCEPT").is_some() || fs::read_to_string(path).is_ok_and(|all| all.starts_with(text))
 }

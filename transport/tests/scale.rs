@@ -1,7 +1,9 @@
-//! Casts to many receivers: what the root hears, what a loss costs, and what one bad cable does to the others.
+//! Casts to many receivers: load of the root, cost of a loss, and the effect of one bad cable on
+//! the others.
 //!
-//! The limits are those of the whole: control frames at the root, goodput, memory. `cargo run --release -p
-//! ethbcast-benches --bin scale` measures the same in whole sessions, longer and over more seeds.
+//! The limits are those of the whole: control frames at the root, goodput, memory. `cargo run
+//! --release -p ethbcast-benches --bin scale` measures these in whole sessions, longer and over
+//! more seeds.
 
 #[path = "common/crowd.rs"]
 mod crowd;
@@ -11,10 +13,9 @@ use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
 use ethbcast_transport::wire::{Ack, Flags, Kind, parse};
 
 const GIGABIT: u64 = 1_000_000_000;
-/// What a receiver may add at the root.
 const RECEIVER_BYTES: usize = 4096;
 
-/// `receivers` with the tree that a session gives them: three levels of ten for a thousand.
+/// Returns a crowd with the ack tree that a session would use: three levels of ten for a thousand.
 fn crowd(receivers: usize, frames: u64, rate_bits_per_second: u64) -> Crowd {
     let fan_out = (receivers > 128).then_some(if receivers > 272 { 10 } else { 12 });
     Crowd {
@@ -31,8 +32,8 @@ fn slowest_percent(found: &Found) -> f64 {
     found.goodput_percent.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// Of the slowest but one in a hundred. These casts are short: who loses their very end waits as long again for the
-/// question that finds it.
+/// Returns the goodput of the second slowest in each hundred. These casts are short: a receiver
+/// that loses the very end waits as long again for the heartbeat that finds it.
 fn slow_percent(found: &Found) -> f64 {
     let mut percents = found.goodput_percent.clone();
     percents.sort_by(f64::total_cmp);
@@ -47,7 +48,8 @@ fn a_thousand_receivers_that_lose_one_frame_in_ten_thousand_neither_drown_the_ro
         println!("{rate} bit/s: {:.0} heard per second, slow {slow:.1} %, {:?}", found.heard_per_second, found.root);
         assert!(found.heard_per_second <= most_heard_per_second, "{rate} bit/s: {} heard", found.heard_per_second);
         assert!(slow >= 90.0, "{rate} bit/s: {slow} %");
-        // The root repairs what its ten listeners lost; whatever the others lost, those they acknowledge to repair.
+        // The root repairs the losses of its ten listeners; the others are repaired by their own
+        // repair parents.
         assert!(found.root.data_resent <= 4 + frames * 10 / 2500, "{rate} bit/s: {} repairs", found.root.data_resent);
         assert!(
             found.totals.data_resent < 2 * frames / 10,
@@ -70,10 +72,10 @@ fn a_hundred_receivers_acknowledge_through_the_slowest_and_now_and_then() {
     }
 }
 
-/// Acknowledgements that reach the root and say that frame `sequence` is missing, when all receivers lose its first
-/// copy.
+/// Returns the number of acknowledgements at the root that report frame `sequence` missing, if all
+/// receivers lose its first copy.
 fn reports_of_a_common_loss(receivers: usize, session: u32) -> usize {
-    // Now early, now late in the rounds of ordinary acknowledgements.
+    // Varies the phase relative to the rounds of ordinary acknowledgements.
     let sequence = 300 + u64::from(session) * 97 % 500;
     let mut reports = 0;
     let lose = |delivery: &Delivery<'_>| {
@@ -111,15 +113,15 @@ fn one_receiver_that_loses_a_third_costs_the_others_the_repairs_budget_and_the_r
         found.goodput_percent.iter().enumerate().filter(|(position, _)| *position != 6).map(|(_, percent)| *percent);
     let slowest = others.fold(f64::INFINITY, f64::min);
     println!("{slowest:.1} of {undisturbed:.1} %, {} bytes, {:?}", found.added_bytes, found.root);
-    // 25 repairs to each 100 new frames.
+    // At most 25 repairs per 100 new frames.
     assert!(slowest >= undisturbed / 1.25 - 0.5, "{slowest} %");
     assert!(found.added_bytes <= 32 * RECEIVER_BYTES, "{} bytes", found.added_bytes);
-    // Of all that the bad one lost, nothing but that is sent again: 0.3 + 0.3² + … of the frames.
+    // Only the bad receiver's losses are repeated: 0.3 + 0.3² + … of the frames.
     assert!((found.root.data_resent as f64) < 8192.0 * 0.3 / 0.7 * 1.1, "{} repairs", found.root.data_resent);
 }
 
-/// In a stream much longer than the feed the bad one's repairs come to 0.43 for each frame: all others wait for it in
-/// the end.
+/// The bad receiver's repairs amount to 0.43 per frame: in a stream much longer than the feed all
+/// others wait for it in the end.
 #[test]
 fn in_the_long_run_all_go_as_fast_as_the_worst_can_be_repaired() {
     let found = crowd(32, 40_000, GIGABIT).run(RandomFaults::new(2).loss_at(7, 0.3));
@@ -136,7 +138,7 @@ fn a_ward_that_loses_a_third_is_repaired_by_the_one_it_acknowledges_to_alone() {
     println!("{:.1} %, {:?}\n{:?}", slowest_percent(&found), found.root, found.totals);
     assert_eq!(found.root.data_resent, 0);
     assert!((found.totals.data_resent as f64) < 6000.0 * 0.3 / 0.7 * 1.2, "{} repairs", found.totals.data_resent);
-    // Its repairs take nothing from the root's link: only credit holds the others back.
+    // Its repairs take nothing from the root's link: only credit limits the others.
     let others =
         found.goodput_percent.iter().enumerate().filter(|(position, _)| *position != 29).map(|(_, percent)| *percent);
     let slowest = others.fold(f64::INFINITY, f64::min);

@@ -1,4 +1,4 @@
-//! Streams without a session, on the simulated Ethernet: what they deliver, and what it costs.
+//! Streams without a session, on the simulated Ethernet: delivery and costs.
 
 #[path = "streams/alone.rs"]
 mod alone;
@@ -45,19 +45,17 @@ use ethbcast_transport::wire::{Flags, Kind, parse};
 use std::time::Duration;
 
 fn case(path: Path, hosts: usize, frames: u64) -> Case {
-    // A small feed: its memory is taken anew for each of tens of thousands of runs.
+    // A small feed: its memory is allocated again for each of tens of thousands of runs.
     let tuning = Tuning::default().with_feed_frames(256);
     Case { path, hosts, frames, tuning, lazy_frames: 0, last_takes: None, message_frames: 0 }
 }
 
-/// Makes a case one of another protocol.
 type Protocol = fn(Case) -> Case;
 
 fn strict(case: Case) -> Case {
     Case { tuning: Tuning::paper().with_feed_frames(64), ..case }
 }
 
-/// Push-Pull Broadcast, with so few frames pushed that some are pulled.
 fn push_pull(case: Case) -> Case {
     Case { tuning: Tuning::push_pull().with_feed_frames(64).with_push_frames(Some(3)), ..case }
 }
@@ -103,7 +101,7 @@ fn a_frame_that_all_listeners_lose_is_repaired_by_few_broadcasts_and_not_by_one_
     };
     let price =
         broadcast(&case(Path::Cast, listeners + 1, 100), script((1 << listeners) - 1, is_fifth), "all lose frame 5");
-    // Who reports first may be served alone before the others' reports are in.
+    // The first reporter may be repaired by unicast before the others' reports have arrived.
     assert!((1..=3).contains(&price.totals.data_resent), "{} repairs", price.totals.data_resent);
 }
 
@@ -114,7 +112,7 @@ fn every_way_to_lose_some_of_the_first_fourteen_frames_is_survived_within_the_bu
         (Path::Chain, holes, 4),
         (Path::Cast, holes, 4),
         (Path::AckTree(1), holes, 4),
-        // Strict go-back-n sends again what followed the loss, too.
+        // Strict go-back-n repeats all later frames, too.
         (Path::Chain, strict, 8),
         (Path::Cast, strict, 8),
         (Path::TunedCast, push_pull, 8),
@@ -154,8 +152,8 @@ fn heavy_random_faults_are_survived_within_a_frame_budget() {
             let replay = format!("seed={seed} {path:?}");
             let price = broadcast(&case(path, hosts, 300), faults, &replay);
             let hops = (hosts - 1) as f64 * 300.0;
-            // Lost or damaged with probability q, a frame is sent 1/(1-q) times; reordering and lost acknowledgements
-            // add to it.
+            // Lost or damaged with probability q, a frame is sent 1/(1-q) times; reordering and
+            // lost acknowledgements add to it.
             let q = loss + 0.01;
             let budget = hops * (q / (1.0 - q) + 0.06) * 1.5 + 40.0;
             assert!(
@@ -177,7 +175,8 @@ fn a_receiver_that_takes_nothing_for_long_stops_the_sender_and_loses_nothing() {
     }
 }
 
-/// In the tree the last host acknowledges to the third, and that to the first: their own feeds would have room.
+/// The last host of the tree acknowledges to the third, and that to the first: their own feeds
+/// would have room.
 #[test]
 fn one_slow_receiver_holds_the_root_to_its_own_credit_whoever_it_acknowledges_to() {
     for path in [Path::Chain, Path::Cast, Path::TunedCast, Path::AckTree(2)] {
@@ -191,7 +190,8 @@ fn one_slow_receiver_holds_the_root_to_its_own_credit_whoever_it_acknowledges_to
     }
 }
 
-/// A relay makes its room known once more, at the very first message: it starts out with little credit.
+/// A relay announces its room once more, at the very first message, because it starts with little
+/// credit.
 #[test]
 fn a_message_of_one_frame_costs_its_copies_and_one_acknowledgement_from_each_host() {
     for (path, copies, relays) in [(Path::Chain, 7, 6), (Path::Cast, 1, 0), (Path::Flat, 7, 0), (Path::Binomial, 7, 3)]
@@ -223,7 +223,7 @@ fn messages_are_passed_whatever_gets_lost() {
     }
 }
 
-/// 146 bytes are 13.6 µs at 100 Mbit/s, 24 bytes of preamble, check sequence and gap counted.
+/// 146 bytes take 13.6 µs at 100 Mbit/s, including 24 bytes of preamble, check sequence and gap.
 #[test]
 fn a_segment_is_whole_before_it_travels_on_and_goes_to_one_child_after_the_other() {
     let segmented = |path, segment_frames| {
@@ -236,7 +236,8 @@ fn a_segment_is_whole_before_it_travels_on_and_goes_to_one_child_after_the_other
     let (short, long) = (segmented(Path::Chain, 1), segmented(Path::Chain, 100));
     let segment = (segmented(Path::Chain, 1) / 1000) * 100;
     assert!(long > short + segment * 5 && long < short + segment * 8, "{short:?} and {long:?}, {segment:?} a segment");
-    // The binomial tree takes log2(8) whole messages, the flat tree 7; the chain a little more than one, for its hops.
+    // The binomial tree takes the time of log2(8) whole messages, the flat tree 7; the chain a
+    // little more than one, for its hops.
     let once = segmented(Path::Chain, 1).as_secs_f64();
     for (path, times) in [(Path::Binomial, 3.0), (Path::Flat, 7.0)] {
         let took = segmented(path, 1000).as_secs_f64() / once;

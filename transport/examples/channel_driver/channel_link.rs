@@ -1,6 +1,7 @@
-//! A link of one's own: a cable that is a pair of channels between two threads.
+//! A custom link: a cable that is a pair of channels between two threads.
 //!
-//! What a link by UDP or AF_XDP needs is all here: batches, a queue that can be full, and something to wait with.
+//! It has everything that a link over UDP or AF_XDP needs: batches, a queue that can be full, and a
+//! waiter.
 
 use ethbcast_transport::link::{Blocked, Interest, Link, Waiter};
 use ethbcast_transport::{Instant, TimeSource};
@@ -9,23 +10,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// The largest frame: Ethernet header and MTU.
 const FRAME_BYTES: usize = 14 + 1500;
-/// Most frames of one batch.
 const BATCH_FRAMES: usize = 64;
 
 /// One end of the cable.
 pub struct ChannelLink {
     incoming: Receiver<Vec<u8>>,
     outgoing: SyncSender<Vec<u8>>,
-    /// The frame for which the channel had no room.
+    /// Frame that the channel had no room for.
     left_over: Option<Vec<u8>>,
     blocked: Option<Blocked>,
     own: Arc<Bell>,
     other: Arc<Bell>,
 }
 
-/// Tells one end what the other does.
+/// State of a waiter, set by the other end.
 #[derive(Default)]
 struct Bell {
     state: Mutex<Rung>,
@@ -38,13 +37,13 @@ struct Rung {
     room: bool,
 }
 
-/// What a thread at one end waits with.
+/// Waiter for one end.
 pub struct ChannelWaiter {
     bell: Arc<Bell>,
     woken: AtomicBool,
 }
 
-/// Both ends of a new cable that holds so many frames in each direction.
+/// Creates both ends of a new cable that holds up to `frames` in each direction.
 pub fn cable(frames: usize) -> [ChannelLink; 2] {
     let (to_b, from_a) = sync_channel(frames);
     let (to_a, from_b) = sync_channel(frames);
@@ -57,7 +56,7 @@ pub fn cable(frames: usize) -> [ChannelLink; 2] {
 }
 
 impl ChannelLink {
-    /// Something to wait with at this end.
+    /// Returns a waiter for this end.
     pub fn waiter(&self) -> ChannelWaiter {
         ChannelWaiter { bell: Arc::clone(&self.own), woken: AtomicBool::new(false) }
     }
@@ -72,7 +71,8 @@ impl Link for ChannelLink {
     }
 
     fn receive(&mut self, mut take: impl FnMut(&[u8])) -> usize {
-        // First the flag, then the channel: a frame that comes in between is found, or rings again.
+        // First the flag, then the channel: a frame that arrives in between is found, or wakes
+        // again.
         self.own.lock().arrival = false;
         let count = self.incoming.try_iter().take(BATCH_FRAMES).map(|frame| take(&frame)).count();
         if count > 0 {
@@ -86,7 +86,7 @@ impl Link for ChannelLink {
 
     fn send(&mut self, _now: Instant, mut write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, Infallible> {
         if self.blocked.is_none() {
-            // What is rung from now on is about the frames that follow.
+            // Wakes from now on concern the frames that follow.
             self.own.lock().room = false;
         }
         let mut sent = 0;
@@ -95,7 +95,7 @@ impl Link for ChannelLink {
             match self.outgoing.try_send(frame) {
                 Ok(()) => sent += 1,
                 Err(TrySendError::Full(frame)) => (self.left_over, self.blocked) = (Some(frame), Some(Blocked::Room)),
-                // Nobody is at the other end: the frame is lost, as on a cable.
+                // The other end is gone: the frame is lost, as on a cable.
                 Err(TrySendError::Disconnected(_)) => sent += 1,
             }
         }
@@ -121,7 +121,6 @@ impl Link for ChannelLink {
     }
 }
 
-/// The next frame that is written, if there is one.
 fn written(write: &mut impl FnMut(&mut [u8]) -> Option<usize>) -> Option<Vec<u8>> {
     let mut frame = vec![0; FRAME_BYTES];
     let length = write(&mut frame)?;
@@ -171,11 +170,10 @@ impl Waiter for ChannelWaiter {
     }
 }
 
-/// The time since it was made.
+/// A clock that starts when it is created.
 pub struct WallClock(std::time::Instant);
 
 impl WallClock {
-    /// Starts it.
     pub fn start() -> WallClock {
         WallClock(std::time::Instant::now())
     }

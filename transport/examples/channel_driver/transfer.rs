@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const PAYLOAD_BYTES: usize = 1468;
 
-/// Sends `content` from one thread, receives it in another, and returns what has come.
+/// Sends `content` from one thread, receives it in another, and returns the received bytes.
 pub fn transfer(content: &[u8], [sending, receiving]: [ChannelLink; 2]) -> Vec<u8> {
     let (sender, receiver) = (sending.waiter(), receiving.waiter());
     let done = AtomicBool::new(false);
@@ -41,7 +41,7 @@ fn send(content: &[u8], mut link: ChannelLink, waiter: &ChannelWaiter) {
     });
 }
 
-/// Receives until the sender is `done`, which is when it has heard that everything has arrived.
+/// Receives until the sender is `done`, which is when everything has been acknowledged.
 fn receive(mut link: ChannelLink, waiter: &ChannelWaiter, done: &AtomicBool) -> Vec<u8> {
     let stream = Stream::receiver(identity(1), PAYLOAD_BYTES, peer(0), &Outlet::Lanes(Vec::new()), Tuning::default());
     let mut machine = Alone::new(stream);
@@ -56,12 +56,10 @@ fn receive(mut link: ChannelLink, waiter: &ChannelWaiter, done: &AtomicBool) -> 
     content
 }
 
-/// The host of that rank.
 pub fn peer(rank: u16) -> Peer {
     Peer { rank: Rank(rank), mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8) }
 }
 
-/// The same, as the sender of frames.
 pub fn identity(rank: u16) -> Identity {
     Identity { session: 1, stream: StreamId(1), rank: Rank(rank), mac: peer(rank).mac, ether_type: EtherType::DEFAULT }
 }

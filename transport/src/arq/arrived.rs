@@ -1,8 +1,7 @@
-//! Which frames have arrived: all below the head, and some beyond it.
+//! Arrived frames: all below the head, and marks for those beyond it.
 
 use super::bits::Bits;
 
-/// The frames that have arrived at a receiver, within a span beyond the head.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {
     beyond: Bits,
@@ -11,33 +10,30 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// Nothing yet, of which up to `span` frames can be out of order (a power of two).
     pub(crate) fn new(span: u64) -> Arrived {
         Arrived { beyond: Bits::new(span), head: 0, highest: 0 }
     }
 
-    /// All frames below `first`, which is not below the head, count as arrived. Nothing beyond the head has.
+    /// Counts all frames below `first` as arrived. `first` must not be below the head, and nothing
+    /// beyond the head may have arrived.
     pub(crate) fn skip_to(&mut self, first: u64) {
         assert!(self.head == self.highest && self.head <= first, "only what is in order can go on elsewhere");
         (self.head, self.highest) = (first, first);
     }
 
-    /// One past the newest frame before which nothing is missing.
     pub(crate) fn head(&self) -> u64 {
         self.head
     }
 
-    /// One past the newest frame.
     pub(crate) fn highest(&self) -> u64 {
         self.highest
     }
 
-    /// Whether frame `sequence` has arrived.
     pub(crate) fn has(&self, sequence: u64) -> bool {
         sequence < self.head || (sequence < self.highest && self.beyond.get(sequence))
     }
 
-    /// Frame `sequence` has arrived, which is less than a span beyond the head and had not yet.
+    /// Records frame `sequence`, which must be new and less than a span beyond the head.
     pub(crate) fn insert(&mut self, sequence: u64) {
         self.beyond.set(sequence);
         self.highest = self.highest.max(sequence + 1);
@@ -47,14 +43,14 @@ impl Arrived {
         }
     }
 
-    /// Frames from `end` on, which is beyond the head, are not taken to have arrived any more.
+    /// Forgets the frames from `end` on, which must be beyond the head.
     pub(crate) fn forget_from(&mut self, end: u64) {
         (end..self.highest).for_each(|sequence| self.beyond.clear(sequence));
         self.highest = self.highest.min(end);
     }
 
-    /// Writes which frames beyond the head have arrived into `bitmap` (bit `i` is frame `head + 1 + i`); returns the
-    /// bytes used.
+    /// Writes the arrivals beyond the head into `bitmap` (bit `i` is frame `head + 1 + i`); returns
+    /// the bytes used.
     pub(crate) fn write_holes(&self, bitmap: &mut [u8]) -> usize {
         let first = self.head + 1 + u64::from(planted!("holes-off-by-one"));
         let used = (self.highest.saturating_sub(first).div_ceil(8) as usize).min(bitmap.len());
@@ -67,12 +63,10 @@ impl Arrived {
         used
     }
 
-    /// Bytes that the marks take.
     pub(crate) fn bytes(&self) -> usize {
         self.beyond.bytes()
     }
 
-    /// How many frames are marked in all, and how many of them between head and highest: the same, and never the head.
     pub(crate) fn count(&self) -> (u64, u64) {
         let within = (self.head + 1..self.highest).filter(|&sequence| self.beyond.get(sequence)).count();
         (self.beyond.count(), within as u64)

@@ -1,6 +1,5 @@
 //! One bit for each slot of a ring, or for each frame of an acknowledgement.
 
-/// Bit `bit` of an acknowledgement's bitmap (least significant first); what lies beyond it is not set.
 pub(crate) fn get(bitmap: &[u8], bit: u64) -> bool {
     bitmap.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
 }
@@ -31,7 +30,7 @@ impl Bits {
         self.words[(slot / 64) as usize] &= !(1 << (slot % 64));
     }
 
-    /// The lowest marked number in `from..end`, which is no longer than the ring.
+    /// Returns the lowest marked number in `from..end`, which must not be longer than the ring.
     pub(crate) fn first(&self, from: u64, end: u64) -> Option<u64> {
         let mut at = from;
         while at < end {
@@ -41,7 +40,7 @@ impl Bits {
                 let found = at + u64::from(rest.trailing_zeros());
                 return (found < end).then_some(found);
             }
-            // On to the next word, or to the beginning of the ring.
+            // Continue at the next machine word, or at the beginning of the ring.
             at += (64 - slot % 64).min(self.mask + 1 - slot);
         }
         None

@@ -1,37 +1,32 @@
-//! How far frames overtake each other on the way to one receiver: the tolerance for it grows by evidence and falls back
-//! without (RFC 8985 §6.2, whose window grows by a quarter of the round trip at a time and falls back after 16
-//! recoveries; here the disorder itself is measured, as every frame has a stamp).
+//! Reordering tolerance on the path to one receiver: it grows with observed reordering and falls
+//! back without (RFC 8985 §6.2, whose window grows by a quarter of the round trip at a time and
+//! falls back after 16 recoveries; here the reordering itself is measured, as every frame has a
+//! stamp).
 
 use crate::time::Instant;
 use std::time::Duration;
 
-/// The largest disorder counts for so many rounds at least, and for twice as many at most.
+/// Rounds for which the largest value counts at least; it counts for at most twice as many.
 const ROUNDS: u32 = 16;
 
-/// The largest disorder seen of late.
 #[derive(Clone, Debug)]
 pub(crate) struct Disorder {
-    /// In the present span of rounds, and in the one before.
     present: Duration,
     before: Duration,
-    /// Rounds of the present span that have ended.
     rounds: u32,
     round_ends: Instant,
     most: Duration,
 }
 
 impl Disorder {
-    /// None seen. More than `most` never counts.
     pub(crate) fn new(most: Duration) -> Disorder {
         Disorder { present: Duration::ZERO, before: Duration::ZERO, rounds: 0, round_ends: Instant::START, most }
     }
 
-    /// A frame was missing when another, sent so much `later`, had arrived; and then it came itself.
     pub(crate) fn note(&mut self, later: Duration) {
         self.present = self.present.max(later).min(self.most);
     }
 
-    /// Something new has been heard of the receiver. A round takes a round trip, or as long as frames may be late.
     pub(crate) fn on_echo(&mut self, now: Instant, round_trip: Duration) {
         if now < self.round_ends {
             return;
@@ -43,8 +38,6 @@ impl Disorder {
         }
     }
 
-    /// How much later another may have been sent that overtakes a frame: a quarter more than has been seen, as the next
-    /// one may be later still.
     pub(crate) fn tolerance(&self) -> Duration {
         (self.largest() * 5 / 4).min(self.most)
     }

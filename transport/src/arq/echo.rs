@@ -1,4 +1,4 @@
-//! The newest of the other side's stamps, and what the echo of an own one says about the round trip.
+//! Newest stamp received, and round trips from timestamp echoes.
 
 use super::disorder::Disorder;
 use super::rtt::Rtt;
@@ -8,14 +8,13 @@ use crate::tuning::Tuning;
 use crate::wire::Ack;
 use std::time::Duration;
 
-/// A stamp that came so long ago is not compared any more: its sender has been idle, and half the range may have gone
-/// by.
+/// Age from which a stamp is not compared any more: its sender has been idle, and half of the
+/// stamps' range may have passed.
 pub(super) const STALE: Duration = Duration::from_secs(600);
 
-/// A round trip above this is a stamp drawn ahead of the clock in a burst.
+/// Longest plausible round trip; above it the stamp was drawn ahead of the clock in a burst.
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(60);
 
-/// The newest stamp that has come, and when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newest {
     stamp: Stamp,
@@ -29,27 +28,22 @@ impl Default for Newest {
 }
 
 impl Newest {
-    /// A stamp that has come at `at`.
     pub(super) fn new(stamp: Stamp, at: Instant) -> Newest {
         Newest { stamp, at }
     }
 
-    /// When it came.
     pub(super) fn at(&self) -> Instant {
         self.at
     }
 
-    /// Whether it came so long ago that others are not compared with it any more.
     pub(super) fn is_stale(&self, now: Instant) -> bool {
         now.since(self.at) > STALE
     }
 
-    /// The stamp; none if none has come.
     pub(crate) fn stamp(&self) -> Stamp {
         self.stamp
     }
 
-    /// Takes a stamp; if it is news, the time since the one before came.
     pub(crate) fn take(&mut self, now: Instant, stamp: Stamp) -> Option<Duration> {
         let since = now.since(self.at);
         let news = stamp.is_after(self.stamp) || (stamp != Stamp::NONE && self.is_stale(now));
@@ -59,63 +53,57 @@ impl Newest {
         })
     }
 
-    /// How long ago the stamp came, in µs as wide as a stamp, with which it wraps; zero if none has come.
     pub(crate) fn held_us(&self, now: Instant) -> u32 {
         if self.stamp == Stamp::NONE { 0 } else { now.since(self.at).as_micros() as u32 }
     }
 }
 
-/// What an acknowledgement is whose cursor is behind the one known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
-    /// An older word that came late, as far as its echo says.
     Late,
-    /// A newer word: either this one or the one known is not the receiver's own. To be asked again.
+    /// Sent after the known one: one of both is not the receiver's own. The receiver has to be
+    /// probed.
     Doubtful,
-    /// The second newer word in a row: the one known was not the receiver's own, for what has arrived does not go away.
+    /// Second one in a row sent after the known one, which therefore was not the receiver's own:
+    /// arrived frames do not disappear.
     Contradiction,
 }
 
-/// The newest own stamp that one receiver has echoed, and the round trip that echoes have shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Echo {
     newest: Newest,
     rtt: Rtt,
     disorder: Disorder,
-    /// The echo of a newer word that was behind the one known.
     doubt: Stamp,
-    /// No timeout is longer, and no sample.
     longest_sample: Duration,
 }
 
 impl Echo {
-    /// Nothing echoed yet.
     pub(crate) fn new(tuning: &Tuning) -> Echo {
         let longest_sample = tuning.timeout.max;
         let (rtt, disorder) = (Rtt::new(tuning), Disorder::new(longest_sample));
         Echo { newest: Newest::default(), rtt, disorder, doubt: Stamp::NONE, longest_sample }
     }
 
-    /// The newest stamp echoed.
     pub(crate) fn newest(&self) -> Stamp {
         self.newest.stamp()
     }
 
-    /// What is known of the round trip.
     pub(crate) fn rtt(&self) -> &Rtt {
         &self.rtt
     }
 
-    /// How much earlier than another that has arrived a frame must have been sent to be lost, and not just overtaken.
     pub(crate) fn tolerance(&self) -> Duration {
         self.rtt.reordering().max(self.disorder.tolerance())
     }
 
-    /// The frame at the receiver's cursor has arrived with `ack`, whose echo has not been taken yet. It was sent for
-    /// the last time under `last`, and under `before` the time before that; both are the same if it was sent once.
+    /// Takes the arrival of the frame at the receiver's cursor, reported by `ack`, whose echo has
+    /// not been taken yet. Its last transmission was under `last`, the one before under `before`;
+    /// both are equal if it was sent once.
     ///
-    /// If nothing sent as late as `last` has arrived, it came by an earlier transmission. Whichever it was, whatever
-    /// was sent between it and the newest echo so far has overtaken it. Returns whether the last one was for nothing.
+    /// If nothing sent as late as `last` has arrived, an earlier transmission did. The frame was
+    /// overtaken by everything sent between the transmission that arrived and the newest echo so
+    /// far. Returns whether the last transmission was needless.
     pub(crate) fn on_arrival(&mut self, before: Stamp, last: Stamp, ack: &Ack<'_>) -> bool {
         let echo = Stamp(ack.echo);
         let needless = before != last && echo != Stamp::NONE && last.is_after(echo);
@@ -126,18 +114,16 @@ impl Echo {
         needless
     }
 
-    /// A frame was taken for lost, and had only come `later` than another that took its way.
     pub(crate) fn on_late(&mut self, later: Duration) {
         self.disorder.note(later);
     }
 
-    /// How far frames have been seen to overtake each other, and a little more.
     pub(crate) fn disorder(&self) -> Duration {
         self.disorder.tolerance()
     }
 
-    /// Takes the echo of an acknowledgement. If it is news it is a sample of the round trip, and evidence; then the
-    /// time since the last such one. An echo heard before proves nothing new and says nothing about the round trip.
+    /// Takes the echo of an acknowledgement. A new one is a round-trip sample, and evidence of
+    /// losses; returns the time since the last new one. A repeated echo proves nothing.
     pub(crate) fn take(&mut self, now: Instant, ack: &Ack<'_>) -> Option<Duration> {
         self.doubt = Stamp::NONE;
         let echo = Stamp(ack.echo);
@@ -145,7 +131,7 @@ impl Echo {
         let since_last = self.newest.take(now, echo)?;
         let held = Duration::from_micros(ack.body.held_us.into());
         let round_trip = Stamp::of(now).since(echo).saturating_sub(held);
-        // The first echo may be of a stamp that was never drawn, from before the first that was.
+        // The first echo may be of a stamp that was never drawn, from before the first one drawn.
         let longest = if first { self.longest_sample } else { LONGEST_ROUND_TRIP };
         if round_trip < longest {
             self.rtt.sample(round_trip.min(self.longest_sample));
@@ -154,8 +140,9 @@ impl Echo {
         Some(since_last)
     }
 
-    /// Judges an acknowledgement whose cursor is behind the one known. Somebody may have acknowledged in the receiver's
-    /// name what it has not got, or may be doing so now: two newer words that agree are believed, and one is not.
+    /// Judges an acknowledgement behind the known cursor. Another host may have acknowledged in the
+    /// receiver's name, then or now: two new acknowledgements that agree are believed, a single one
+    /// is not.
     pub(crate) fn judge_behind(&mut self, ack: &Ack<'_>) -> Behind {
         let echo = Stamp(ack.echo);
         if !echo.is_after(self.newest()) || planted!("ack-ignored-for-ever") {

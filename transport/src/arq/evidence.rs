@@ -1,4 +1,4 @@
-//! What an acknowledgement can say, and what it proves lost. Only evidence repeats a frame (RFC 8985).
+//! Validation of acknowledgements, and loss detection. Only evidence repeats a frame (RFC 8985).
 
 use super::echo::STALE;
 use super::stamp::Stamp;
@@ -6,23 +6,21 @@ use crate::wire::{Ack, AckBody};
 use std::ops::Range;
 use std::time::Duration;
 
-/// What may be acknowledged: nobody has got what does not exist, nor seen a stamp that was not drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    /// One past the highest frame that the receiver can have. Who speaks says which that is: see docs/protocol.md
-    /// §7.10.
+    /// One past the highest frame that the receiver can have; it depends on the sender, see
+    /// docs/protocol.md §7.10.
     pub below: u64,
-    /// The last stamp drawn.
     pub newest: Stamp,
-    /// The credit beyond its cursor that can be of use, in frames: what is not acknowledged lies in the sender's own
-    /// feed, so that more than its slots never comes to bear.
+    /// Most useful credit beyond the cursor, in frames: unacknowledged frames lie in the sender's
+    /// own feed, so that more than its slots is never used.
     pub credit: u64,
 }
 
 impl Sent {
-    /// What of an acknowledgement can be true, and whether anything in it cannot. One frame with a wrong number that a
-    /// receiver has taken, or one with a stamp of the future, makes a part of all that it says impossible for a long
-    /// time: the rest is as good as ever.
+    /// Returns the possible part of an acknowledgement, and whether anything in it is impossible. A
+    /// receiver that has taken one frame with a wrong number, or a stamp of the future, sends
+    /// partly impossible acknowledgements for a long time; the rest of them is still valid.
     pub(crate) fn believe<'a>(&self, ack: &Ack<'a>) -> (Ack<'a>, bool) {
         let invented = Stamp(ack.echo).is_after(self.newest);
         let forged = invented || ack.cursor > self.below || ack.covered() > self.below;
@@ -34,8 +32,8 @@ impl Sent {
             consumed: consumed.min(cursor),
             held_us,
         };
-        // Who has been asked nothing for so long has nothing to say about the round trip; and after an older one the
-        // next would not be news.
+        // A receiver that was not probed for so long cannot give a round trip; and after an older
+        // echo the next would not be new.
         let outdated = self.newest.since(Stamp(ack.echo)) > STALE;
         let untrue = (invented || outdated) && !planted!("echo-believed");
         let echo = if untrue { Stamp::NONE.0 } else { ack.echo };
@@ -45,28 +43,22 @@ impl Sent {
     }
 }
 
-/// An echo: whatever was sent well before it, and has not arrived, is lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
-    /// The stamp of a frame that has arrived.
     pub echo: Stamp,
-    /// How much earlier another must have been sent, so that a frame that was only overtaken on its way is not taken
-    /// for lost.
     pub tolerance: Duration,
-    /// One past the highest frame that the acknowledgement speaks about.
     pub covered: u64,
 }
 
 impl Evidence {
-    /// Whether a frame sent under `stamp` should have arrived before the one that was echoed.
     pub(crate) fn overtook(&self, stamp: Stamp) -> bool {
         (self.echo.is_after(stamp) ^ planted!("stamps-compared-the-wrong-way"))
             && self.echo.since(stamp) > self.tolerance
     }
 
-    /// The frames to be judged, each with whether it was overtaken. First transmissions carry rising stamps but for
-    /// those that came late to a relay, so the search ends at the first young one beyond what is covered: what is lost
-    /// behind a late one is found by the next echo.
+    /// Returns the frames to be judged, each with whether it was overtaken. First transmissions
+    /// carry rising stamps except those that came late to a relay, so the search ends at the first
+    /// recent one beyond `covered`: the next echo finds what is lost behind a late one.
     pub(crate) fn search(
         &self,
         frames: impl Iterator<Item = u64>,
@@ -77,7 +69,6 @@ impl Evidence {
         judged.take_while(move |&(sequence, overtaken)| overtaken || sequence < evidence.covered)
     }
 
-    /// Those of `frames` that `ack` proves lost: they have not arrived, and were overtaken.
     pub(crate) fn missing(
         &self,
         ack: &Ack<'_>,

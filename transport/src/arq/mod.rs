@@ -1,9 +1,11 @@
-//! Automatic repeat request: what every reliable sender and receiver here decides by evidence.
+//! Automatic repeat request: the evidence-based decisions common to all reliable senders and
+//! receivers.
 //!
-//! A sender of numbered frames keeps the [`echo`] of its stamps, judges what an acknowledgement can say and proves
-//! ([`evidence`]), and knows when to ask ([`question`]) and how much may be in flight ([`window`]). A receiver keeps
-//! what has [`arrived`], its sender's stamps as far as they can be true ([`sender_clock`]), and the [`receipt`] that it
-//! owes. Where streams and messages differ, the difference is a named parameter.
+//! A sender of numbered frames keeps the [`echo`] of its stamps, validates acknowledgements and
+//! detects losses ([`evidence`]), and decides when to probe ([`question`]) and how much may be in
+//! flight ([`window`]). A receiver keeps the frames that have [`arrived`], its sender's stamps as
+//! far as they are plausible ([`sender_clock`]), and the [`receipt`] that it owes. Where streams
+//! and messages differ, the difference is a named parameter.
 
 pub mod arrived;
 pub mod bits;

@@ -1,24 +1,20 @@
-//! When to ask a receiver where it stands, and how often. A timeout asks, and never repeats data: the answer is the
-//! evidence.
+//! Retransmission timer of a sender that never repeats data on a timeout: it probes the receiver,
+//! whose acknowledgement is the evidence.
 
 use super::echo::Behind;
 use crate::time::Instant;
 use std::time::Duration;
 
-/// What an acknowledgement brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// Nothing that was not known: it has come again, or answers what had been answered.
     Nothing,
-    /// An answer by which nothing has moved, of an application that takes its time.
     Answer,
-    /// Something has moved.
     Progress,
 }
 
 impl News {
-    /// Those of an acknowledgement whose echo is `fresh` or not, which says more than was known or not; `patient` is
-    /// whether it is in order that nothing moves.
+    /// Classifies an acknowledgement: `fresh` if its echo is new, `more` if it reports more than
+    /// was known, `patient` if the lack of progress is expected.
     pub(crate) fn new(fresh: bool, more: bool, patient: bool) -> News {
         match (fresh || more, patient) {
             (false, _) => News::Nothing,
@@ -28,37 +24,30 @@ impl News {
     }
 }
 
-/// A question to a receiver that owes an answer: asked when nothing is heard in time, and ever less often.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Question {
     due: Option<Instant>,
-    /// Fruitless waits.
     tries: u32,
     pending: bool,
 }
 
 impl Question {
-    /// When to ask.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// How often it has been asked in vain.
     pub(crate) fn tries(&self) -> u32 {
         self.tries
     }
 
-    /// Asks as soon as something can be sent.
     pub(crate) fn ask(&mut self) {
         self.pending = true;
     }
 
-    /// Whether to ask now; asked once.
     pub(crate) fn take(&mut self) -> bool {
         std::mem::take(&mut self.pending)
     }
 
-    /// Whether the answer is overdue: then it is asked for, and again after `timeout` of so many tries.
     pub(crate) fn on_timeout(&mut self, now: Instant, timeout: impl FnOnce(u32) -> Duration) -> bool {
         let overdue = self.due.is_some_and(|due| due <= now);
         if overdue {
@@ -69,8 +58,6 @@ impl Question {
         overdue
     }
 
-    /// Something was sent that is to be answered within `timeout`, unless an answer is awaited already; whether none
-    /// was.
     pub(crate) fn arm(&mut self, now: Instant, timeout: impl FnOnce(u32) -> Duration) -> bool {
         let unarmed = self.due.is_none();
         if unarmed {
@@ -79,8 +66,8 @@ impl Question {
         unarmed
     }
 
-    /// An answer behind what is known: one in doubt is asked for again. So is a late one if nothing is awaited, for it
-    /// may be more than that.
+    /// Handles an acknowledgement behind the known cursor: a doubtful one is probed. So is a late
+    /// one if no answer is awaited, because it may be more than late.
     pub(crate) fn doubt(&mut self, now: Instant, judged: Behind, timeout: impl FnOnce(u32) -> Duration) {
         if judged == Behind::Doubtful || self.due.is_none() {
             self.pending = true;
@@ -88,19 +75,17 @@ impl Question {
         }
     }
 
-    /// Begins the wait anew if anything is `awaited`.
     pub(crate) fn rearm(&mut self, now: Instant, awaited: bool, timeout: impl FnOnce(u32) -> Duration) {
         self.due = (awaited && !planted!("answer-not-awaited")).then(|| now + timeout(self.tries));
     }
 
-    /// Asks at `at` if not before.
     pub(crate) fn hasten(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// An acknowledgement has come, after which more is `awaited` or not. Only news begins the wait anew (RFC 6298
-    /// §5.3, RFC 9002 §6.2.1): what is repeated must not put the question off for ever. Who is only taking his time is
-    /// asked less and less often.
+    /// Handles an acknowledgement, after which another may be `awaited`. Only news restarts the
+    /// wait (RFC 6298 §5.3, RFC 9002 §6.2.1): duplicates must not postpone the probe forever. An
+    /// application that only takes its time is probed more and more rarely.
     pub(crate) fn on_ack(&mut self, now: Instant, news: News, awaited: bool, timeout: impl FnOnce(u32) -> Duration) {
         if news == News::Progress {
             self.tries = 0;

@@ -1,4 +1,4 @@
-//! Round trips for those who look at a stream from outside: what the acknowledgements of one receiver say of its way.
+//! Round trips measured from outside a stream, by the acknowledgements of one receiver.
 
 use super::echo::Newest;
 use super::stamp::Stamp;
@@ -6,15 +6,15 @@ use crate::time::Instant;
 use crate::wire::{Ack, Frame, Kind};
 use std::time::Duration;
 
-/// What one receiver's acknowledgements have echoed.
+/// Round-trip measurement for one receiver.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTrip {
     newest: Newest,
 }
 
 impl RoundTrip {
-    /// How long a frame to this receiver and the answer to it were on their way, without what the receiver held the
-    /// answer for; `None` unless this is an acknowledgement that echoes something new.
+    /// Returns the round trip to this receiver, without the time for which it held the answer back;
+    /// `None` unless `frame` is an acknowledgement that echoes something new.
     pub fn sample(&mut self, now: Instant, frame: &Frame<'_>) -> Option<Duration> {
         let ack = (frame.header.kind == Kind::ACK).then(|| Ack::parse(frame))??;
         self.newest.take(now, Stamp(ack.echo))?;

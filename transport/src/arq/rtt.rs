@@ -1,15 +1,13 @@
-//! Round-trip time and the timeout derived from it (RFC 6298, with shorter bounds: a cluster's round trips are below a
-//! millisecond).
+//! Round-trip time and retransmission timeout (RFC 6298, with shorter bounds: a cluster's round
+//! trips are below a millisecond).
 
 use crate::tuning::{TimeoutTuning, Tuning};
 use std::time::Duration;
 
-/// What a sender believes about the way to one receiver and back.
 #[derive(Clone, Debug)]
 pub struct Rtt {
     smoothed: Option<Duration>,
     variation: Duration,
-    /// The shortest sample.
     least: Duration,
     initial: Duration,
     prompt: Duration,
@@ -18,19 +16,19 @@ pub struct Rtt {
     reorder_max: Duration,
 }
 
-/// With half of all heartbeats or their answers lost, one in 4000 waits takes longer than this many tries.
+/// Tries after which waits get ever longer. With half of all heartbeats or their answers lost, one
+/// in 4000 waits takes longer than this.
 const PATIENT_TRIES: u32 = 12;
-/// Below this a deviation is noise of the scheduler.
+/// Deviations below this are scheduler noise.
 const GRANULARITY: Duration = Duration::from_micros(200);
 
 impl Rtt {
-    /// No sample yet.
     pub fn new(tuning: &Tuning) -> Rtt {
         let TimeoutTuning { initial, prompt, min, max, reorder_max } = tuning.timeout;
         Rtt { smoothed: None, variation: Duration::ZERO, least: Duration::MAX, initial, prompt, min, max, reorder_max }
     }
 
-    /// Takes a sample: α 1/8, β 1/4.
+    /// Takes a sample; α is 1/8, β 1/4.
     pub fn sample(&mut self, sample: Duration) {
         self.least = self.least.min(sample);
         match self.smoothed {
@@ -45,43 +43,40 @@ impl Rtt {
         }
     }
 
-    /// The smoothed round trip, once there is a sample.
     pub fn smoothed(&self) -> Option<Duration> {
         self.smoothed
     }
 
-    /// The shortest round trip, once there is a sample.
     pub fn least(&self) -> Option<Duration> {
         self.smoothed.map(|_| self.least)
     }
 
-    /// The longest that [`reordering`](Rtt::reordering) ever says.
     pub fn reordering_max(&self) -> Duration {
         self.reorder_max
     }
 
-    /// How long to wait for an acknowledgement after `tries` fruitless waits: twice as long each time up to eight
-    /// times, which finds its way through heavy loss; ever longer only when the other end has long been silent.
+    /// Returns the wait for an acknowledgement after `tries` fruitless waits. It doubles up to
+    /// eightfold, which gets through heavy loss; it grows further only after long silence.
     pub fn timeout(&self, tries: u32) -> Duration {
         let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(GRANULARITY));
         self.doubled(base.max(self.min), tries)
     }
 
-    /// The same for one that is not to be held back.
+    /// Returns the wait for an acknowledgement that must not be delayed.
     pub fn prompt_timeout(&self, tries: u32) -> Duration {
         let base = self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed + self.variation * 4);
         self.doubled(base.max(self.prompt), tries)
     }
 
-    /// The same of one whose round trips are long by what it has queued itself: after a fruitless wait that has left,
-    /// and the way is short again.
+    /// Returns the wait of a sender whose round trips are long because of its own queue: after a
+    /// fruitless wait the queue has emptied, and the path is short again.
     pub fn emptied_timeout(&self, tries: u32) -> Duration {
         let again = tries.checked_sub(1).map(|tries| self.empty_timeout(self.min, tries));
         self.timeout(tries).min(again.unwrap_or(self.max))
     }
 
-    /// The timeout, `prompt` or held back, of one of several who hear the same frames. Once all that was sent is known
-    /// to have `left`, or after a fruitless wait, the way is short again.
+    /// Returns the wait, `prompt` or delayed, of one of several receivers of the same frames. Once
+    /// everything sent is known to have `left`, or after a fruitless wait, the path is short again.
     pub fn shared_timeout(&self, prompt: bool, left: bool, tries: u32) -> Duration {
         let (usual, least) =
             if prompt { (self.prompt_timeout(tries), self.prompt) } else { (self.timeout(tries), self.min) };
@@ -89,7 +84,6 @@ impl Rtt {
         usual.min(again.map_or(self.max, |tries| self.empty_timeout(least, tries)))
     }
 
-    /// The timeout where nothing is queued on the way.
     fn empty_timeout(&self, least: Duration, tries: u32) -> Duration {
         if self.smoothed.is_none() {
             return self.max;
@@ -108,7 +102,8 @@ impl Rtt {
         (base * (1 << doublings.min(8))).min(self.max)
     }
 
-    /// How much later than a frame another must have been sent for its arrival to prove the first one lost.
+    /// Returns the reordering tolerance: how much later another frame must have been sent for its
+    /// arrival to prove a loss.
     pub fn reordering(&self) -> Duration {
         self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed / 4).min(self.reorder_max)
     }
@@ -141,7 +136,7 @@ mod tests {
         assert_eq!(rtt.emptied_timeout(0), rtt.timeout(0));
         assert_eq!([1, 2, 3, 4].map(|tries| rtt.emptied_timeout(tries).as_millis()), [6, 12, 24, 48]);
         assert_eq!(rtt.emptied_timeout(30), tuning.timeout.max);
-        // Several hear the same frames: one of them tells that the last has left.
+        // Several receive the same frames: one of them reports that the last has left.
         assert_eq!(rtt.shared_timeout(false, false, 0), rtt.timeout(0));
         assert_eq!([0, 1, 2].map(|tries| rtt.shared_timeout(false, true, tries).as_millis()), [6, 12, 24]);
         assert_eq!(rtt.shared_timeout(true, false, 1).as_millis(), 6);

@@ -1,32 +1,32 @@
-//! The stamps of one sender as a receiver sees them: those are believed that its clock can have drawn.
+//! Plausible stamps of one sender, as a receiver sees them.
 //!
-//! Stamps are microseconds of the sender's clock, so the one that came with the least delay says how far that clock can
-//! be now: a delay, however long, only makes a stamp look old. One beyond that, or well before the last, is held in
-//! doubt until the next agrees with it: one frame with a wrong stamp, be it the first, silences the true ones for a
-//! moment only. A clock that many stamps have shown is not set back as long as others show it: frames of long ago that
-//! somebody sends again agree with each other, too.
+//! Stamps are microseconds of the sender's clock, so the one that arrived with the least delay
+//! shows how far that clock can be now: any delay only makes a stamp look old. A stamp beyond that,
+//! or well before the newest, is in doubt until the next one agrees with it: one frame with a wrong
+//! stamp, even the first, hides the true ones only for a moment. A clock that many stamps have
+//! confirmed is not set back as long as others confirm it: replayed frames of long ago agree with
+//! each other, too.
 
 use super::echo::Newest;
 use super::stamp::Stamp;
 use crate::time::Instant;
 use std::time::Duration;
 
-/// Stamps may be so much ahead of the clock as it is known, in µs: drawn ahead in a burst, or the first came late.
+/// Lead over the known clock that a stamp may have, in µs: drawn ahead in a burst, or the first one
+/// came late.
 const SLACK_US: i64 = 50_000;
-/// The clocks of two hosts run apart by less than one part in so many.
+/// Inverse of the largest drift between the clocks of two hosts.
 const DRIFT: i64 = 1000;
-/// After this many µs another stamp shows the clock, be it behind: so that drift does not add up.
+/// Time in µs after which another stamp sets the clock, even backward, so that drift does not add
+/// up.
 const READING_LASTS_US: u64 = 10_000_000;
 
-/// So many stamps that fit each other are the sender's.
 const SURE: u8 = 8;
-/// For so long after the last one that fitted.
 const SURE_LASTS: Duration = Duration::from_secs(1);
-/// So long a stamp in doubt waits for one that agrees: twice the longest time between two questions, of which one may
-/// be lost.
+/// Time for which a doubtful stamp waits for one that agrees: twice the longest interval of probes,
+/// of which one may be lost.
 const DOUBT_LASTS: Duration = Duration::from_millis(500);
 
-/// A stamp, and when it came.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     stamp: Stamp,
@@ -34,13 +34,11 @@ struct Reading {
 }
 
 impl Reading {
-    /// How far `stamp` is ahead of a clock that showed this, in µs; negative if behind.
     fn ahead_us(&self, now: Instant, stamp: Stamp) -> i64 {
         let shows = self.stamp.0.wrapping_add(now.since(self.at).as_micros() as u32);
         i64::from(stamp.0.wrapping_sub(shows) as i32)
     }
 
-    /// By how much a stamp may be ahead.
     fn slack_us(&self, now: Instant) -> i64 {
         SLACK_US + now.since(self.at).as_micros() as i64 / DRIFT
     }
@@ -49,33 +47,25 @@ impl Reading {
         self.ahead_us(now, stamp) <= self.slack_us(now)
     }
 
-    /// Whether a stamp that comes now is by the same clock as this one, which was in doubt.
     fn agrees(&self, now: Instant, stamp: Stamp) -> bool {
         now.since(self.at) <= DOUBT_LASTS && stamp.is_after(self.stamp) && self.admits(now, stamp)
     }
 }
 
-/// The newest stamp of a sender that is believed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderClock {
     newest: Newest,
-    /// The reading furthest ahead.
     clock: Option<Reading>,
-    /// How many stamps have fitted since the first that was believed, to [`SURE`].
     fitting: u8,
-    /// In doubt because it is ahead of the clock.
     ahead: Option<Reading>,
-    /// In doubt because it is well before the newest.
     behind: Option<Reading>,
 }
 
 impl SenderClock {
-    /// The newest stamp, none if none has come; and how long ago it came, in µs.
     pub(crate) fn newest(&self, now: Instant) -> (Stamp, u32) {
         (self.newest.stamp(), self.newest.held_us(now))
     }
 
-    /// Takes the stamp of a frame.
     pub(crate) fn take(&mut self, now: Instant, stamp: Stamp) {
         let reading = Reading { stamp, at: now };
         let Some(clock) = self.clock.filter(|_| !self.newest.is_stale(now)) else {
@@ -102,18 +92,15 @@ impl SenderClock {
         }
     }
 
-    /// Whether what is known of the clock stands firm against stamps of long ago.
     fn is_sure(&self, now: Instant) -> bool {
         self.fitting >= SURE && now.since(self.newest.at()) < SURE_LASTS
     }
 
-    /// Whether a stamp is a little before the newest, as one is that was overtaken, or comes twice.
     fn is_late(&self, stamp: Stamp) -> bool {
         let newest = self.newest.stamp();
         !stamp.is_after(newest) && newest.since(stamp).as_micros() as i64 <= SLACK_US
     }
 
-    /// What went before means nothing any more.
     fn believe(&mut self, Reading { stamp, at }: Reading) {
         if stamp != Stamp::NONE {
             let clock = Some(Reading { stamp, at });
@@ -126,7 +113,6 @@ impl SenderClock {
 mod tests {
     use super::*;
 
-    /// A receiver whose clock began `offset` µs before the sender's.
     struct Pair {
         clock: SenderClock,
         offset: u32,
@@ -137,7 +123,6 @@ mod tests {
             Pair { clock: SenderClock::default(), offset }
         }
 
-        /// What was sent at `sent_ms` of the receiver's clock comes at `ms`; whether it is the newest then.
         fn take(&mut self, ms: u64, sent_ms: u64) -> bool {
             let stamp = Stamp(((sent_ms * 1000) as u32).wrapping_add(self.offset));
             self.clock.take(at(ms), stamp);
@@ -154,7 +139,6 @@ mod tests {
         Instant::from_nanos(ms * 1_000_000)
     }
 
-    /// Stamps may begin anywhere, and wrap at any moment.
     const OFFSETS: [u32; 5] = [1, 1 << 30, 1 << 31, u32::MAX - 3_000, u32::MAX - 100_000];
 
     #[test]
@@ -179,7 +163,8 @@ mod tests {
             let mut pair = Pair::new(offset);
             assert!((1000..=1010).all(|ms| pair.take(ms, ms)));
             for ms in 1011..3000 {
-                // Somebody sends again, in order, what he has heard; every 200 ms the sender asks.
+                // Another host replays, in order, frames it has recorded; every 200 ms the sender
+                // probes.
                 let again = pair.take(ms, ms - 900);
                 assert!(!again && (ms % 200 != 0 || pair.take(ms, ms)), "at {ms} ms from {offset}");
             }
@@ -222,7 +207,7 @@ mod tests {
         for offset in OFFSETS {
             let mut pair = Pair::new(offset);
             assert!((1..=10).all(|ms| pair.take(ms, ms)));
-            // Its ring was full after two seconds; then what is sent now comes.
+            // The receiver's ring was full after two seconds; then recent frames arrive.
             assert!((11..=2000).all(|sent| pair.take(5000, sent)));
             assert!((5001..5100).all(|ms| pair.take(ms, ms)));
         }

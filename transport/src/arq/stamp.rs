@@ -1,8 +1,8 @@
-//! Transmission stamps: microseconds, strictly increasing, echoed by receivers (the idea of RFC 7323 §3 and RFC 8985
-//! §5.1).
+//! Transmission stamps: microseconds, strictly increasing, echoed by receivers (the idea of RFC
+//! 7323 §3 and RFC 8985 §5.1).
 //!
-//! Each transmission of a sender, first or repeated, carries a stamp of its own. An echo therefore gives a round trip
-//! without ambiguity, and says of every frame with an older stamp that it was overtaken.
+//! Each transmission of a sender, first or repeated, carries its own stamp. An echo therefore gives
+//! an unambiguous round trip, and proves that every frame with an older stamp was overtaken.
 
 use crate::time::Instant;
 use std::time::Duration;
@@ -12,21 +12,22 @@ use std::time::Duration;
 pub struct Stamp(pub u32);
 
 impl Stamp {
-    /// No stamp.
     pub const NONE: Stamp = Stamp(0);
 
-    /// The stamp of a moment: what would be drawn if none had been for a while.
+    /// Returns the stamp of a time, as drawn after a pause.
     pub fn of(now: Instant) -> Stamp {
         Stamp(now.as_micros() as u32)
     }
 
-    /// How long ago it was drawn; a moment ago if it is ahead of the clock, as the stamps of a burst are.
+    /// Returns the time since it was drawn; zero if it is ahead of the clock, as the stamps of a
+    /// burst are.
     pub fn age(self, now: Instant) -> Duration {
         let clock = Stamp::of(now);
         if self.is_after(clock) { Duration::ZERO } else { clock.since(self) }
     }
 
-    /// Whether `self` was drawn after `other`, within half the range (35 minutes); every stamp comes after none.
+    /// Whether `self` was drawn after `other`, within half the range (35 minutes); every stamp is
+    /// after `NONE`.
     pub fn is_after(self, other: Stamp) -> bool {
         match (self, other) {
             (Stamp::NONE, _) => false,
@@ -35,35 +36,29 @@ impl Stamp {
         }
     }
 
-    /// The time from `earlier` to `self`.
     pub fn since(self, earlier: Stamp) -> Duration {
         Duration::from_micros(u64::from(self.0.wrapping_sub(earlier.0)))
     }
 }
 
-/// The stamp of each frame in a ring: under which it was last sent, or when it came.
 #[derive(Clone, Debug)]
 pub(crate) struct StampRing {
     stamps: Box<[Stamp]>,
 }
 
 impl StampRing {
-    /// No stamps for so many slots (a power of two).
     pub(crate) fn new(slots: u64) -> StampRing {
         StampRing { stamps: vec![Stamp::NONE; slots as usize].into_boxed_slice() }
     }
 
-    /// How many stamps there are.
     pub(crate) fn slots(&self) -> usize {
         self.stamps.len()
     }
 
-    /// The stamp of frame `sequence`.
     pub(crate) fn get(&self, sequence: u64) -> Stamp {
         self.stamps[self.slot(sequence)]
     }
 
-    /// Frame `sequence` has a new stamp.
     pub(crate) fn set(&mut self, sequence: u64, stamp: Stamp) {
         let slot = self.slot(sequence);
         self.stamps[slot] = stamp;
@@ -73,21 +68,19 @@ impl StampRing {
         (sequence & (self.stamps.len() as u64 - 1)) as usize
     }
 
-    /// Bytes that the stamps take.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.stamps)
     }
 }
 
-/// Draws the stamps of one sender.
 #[derive(Clone, Debug, Default)]
 pub struct Stamps {
-    /// Not wrapped, so that stamps keep up with the clock through any pause.
+    /// Microseconds, not wrapped, so that stamps keep up with the clock through any pause.
     newest_us: u64,
 }
 
 impl Stamps {
-    /// The next stamp: the time, or one more than the last if the clock has not moved on.
+    /// Returns the next stamp: the time, or one more than the last if the clock has not advanced.
     pub fn draw(&mut self, now: Instant) -> Stamp {
         self.newest_us = now.as_micros().max(self.newest_us + 1);
         if self.newest() == Stamp::NONE {
@@ -96,7 +89,6 @@ impl Stamps {
         self.newest()
     }
 
-    /// The last stamp drawn.
     pub fn newest(&self) -> Stamp {
         Stamp(self.newest_us as u32)
     }

@@ -1,45 +1,42 @@
-//! How many frames may be in flight to one receiver, and what a loss means for it.
+//! Congestion window for one receiver, and its reaction to losses.
 //!
-//! A window grows by what is acknowledged until it is first cut, then by one frame a round; a cut is to 7/10, never
-//! below a floor, so that a link's own losses cannot stop it. What differs is when it is cut. A lane of a stream takes
-//! light loss as the link's own, for plans are contention-free and slowing down would not cure it ([`LossRound`]).
-//! Messages of several hosts may meet at one cable: any loss is congestion, once a round ([`Congestion`]).
+//! A window grows by the number of acknowledged frames until it is first cut, then by one frame a
+//! round; a cut is to 7/10, never below a floor, so that a link's own losses cannot stop it.
+//! Senders differ in when it is cut. A lane of a stream attributes light loss to the link, because
+//! plans are contention-free and slowing down would not help ([`LossRound`]). Messages of several
+//! hosts may share a cable: any loss is congestion, once a round ([`Congestion`]).
 
 use super::stamp::Stamp;
 use crate::tuning::WindowTuning;
 
-/// How many frames may be in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     frames: u64,
     min: u64,
     max: u64,
-    /// Below this it grows by what is acknowledged, above by one frame a round.
+    /// Size up to which it grows by the acknowledged frames; above, by one frame a round.
     threshold: u64,
     grown: u64,
-    /// What it was, and the threshold, before it was first cut, until it has grown to that again.
+    /// Size and threshold before the first cut, until it has grown to that size again.
     before_cut: Option<(u64, u64)>,
 }
 
 impl Window {
-    /// A new window, never above `most` frames.
     pub(crate) fn new(tuning: &WindowTuning, most: u64) -> Window {
         let max = tuning.max_frames.min(most);
         let (frames, min) = (tuning.start_frames.min(max), tuning.min_frames.min(max));
         Window { frames, min, max, threshold: max, grown: 0, before_cut: None }
     }
 
-    /// Frames that may be in flight.
     pub(crate) fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Whether with so many in flight it is the window that holds the sender back: only then it grows.
+    /// Whether the window limits the sender with `in_flight` frames: only then it grows.
     pub(crate) fn is_limiting(&self, in_flight: u64) -> bool {
         in_flight * 2 >= self.frames
     }
 
-    /// So many frames are acknowledged, of a window that held the sender back.
     pub(crate) fn grow(&mut self, acknowledged: u64) {
         if self.frames < self.threshold {
             self.frames += acknowledged;
@@ -52,14 +49,13 @@ impl Window {
         self.before_cut.take_if(|(frames, _)| *frames <= self.frames);
     }
 
-    /// Too much was lost.
     pub(crate) fn cut(&mut self) {
         self.before_cut.get_or_insert((self.frames, self.threshold));
         self.frames = (self.frames * 7 / 10).max(self.min);
         self.threshold = self.frames;
     }
 
-    /// What was taken for lost had been overtaken: what that cost is given back (RFC 4015).
+    /// Undoes the cuts, because frames counted as lost were only overtaken (RFC 4015).
     pub(crate) fn undo_cut(&mut self) {
         if let Some(before) = self.before_cut.take() {
             (self.frames, self.threshold) = before;
@@ -67,10 +63,10 @@ impl Window {
     }
 }
 
-/// Fewer frames say little about the part that is lost: at 30 % loss, one round in 30 of this length loses 40 %.
+/// Frames of a round; fewer say little about the loss rate: at 30 % loss, one round in 30 of this
+/// length loses 40 %.
 const ROUND_FRAMES: u64 = 64;
 
-/// The frames sent since a stamp, judged when an echo passes it: heavy is a loss of more than the tolerated part.
 #[derive(Clone, Debug)]
 pub(crate) struct LossRound {
     tolerated_percent: u64,
@@ -80,13 +76,10 @@ pub(crate) struct LossRound {
 }
 
 impl LossRound {
-    /// The first round.
     pub(crate) fn new(tuning: &WindowTuning) -> LossRound {
         LossRound { tolerated_percent: tuning.loss_tolerated_percent, ends: Stamp::NONE, acknowledged: 0, lost: 0 }
     }
 
-    /// Takes in one acknowledgement: `acknowledged` frames confirmed, `lost` found missing; `newest` is the last stamp
-    /// drawn. Whether a round has ended that lost too much.
     pub(crate) fn is_heavy(&mut self, acknowledged: u64, lost: u64, echo: Stamp, newest: Stamp) -> bool {
         self.acknowledged += acknowledged;
         self.lost += lost;
@@ -103,21 +96,17 @@ impl LossRound {
         heavy
     }
 
-    /// What was taken for lost had been overtaken: the round is judged without it.
     pub(crate) fn forgive(&mut self) {
         self.lost = 0;
     }
 }
 
-/// Any loss is congestion, and paid for once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Congestion {
-    /// Frames with older stamps were sent before the last cut.
     cut_at: Stamp,
 }
 
 impl Congestion {
-    /// A frame sent under `sent_at` is lost; `newest` is the last stamp drawn. Whether that is not paid for yet.
     pub(crate) fn is_new(&mut self, sent_at: Stamp, newest: Stamp) -> bool {
         let new = sent_at.is_after(self.cut_at);
         if new {
@@ -131,7 +120,6 @@ impl Congestion {
 mod tests {
     use super::*;
 
-    /// A lane's window and its rounds.
     struct StreamWindow(Window, LossRound);
 
     impl StreamWindow {

@@ -1,55 +1,50 @@
-//! How long to look for the next frame before waiting.
+//! Busy polling: how long to poll for the next frame before waiting.
 //!
-//! Who waits must be woken: on a busy or virtual machine that takes longer than the frame itself, and its sender pays
-//! half of it. So a loop that somebody waits for goes on looking for a while. Between two looks it gives its CPU away
-//! (`sched_yield(2)`) instead of pausing: on a host with more processes than CPUs the frame it looks for often comes
-//! from one that has yet to run, and with a CPU to itself a yield returns in a few tenths of a microsecond.
+//! A waiting loop must be woken: on a busy or virtual machine that takes longer than the frame
+//! itself, and half of it is at the sender's expense. So a latency-critical loop polls for a while.
+//! Between two polls it yields its CPU (`sched_yield(2)`) instead of pausing: on a host with more
+//! processes than CPUs the next frame often comes from a process that has yet to run, and with a
+//! CPU to itself a yield returns in a few tenths of a microsecond.
 //!
-//! Where others compute, a yield returns when they have had their share, and some kernels (Linux 6.18) take the rest of
-//! the yielder's share, too: milliseconds later than a process that sleeps and is woken. A pause between two looks of
-//! more than a millisecond, and more than all looking was to take, says so; then the loop sleeps at once for a while,
-//! each time it happens again for twice as long. Shorter pauses are those in which the others of a group had their
-//! turns, for which the loop looks on: whoever sleeps instead has to be woken by each of them (eight ranks on two cores
-//! take twice as long then).
+//! If other processes compute, a yield returns after their time slices, and some kernels (Linux
+//! 6.18) take the rest of the yielder's slice, too: milliseconds later than a process that sleeps
+//! and is woken. A pause between two polls of more than a millisecond, and more than the polling
+//! limit, shows that; then the loop sleeps at once for a while, twice as long each time it happens
+//! again. Shorter pauses are the turns of other ranks on this host, and the loop polls on: if it
+//! slept, each of them would have to wake it (eight ranks on two cores take twice as long then).
 
 use crate::{Instant, TimeSource};
 use std::time::Duration;
 
-/// A pause that is longer is somebody's who computes.
+/// Pause from which a computing process is the cause.
 const LATE: Duration = Duration::from_millis(1);
-/// How long a loop sleeps at once whose pauses have taken too long, and how often that doubles at most (1.3 s).
+/// Time for which the loop sleeps at once after such a pause, and the most doublings of it (1.3 s).
 const BARRED: Duration = Duration::from_millis(10);
 const MAX_DOUBLINGS: u32 = 7;
 
-/// The busy polling of one loop.
 #[derive(Debug)]
 pub(crate) struct BusyPoll {
     longest: Duration,
-    /// When a frame last came or left.
     moved_at: Instant,
     barred_until: Instant,
     doublings: u32,
 }
 
 impl BusyPoll {
-    /// For up to `longest` after a frame has come or left; not at all, if that is zero.
     pub(crate) fn new(longest: Duration) -> Self {
         BusyPoll { longest, moved_at: Instant::START, barred_until: Instant::START, doublings: 0 }
     }
 
-    /// A frame has come or left.
     pub(crate) fn moved(&mut self, now: Instant) {
         self.moved_at = now;
     }
 
-    /// Until when to look, if it is worth while at all; the loop must be back within `limit`.
     pub(crate) fn until(&self, now: Instant, limit: Option<Duration>) -> Option<Instant> {
         let end = self.moved_at + self.longest;
         let end = limit.map_or(end, |limit| end.min(now + limit));
         (end > now && now >= self.barred_until).then_some(end)
     }
 
-    /// It has looked, and of the pauses in between the longest took so long.
     pub(crate) fn looked(&mut self, now: Instant, longest_pause: Duration) {
         if longest_pause <= LATE.max(self.longest) {
             self.doublings = self.doublings.saturating_sub(1);
@@ -60,7 +55,6 @@ impl BusyPoll {
     }
 }
 
-/// Looks until `ready` or `end`, with a `pause` between two looks; when it ended, and how long the longest pause was.
 pub(super) fn poll_until(
     end: Instant,
     clock: &impl TimeSource,
@@ -82,7 +76,6 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A microsecond passes between two looks.
     #[derive(Default)]
     struct Ticking(Cell<u64>);
 

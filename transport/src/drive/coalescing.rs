@@ -1,40 +1,34 @@
-//! Receive coalescing: when to wait through arrivals.
+//! Receive coalescing: when to sleep through arrivals.
 //!
-//! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does. While frames come
-//! densely we therefore sleep a fixed time and find several, as a NIC does that moderates its interrupts. A nap that
-//! found too little was in the way of somebody who waits for an answer (a ping-pong is dense, too): each such nap
-//! doubles the time until the next is tried. But where bulk comes several frames at a time, or hardly anything is sent
-//! for it, nobody waits for an answer to each: a nap that found nothing there met a sender that had no CPU for a
-//! moment, or an exchange that is over, and is forgotten.
+//! The kernel wakes a sleeper for every frame, and a wake-up costs many times what the frame does.
+//! While frames arrive densely the loop therefore sleeps a fixed time and finds several, like a NIC
+//! that moderates its interrupts. A nap that found too few delayed an answer (a ping-pong is dense,
+//! too): each such nap doubles the time until the next is tried. But if bulk arrives several frames
+//! at a time, or hardly anything is sent in return, no peer waits for an answer to each: a nap that
+//! found nothing then met a sender without a CPU for a moment, or the end of an exchange, and is
+//! ignored.
 
 use crate::Instant;
 use std::time::Duration;
 
-/// How long arrivals are counted before they are judged.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// A nap that found fewer frames than this would better have been ended by the first (a timer costs two frames'
-/// wake-ups).
+/// Frames that make a nap worthwhile (a timer costs two frames' wake-ups).
 const WORTHWHILE_FRAMES: u32 = 2;
-/// Arrivals this dense are bulk: there a nap takes in [`BULK_FRAMES`], however long that is up to the longest nap.
 const BULK_FRAMES_PER_SECOND: u32 = 20_000;
 const BULK_FRAMES: u32 = 64;
-/// Who sends less than one frame for so many that come is not what their sender waits for. (A barrier's leaf sends one
-/// for two, a stream's receiver one for dozens.)
+/// Received frames per sent frame from which traffic counts as one-sided: no sender waits for
+/// answers. (A barrier's leaf sends one for two, a stream's receiver one for dozens.)
 const ONE_SIDED_FRAMES: u32 = 8;
-/// Where arrivals are rarer a nap is this part of the longest: the wake-ups saved are few, and round trips are what
-/// counts.
+/// Divisor of the longest nap at lower rates: few wake-ups are saved, and round trips matter.
 const SHORT_PART: u32 = 4;
-/// At most 2 to the power of this many intervals pass between two naps that find nothing: 5 s.
+/// Most doublings of the interval between two naps that find nothing: 5 s.
 const MAX_DOUBLINGS: u32 = 10;
 
-/// Judges the arrivals of one loop.
 #[derive(Debug, Default)]
 pub(crate) struct Coalescing {
     longest: Duration,
-    /// The nap for the present density.
     nap: Duration,
     received: u32,
-    /// Rounds of this interval that received anything.
     rounds: u32,
     sent: u32,
     since: Instant,
@@ -45,12 +39,10 @@ pub(crate) struct Coalescing {
 }
 
 impl Coalescing {
-    /// Naps of up to `longest`; none, if that is zero.
     pub(crate) fn new(longest: Duration) -> Self {
         Coalescing { longest, nap: longest / SHORT_PART, ..Coalescing::default() }
     }
 
-    /// Takes note of what one round of the loop received and sent.
     pub(crate) fn round(&mut self, now: Instant, received: usize, sent: usize) {
         let [received, sent] = [received, sent].map(|frames| u32::try_from(frames).unwrap_or(u32::MAX));
         self.received = self.received.saturating_add(received);
@@ -72,12 +64,10 @@ impl Coalescing {
         }
     }
 
-    /// Whether what has been received in `interval` is bulk.
     fn is_bulk(&self, interval: Duration) -> bool {
         interval * BULK_FRAMES_PER_SECOND <= Duration::from_secs(1) * self.received
     }
 
-    /// The nap for what has been received in `interval`.
     fn fitting_nap(&self, interval: Duration) -> Duration {
         let shortest = self.longest / SHORT_PART;
         if self.is_bulk(interval) {
@@ -96,11 +86,10 @@ impl Coalescing {
         }
     }
 
-    /// How long to sleep through arrivals now, if at all; the loop must be back within `limit`.
     pub(crate) fn nap(&mut self, now: Instant, limit: Option<Duration>) -> Option<Duration> {
         let nap = limit.map_or(self.nap, |limit| limit.min(self.nap));
         let allowed = self.dense && now >= self.barred_until && !nap.is_zero();
-        // One cut short by a deadline proves nothing about arrivals.
+        // A nap cut short by a deadline proves nothing about arrivals.
         self.napped = allowed && nap == self.nap;
         allowed.then_some(nap)
     }
@@ -112,7 +101,6 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_millis(1);
 
-    /// A loop that for 20 ms received and sent so many frames every `gap`, and the moment after.
     fn after(received: usize, sent: usize, gap: Duration) -> (Coalescing, Instant) {
         let mut coalescing = Coalescing::new(LONGEST);
         let mut now = Instant::START;
@@ -149,12 +137,10 @@ mod tests {
         assert!((1..=8).contains(&naps), "{naps} naps in a second");
     }
 
-    /// How long a loop that takes no naps any more goes on without, where in each round, of so many microseconds, it
-    /// receives and sends so many frames; at most a second.
     fn barred(round_micros: u64, received: usize, sent: usize) -> Duration {
         let round = Duration::from_micros(round_micros);
         let (mut coalescing, begin) = after(received, sent, round);
-        // The sender has had no CPU for a moment, again and again: the next nap is seconds away.
+        // The sender repeatedly had no CPU for a moment: the next nap is seconds away.
         coalescing.doublings = MAX_DOUBLINGS;
         coalescing.learn(begin, 0);
         let mut now = begin;

@@ -11,19 +11,19 @@ use rounds::{Rest, Rounds};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// How long the last frames may take to leave after the application has ended the loop.
 const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
-/// Runs `machine` on `link` until `application` breaks, and returns what it broke with.
+/// Runs `machine` on `link` until `application` breaks, and returns the value it broke with.
 ///
-/// Each round: a bounded batch of arrived frames, timers, one call of `application`, a bounded batch of frames to send.
-/// If nothing arrived and nothing left, it waits until a frame arrives (or several: [`Link::receive_coalescing`]),
-/// there is room to send again, the machine's next deadline, or [`Waiter::wake`]; an urgent machine's loop first looks
-/// for frames for a while ([`Link::busy_poll`]). `application` moves its data in and out of the machine; it must not
+/// Each round: a bounded batch of arrived frames, timers, one call of `application`, a bounded
+/// batch of frames to send. If nothing arrived and nothing left, it waits until a frame arrives (or
+/// several: [`Link::receive_coalescing`]), there is room to send again, the machine's next
+/// deadline, or [`Waiter::wake`]; an urgent machine's loop first polls for frames for a while
+/// ([`Link::busy_poll`]). `application` moves its data in and out of the machine; it must not
 /// block. One clock reading serves a whole round.
 ///
-/// After a break, what is left over and what the machine still has to say (up to one batch of frames) is sent, for 100
-/// ms at most; what then has not left is lost, as on a cable.
+/// After a break, frames left over and the machine's remaining output (up to one batch of frames)
+/// are sent, for at most 100 ms; frames that have not left then are lost, as on a cable.
 ///
 /// # Errors
 /// The link's own.
@@ -55,7 +55,6 @@ pub fn drive<L: Link, M: Machine, T>(
     }
 }
 
-/// Sends the last frames; failing to is no failure of what the loop was run for.
 pub(crate) fn flush<L: Link, M: Machine>(link: &mut L, machine: &mut M, waiter: &L::Waiter, clock: &impl TimeSource) {
     match send_last(link, machine, waiter, clock) {
         Ok(true) => {}
@@ -64,7 +63,6 @@ pub(crate) fn flush<L: Link, M: Machine>(link: &mut L, machine: &mut M, waiter: 
     }
 }
 
-/// Sends what is left over, then one batch of what the machine has left; false if time ran out.
 fn send_last<L: Link, M: Machine>(
     link: &mut L,
     machine: &mut M,

@@ -1,12 +1,13 @@
-//! What vouches for the payloads in the slots of a feed: added up once, by their origin, and kept for every hop.
+//! Content checksums of the payloads in a feed's slots: computed once by their origin, and kept for
+//! every hop.
 
 use crate::wire::{ContentChecksum, Flags};
 
-/// Each time a frame has been sent again so often, its checksum is computed anew: a byte that changed in this host's
-/// memory must not make a frame that nobody takes, for ever. What is wrong with it is found by who reads it.
+/// Repeats of a frame after which its checksum is computed anew: a byte changed in this host's
+/// memory must not make a frame that every receiver rejects forever. The reader of the content
+/// detects the change.
 const RESENDS_PER_CHECK: u8 = 8;
 
-/// The content checksums of frames that are kept, as far as they are known.
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     slots: Box<[Slot]>,
@@ -15,30 +16,25 @@ pub(super) struct Contents {
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     checksum: ContentChecksum,
-    /// The sealed flags that it covers.
     flags: Flags,
     resends: u8,
     known: bool,
 }
 
 impl Contents {
-    /// Nothing is known of any of so many slots.
     pub(super) fn new(slots: u64) -> Contents {
         Contents { slots: vec![Slot::default(); slots as usize].into_boxed_slice() }
     }
 
-    /// Another frame is in the slot.
     pub(super) fn forget(&mut self, slot: usize) {
         self.slots[slot] = Slot::default();
     }
 
-    /// This vouches for what is in the slot, together with these flags.
     pub(super) fn keep(&mut self, slot: usize, flags: Flags, checksum: ContentChecksum) {
         let flags = flags.sealed();
         self.slots[slot] = Slot { checksum, flags, known: true, ..self.slots[slot] };
     }
 
-    /// What vouches for the frame in the slot when it goes out with these flags, if that is known.
     pub(super) fn get(&mut self, slot: usize, flags: Flags) -> Option<ContentChecksum> {
         let slot = &mut self.slots[slot];
         if flags.has(Flags::RESENT) {
@@ -48,7 +44,6 @@ impl Contents {
         (slot.known && slot.flags == flags.sealed()).then_some(slot.checksum)
     }
 
-    /// Bytes that they take.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.slots)
     }

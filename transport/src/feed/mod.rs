@@ -1,9 +1,11 @@
-//! The shared buffer of one stream (EQA §3.1: BUF and HMS): every payload stored once, read through cursors.
+//! The shared buffer of one stream (EQA §3.1: BUF and HMS): every payload stored once, read through
+//! cursors.
 //!
-//! Slots between `tail` and `head` hold frames that somebody still needs, in order and without gaps; beyond `head` lie
-//! frames that came out of order. Each reader stands at a position: the next frame it needs. Instead of a reference
-//! count in each frame the feed keeps a *count of readers per position*, so an acknowledgement of any length moves one
-//! unit from one place to another, and the tail follows to the first position where somebody stands.
+//! Slots between `tail` and `head` hold frames that some reader still needs, in order and without
+//! gaps; beyond `head` lie frames that arrived out of order. Each reader stands at a position: the
+//! next frame it needs. Instead of a reference count in each frame the feed keeps a *count of
+//! readers per position*, so an acknowledgement of any length moves one unit from one place to
+//! another, and the tail follows to the first position with a reader.
 
 mod contents;
 mod parities;
@@ -19,20 +21,20 @@ use parities::Parities;
 use positions::Positions;
 use std::fmt;
 
-/// What became of an inserted frame.
+/// Result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// Stored; `head` may have moved.
     New,
-    /// Already there or already freed.
+    /// Already arrived or already freed.
     Duplicate,
-    /// No room yet: beyond [`Feed::limit`].
+    /// Beyond [`Feed::limit`]: no room yet.
     Beyond,
-    /// At odds with where the stream ends.
+    /// Contradicts the stream's end.
     Refused,
 }
 
-/// The shared buffer of one stream; its memory is taken once.
+/// The shared buffer of one stream; its memory is allocated once.
 #[derive(Clone)]
 pub struct Feed {
     payload_bytes: usize,
@@ -43,19 +45,16 @@ pub struct Feed {
     arrived: Arrived,
     positions: Positions,
     last: Option<u64>,
-    /// The number that the last frame is known to have before it is here.
     expected_last: Option<u64>,
     /// A last frame that was refused because a higher one had arrived.
     doubtful_last: Option<u64>,
-    /// The first frame that can ever have been here.
     base: u64,
-    /// One past the highest that has been stored, whatever has been thought of it since.
     written: u64,
     parities: Parities,
 }
 
 impl Feed {
-    /// An empty feed of `slots` frames of up to `payload_bytes` each.
+    /// Creates an empty feed of `slots` frames of up to `payload_bytes` each.
     ///
     /// # Panics
     /// If `slots` is not a power of two.
@@ -78,10 +77,11 @@ impl Feed {
         }
     }
 
-    /// Goes on at frame `first`: nobody here needs what lies between the head and it. Every reader stands there then.
+    /// Continues at frame `first`: no reader here needs the frames between the head and it. Every
+    /// reader stands there then.
     ///
     /// # Panics
-    /// If that is behind the head, or anything beyond the head has arrived.
+    /// If `first` is behind the head, or anything beyond the head has arrived.
     pub fn skip_to(&mut self, first: u64) {
         self.arrived.skip_to(first);
         self.positions.skip_to(first);
@@ -89,54 +89,55 @@ impl Feed {
         self.parities.retain(|_| false);
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub fn slots(&self) -> u64 {
         self.mask + 1
     }
 
-    /// The longest payload a slot holds, in bytes.
+    /// Returns the longest payload of a slot, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// The oldest frame that is kept.
+    /// Returns the oldest frame that is kept.
     pub fn tail(&self) -> u64 {
         self.positions.tail(self.head())
     }
 
-    /// One past the newest frame before which nothing is missing.
+    /// Returns the first frame that has not arrived.
     pub fn head(&self) -> u64 {
         self.arrived.head()
     }
 
-    /// One past the newest frame that has arrived, in order or not.
+    /// Returns one past the newest frame that has arrived, in order or not.
     pub fn highest(&self) -> u64 {
         self.arrived.highest()
     }
 
-    /// One past the highest sequence number there is room for: the credit to advertise.
+    /// Returns one past the highest sequence number with room: the credit to advertise.
     pub fn limit(&self) -> u64 {
         self.tail() + self.slots() + u64::from(planted!("one-slot-too-many"))
     }
 
-    /// The number of the stream's last frame, once known.
+    /// Returns the number of the stream's last frame, once it has arrived.
     pub fn last(&self) -> Option<u64> {
         self.last
     }
 
-    /// The number that the last frame will have, if that is known, arrived or not.
+    /// Returns the number of the stream's last frame, if known, arrived or not.
     pub fn expected_last(&self) -> Option<u64> {
         self.expected_last.or(self.last)
     }
 
-    /// The stream is known to end with frame `sequence`: none is stored beyond, and no other as the last.
+    /// Sets the number of the stream's last frame: later frames are refused, and so is any other
+    /// frame marked as the last.
     pub fn expect_last(&mut self, sequence: u64) {
         self.expected_last = Some(sequence);
     }
 
-    /// Whether a frame, the last or not, fits what is known of the stream's end: nothing lies beyond the last. Where
-    /// that is not known in advance, a last frame below one that has arrived is believed when it comes again: then what
-    /// lies beyond never was.
+    /// Whether a frame, the last or not, agrees with the known end: nothing lies beyond the last.
+    /// If the end is not known in advance, a last frame below one that has arrived is believed when
+    /// it comes again; what lies beyond is dropped.
     fn fits_end(&mut self, sequence: u64, last: bool) -> bool {
         if let Some(end) = self.expected_last().filter(|_| !planted!("forged-last-believed")) {
             return sequence < end && !last || sequence == end && last;
@@ -166,7 +167,8 @@ impl Feed {
         sequence >= self.tail() && self.has(sequence)
     }
 
-    /// Appends a frame in order; `last` ends the stream. Returns `None`, and takes nothing, if there is no room.
+    /// Appends a frame in order; `last` ends the stream. Returns `None`, and takes nothing, if
+    /// there is no room.
     ///
     /// # Panics
     /// If the payload is longer than a slot or the stream has ended.
@@ -177,7 +179,7 @@ impl Feed {
         (self.insert(sequence, payload, last) == Inserted::New).then_some(sequence)
     }
 
-    /// Stores frame `sequence`, wherever it belongs.
+    /// Stores frame `sequence`.
     ///
     /// # Panics
     /// If the payload is longer than a slot.
@@ -203,12 +205,10 @@ impl Feed {
         Inserted::New
     }
 
-    /// Where the slot of frame `sequence` begins.
     fn start(&self, sequence: u64) -> usize {
         (sequence & self.mask) as usize * self.payload_bytes
     }
 
-    /// The payload of frame `sequence`, of so many bytes, lies in its slot.
     fn note(&mut self, sequence: u64, bytes: usize) {
         let slot = (sequence & self.mask) as usize;
         if !planted!("length-of-slot-kept") || self.lengths[slot] == 0 {
@@ -219,7 +219,7 @@ impl Feed {
         self.written = self.written.max(sequence + 1);
     }
 
-    /// The payload of a frame that is kept, in order or not.
+    /// Returns the payload of a frame that is kept, in order or not.
     ///
     /// # Panics
     /// If it has been freed or has not arrived.
@@ -229,8 +229,9 @@ impl Feed {
         &self.bytes[at..at + self.lengths[(sequence & self.mask) as usize] as usize]
     }
 
-    /// The payloads of up to `most` frames from `first` on, none beyond the [`head`](Feed::head), as far as they lie
-    /// one after the other without a gap; and of how many frames they are: one at least.
+    /// Returns the payloads of up to `most` frames from `first` on, none beyond the
+    /// [`head`](Feed::head), as far as they are contiguous in memory, and the number of frames, at
+    /// least one.
     ///
     /// # Panics
     /// As [`payload`](Feed::payload), for the first.
@@ -244,12 +245,12 @@ impl Feed {
         (&self.bytes[self.start(first)..][..bytes], frames)
     }
 
-    /// This vouches for the frame with this header, which is kept.
     pub(crate) fn keep_content(&mut self, header: &Header, content: ContentChecksum) {
         self.contents.keep((header.sequence & self.mask) as usize, header.flags, content);
     }
 
-    /// What vouches for a frame that is kept and goes out with this header: as it came, or as it was sent before.
+    /// Returns the checksum of a kept frame for this header: as received, as sent before, or
+    /// computed.
     ///
     /// # Panics
     /// As [`payload`](Feed::payload).
@@ -268,12 +269,12 @@ impl Feed {
         (tail..=self.head()).contains(&position).then(|| self.positions.add(position, tail))
     }
 
-    /// Where a reader stands: the next frame it needs.
+    /// Returns the position of a reader: the next frame it needs.
     pub fn position(&self, reader: ReaderId) -> u64 {
         self.positions.get(reader)
     }
 
-    /// Moves a reader forward to `position`, which frees what nobody stands on any more.
+    /// Moves a reader forward to `position`, and frees frames that no reader needs any more.
     ///
     /// # Panics
     /// If `position` is behind the reader or beyond `head`.
@@ -282,40 +283,40 @@ impl Feed {
         self.positions.advance(reader, position, self.head());
     }
 
-    /// Moves a reader back to the oldest frame that is kept: it may need all that is still here.
+    /// Moves a reader back to the oldest frame that is kept.
     pub fn rewind(&mut self, reader: ReaderId) {
         self.positions.rewind(reader);
     }
 
-    /// Takes a reader away: what only it needed is freed.
+    /// Removes a reader and frees what only it needed.
     pub fn remove_reader(&mut self, reader: ReaderId) {
         self.positions.remove(reader, self.head());
     }
 
-    /// Writes which frames beyond `head` have arrived, or need not because of parity frames that are held, into
-    /// `bitmap` (bit `i` is frame `head + 1 + i`); returns the bytes used.
+    /// Writes into `bitmap` the frames beyond `head` that have arrived, or need not because of held
+    /// parity frames (bit `i` is frame `head + 1 + i`); returns the bytes used.
     pub fn write_holes(&self, bitmap: &mut [u8]) -> usize {
         let used = self.arrived.write_holes(bitmap);
         self.write_held(bitmap, used)
     }
 
-    /// Bytes that the payload slots take.
+    /// Returns the bytes of the payload slots.
     pub fn payloads_memory_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes that the slots' lengths, checksums, arrivals and counts of readers take.
+    /// Returns the bytes of the slots' lengths, checksums, arrivals and counts of readers.
     pub fn slots_memory_bytes(&self) -> usize {
         let slots = size_of_val(&*self.lengths) + self.contents.bytes() + self.arrived.bytes();
         slots + self.positions.places_bytes() + self.parities.bytes()
     }
 
-    /// Bytes that the readers' positions take.
+    /// Returns the bytes of the readers' positions.
     pub fn readers_memory_bytes(&self) -> usize {
         self.positions.readers_bytes()
     }
 
-    /// Recomputes every count and the tail from the readers' positions and compares.
+    /// Recomputes every count and the tail from the readers' positions.
     ///
     /// # Errors
     /// The first disagreement.
@@ -336,7 +337,6 @@ impl Feed {
     }
 }
 
-/// The frames that are kept by number, length and CRC-32, not the memory they lie in.
 impl fmt::Debug for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Feed { payload_bytes, arrived, positions, last, expected_last, doubtful_last, parities, .. } = self;

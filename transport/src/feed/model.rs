@@ -1,17 +1,14 @@
-//! Every sequence of operations on a tiny feed, against a model that keeps sets.
+//! Exhaustive test of a tiny feed: every sequence of operations, against a model that keeps sets.
 
 use super::*;
 use std::collections::BTreeMap;
 
 const SLOTS: u64 = 2;
 const DEPTH: u32 = 7;
-/// A stream that begins somewhere: at an odd frame, so that its slots are not in step with its numbers.
 const FAR: u64 = (1 << 40) - 1;
 
-/// What a feed means, without any of its cleverness: all that arrived, and where each reader stands.
 #[derive(Clone, Default)]
 struct Model {
-    /// All below has arrived, or was skipped.
     first: u64,
     arrived: BTreeMap<u64, u8>,
     readers: Vec<Option<u64>>,
@@ -22,7 +19,6 @@ impl Model {
         (self.first..).find(|sequence| !self.arrived.contains_key(sequence)).expect("finitely many arrived")
     }
 
-    /// Whether nothing has come out of order.
     fn is_in_order(&self) -> bool {
         self.arrived.keys().all(|&sequence| sequence < self.head())
     }
@@ -42,8 +38,6 @@ enum Step {
     Skip(u64),
 }
 
-/// Everything that may be done next: inserts from two behind the tail to one beyond the credit, every move of every
-/// reader.
 fn steps(model: &Model) -> Vec<Step> {
     let (tail, head) = (model.tail(), model.head());
     let mut steps: Vec<Step> = (tail.saturating_sub(1)..=tail + SLOTS).map(Step::Insert).collect();
@@ -63,8 +57,6 @@ fn steps(model: &Model) -> Vec<Step> {
     steps
 }
 
-/// Replays `script` on a fresh feed that begins at `first` and a fresh model, comparing everything visible after the
-/// last step.
 fn replay(first: u64, script: &[Step]) -> Model {
     let mut feed = Feed::new(SLOTS, 1);
     feed.skip_to(first);

@@ -1,20 +1,18 @@
-//! Parity frames that wait for more of their block: each lies in the slot of a frame of it that is missing.
+//! Parity frames that wait for more of their block, each in the slot of a missing frame of it.
 //!
-//! So they take no memory of their own, and a stranger's can fill none: a block never holds as many as it lacks frames.
-//! As soon as it would, the missing frames come back.
+//! So they take no memory of their own, and forged ones can fill none: a block never holds as many
+//! as it lacks frames. With the last one needed, the missing frames are recovered.
 
 use super::{Feed, Inserted};
 use crate::parity::{self, Held, LEAST_FRAMES, MOST_FRAMES};
 use std::ops::Range;
 
-/// A block of which frames are missing and parity frames are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Block {
     frames: Range<u64>,
     held: Vec<Held>,
 }
 
-/// All such blocks, in rising order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parities {
     blocks: Vec<Block>,
@@ -25,7 +23,6 @@ impl Parities {
         self.blocks.is_empty()
     }
 
-    /// Nothing is held any more of blocks that do not fit.
     pub(super) fn retain(&mut self, fits: impl Fn(&Range<u64>) -> bool) {
         self.blocks.retain(|block| fits(&block.frames));
     }
@@ -34,7 +31,6 @@ impl Parities {
         self.blocks.iter().position(|block| block.frames.contains(&sequence))
     }
 
-    /// Where parity frames lie, and which they are, for who compares feeds.
     pub(super) fn places(&self) -> Vec<(u64, u8)> {
         let places = |block: &Block| {
             let first = block.frames.start;
@@ -43,7 +39,6 @@ impl Parities {
         self.blocks.iter().flat_map(places).collect()
     }
 
-    /// Holds one more parity frame of `frames`, whose block is the one `at` or none yet.
     fn hold(&mut self, at: Option<usize>, frames: Range<u64>, held: Held) {
         match at {
             Some(at) => self.blocks[at].held.push(held),
@@ -61,20 +56,20 @@ impl Parities {
 }
 
 impl Feed {
-    /// Whether `frames` are all here, freed or not, full, and none the last: then parity of them can be sent.
+    /// Whether `frames` have all been here, full, are still in their slots, and do not contain the
+    /// last: then parity of them can be sent.
     pub(crate) fn is_full_block(&self, frames: &Range<u64>) -> bool {
         let here = frames.end <= self.head() && self.still_holds(frames) && !self.may_have_last(frames);
         here && frames.clone().all(|sequence| self.is_full(sequence))
     }
 
-    /// Writes parity frame `index` of a [full block](Feed::is_full_block).
     pub(crate) fn write_parity(&self, frames: &Range<u64>, index: u8, parity: &mut [u8]) {
         let payload = |place: usize| &self.bytes[self.start(frames.start + place as u64)..][..self.payload_bytes];
         parity::write(index, (frames.end - frames.start) as usize, payload, parity);
     }
 
-    /// Takes parity frame `index` of `frames`, whose payload is as long as a slot. If it is the last that was needed,
-    /// [`recover`](Feed::recover) is to be called.
+    /// Takes parity frame `index` of `frames`, whose payload is as long as a slot. After the last
+    /// one needed, [`recover`](Feed::recover) has to be called.
     pub(crate) fn insert_parity(&mut self, frames: Range<u64>, index: u8, parity: &[u8]) -> Inserted {
         let count = frames.end - frames.start;
         if frames.end > self.limit() {
@@ -94,8 +89,8 @@ impl Feed {
         if !is_block || self.may_have_last(&frames) || !present().all(|sequence| self.is_full(sequence)) {
             return Inserted::Refused;
         }
-        // Blocks are of one length: others would be in their places. The newest word holds, so that a stranger's costs
-        // what is held when it comes, and keeps nobody out.
+        // Blocks have one length: others would lie in their places. The newest frame wins, so that
+        // a forged one costs what is held at that time, but blocks nothing later.
         self.parities.retain(|others| others.end - others.start == count);
         let at = self.parities.find(frames.start);
         let held = at.map_or(&[][..], |at| &self.parities.blocks[at].held);
@@ -112,8 +107,6 @@ impl Feed {
         Inserted::New
     }
 
-    /// Brings back the missing frames of the block of `sequence`, if as many parity frames as that are held: their
-    /// numbers, in rising order.
     pub(crate) fn recover(&mut self, sequence: u64) -> Vec<u64> {
         let Some(at) = self.parities.find(sequence) else { return Vec::new() };
         let frames = self.parities.blocks[at].frames.clone();
@@ -128,8 +121,8 @@ impl Feed {
         missing
     }
 
-    /// Frame `sequence` of so many bytes is about to be stored. A parity frame in its place goes elsewhere; blocks go
-    /// of which a frame would be lost with it, or which cannot be what they seemed.
+    /// Prepares for storing frame `sequence`. A parity frame in its slot is moved; blocks are
+    /// dropped that would lose a frame with it, or that cannot be what they seemed.
     pub(super) fn make_way(&mut self, sequence: u64, bytes: usize, last: bool) {
         let (slots, full) = (self.slots(), bytes == self.payload_bytes && !last);
         self.parities.retain(|frames| sequence < frames.start + slots && (full || !frames.contains(&sequence)));
@@ -149,8 +142,9 @@ impl Feed {
         }
     }
 
-    /// Marks in an acknowledgement's `bitmap`, of which `used` bytes are, as many of a block's missing frames as parity
-    /// frames are held of it, the highest first: so many need not be sent. Returns the bytes used then.
+    /// Marks in an acknowledgement's `bitmap`, with `used` bytes in use, as many missing frames of
+    /// each block as it holds parity frames, the highest first: these need not be sent. Returns the
+    /// bytes used then.
     pub(super) fn write_held(&self, bitmap: &mut [u8], mut used: usize) -> usize {
         for block in &self.parities.blocks {
             let missing = block.frames.clone().rev().filter(|&sequence| !self.has(sequence));
@@ -166,7 +160,6 @@ impl Feed {
         used
     }
 
-    /// Whether blocks hold what they may: less than they lack, each in the place of a missing frame.
     pub(super) fn parities_are_in_order(&self) -> bool {
         self.parities.blocks.iter().all(|block| {
             let missing = block.frames.clone().filter(|&sequence| !self.has(sequence)).count();
@@ -176,12 +169,10 @@ impl Feed {
         })
     }
 
-    /// Whether those of `frames` that have been here still lie in their slots, freed or not.
     fn still_holds(&self, frames: &Range<u64>) -> bool {
         frames.start >= self.base && self.written <= frames.start + self.slots()
     }
 
-    /// Whether the stream's last frame may be among `frames`, or before them.
     fn may_have_last(&self, frames: &Range<u64>) -> bool {
         self.expected_last().is_some_and(|last| last < frames.end)
     }
@@ -203,7 +194,6 @@ mod tests {
         std::array::from_fn(|at| (sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (at % 8 * 8)) as u8 ^ at as u8)
     }
 
-    /// A feed that has everything up to `end`.
     fn whole(end: u64) -> Feed {
         let mut feed = Feed::new(SLOTS, BYTES);
         (0..end).for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
@@ -243,7 +233,7 @@ mod tests {
             "19 of 17, 18, 19, 21, 23 is not"
         );
         assert_eq!(feed.audit(), Ok(()));
-        // A frame comes to where parity lies.
+        // A frame arrives for a slot with parity.
         assert_eq!((feed.insert(17, &payload(17), false), feed.recover(17)), (Inserted::New, vec![]));
         assert_eq!((take(&mut feed, 7), feed.audit()), (Inserted::New, Ok(())));
         assert_eq!((feed.insert(23, &payload(23), false), feed.recover(23)), (Inserted::New, vec![18, 19, 21]));
@@ -264,7 +254,8 @@ mod tests {
         assert_eq!(feed.insert_parity(0..8, 0, &any), Inserted::New);
         feed.expect_last(30);
         assert_eq!(feed.insert_parity(24..32, 0, &any), Inserted::Refused, "the last frame is in it");
-        // A short frame shows that it was none, and so does what takes a frame's slot.
+        // A short frame shows that the block was forged, and so does one that takes the slot of a
+        // block's frame.
         feed.insert(3, &[1], false);
         assert_eq!((marked(&feed), feed.audit()), (vec![3, 9], Ok(())));
     }
@@ -293,7 +284,7 @@ mod tests {
         let reader = feed.add_reader(0).expect("the beginning");
         (0..31).for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
         feed.advance(reader, 24);
-        // In the slots of 16 to 24, which have been consumed.
+        // The slots are those of 16 to 24, which have been consumed.
         assert_eq!(feed.insert_parity(80..88, 0, &[9; BYTES]), Inserted::New, "a stranger's");
         let of_the_root = parity(&root, &frames, 0);
         assert_eq!((feed.insert_parity(frames, 0, &of_the_root), feed.recover(31)), (Inserted::Duplicate, vec![]));
@@ -311,7 +302,7 @@ mod tests {
             let mut feed = Feed::new(slots, BYTES);
             let reader = feed.add_reader(0).expect("the beginning");
             for (what, ahead, index, consumed) in steps {
-                // Most of what comes is near what is needed next.
+                // Most arrivals are near the next frame needed.
                 let sequence = if what == 3 { (feed.head() + ahead % 20).min(SLOTS - 1) } else { ahead };
                 let what = if what == 3 { ahead % 2 } else { what };
                 let block = blocks[usize::from(index % 2)];

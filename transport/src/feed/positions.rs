@@ -1,4 +1,4 @@
-//! Where the readers stand: a count per position, and the tail that follows the last of them.
+//! Positions of the readers: a count per position, and the tail at the lowest one.
 
 use crate::audit::AuditError;
 
@@ -8,8 +8,8 @@ pub struct ReaderId(usize);
 
 #[derive(Clone, Debug)]
 pub(super) struct Positions {
-    /// Readers standing at a position; twice as many places as slots, because `tail` and `tail + slots` are both
-    /// positions.
+    /// Readers at each position; twice as many entries as slots, because `tail` and `tail + slots`
+    /// are both positions.
     standing: Box<[u32]>,
     mask: u64,
     readers: Vec<Option<u64>>,
@@ -29,7 +29,6 @@ impl Positions {
         }
     }
 
-    /// Without readers nothing is kept: the tail is the head.
     pub(super) fn tail(&self, head: u64) -> u64 {
         if self.present == 0 { head } else { self.tail }
     }
@@ -63,7 +62,6 @@ impl Positions {
         self.follow(head);
     }
 
-    /// Moves every reader forward to `position`, across what was never there.
     pub(super) fn skip_to(&mut self, position: u64) {
         self.standing.fill(0);
         self.readers.iter_mut().flatten().for_each(|reader| *reader = position);
@@ -88,7 +86,7 @@ impl Positions {
         }
     }
 
-    /// Moves the tail to the first position where somebody stands: amortised one step for each freed frame.
+    /// Moves the tail to the first position with a reader: amortised one step for each freed frame.
     fn follow(&mut self, head: u64) {
         while self.tail < head && self.standing[(self.tail & self.mask) as usize] == 0 {
             self.tail += 1;

@@ -1,4 +1,4 @@
-//! Which frames of one peer have arrived, and when to say so.
+//! Arrived frames of one peer, and the receipts for them.
 
 use super::settings::SPAN_FRAMES;
 use crate::arq::arrived::Arrived;
@@ -9,18 +9,13 @@ use crate::tuning::{Policy, Tuning};
 use crate::wire::AckBody;
 use std::time::Duration;
 
-/// What is to become of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// To be read, and then [taken](Arrivals::take).
     New,
-    /// It has been here.
     Duplicate,
-    /// Too far ahead, or out of order where that is not allowed.
     Unwanted,
 }
 
-/// The receiving end of one peer's frames.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
     policy: Policy,
@@ -41,22 +36,18 @@ impl Arrivals {
         }
     }
 
-    /// When a receipt is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.receipt.due()
     }
 
-    /// Bytes of memory that the marks of what has arrived take.
     pub(super) fn memory_bytes(&self) -> usize {
         self.arrived.bytes()
     }
 
-    /// Notes the stamp of a frame, whatever becomes of it.
     pub(super) fn note_stamp(&mut self, now: Instant, stamp: u32) {
         self.receipt.note_stamp(now, stamp);
     }
 
-    /// What is to become of frame `sequence`.
     pub(super) fn class(&self, sequence: u64) -> Class {
         let head = self.arrived.head();
         let unwanted = match self.policy {
@@ -70,7 +61,6 @@ impl Arrivals {
         }
     }
 
-    /// A new frame has been read.
     pub(super) fn take(&mut self, now: Instant, sequence: u64) {
         if sequence > self.arrived.highest() {
             self.report_gap(now, sequence);
@@ -78,14 +68,12 @@ impl Arrivals {
         self.arrived.insert(sequence);
     }
 
-    /// A frame has come, new or not: it is to be acknowledged soon, or at once if its sender is waiting.
     pub(super) fn owe(&mut self, now: Instant, at_once: bool) {
         let unacknowledged = self.receipt.count();
         let delay = if at_once || unacknowledged >= self.every { Duration::ZERO } else { self.delay };
         self.receipt.hasten(now + delay);
     }
 
-    /// A frame was thrown away: say once that something is missing before it.
     pub(super) fn report_gap(&mut self, now: Instant, at: u64) {
         let at = if self.policy == Policy::InOrderOnly { self.arrived.head() } else { at };
         if self.receipt.is_new_gap(at) {
@@ -93,25 +81,20 @@ impl Arrivals {
         }
     }
 
-    /// The sender asks for a receipt.
     pub(super) fn on_ask(&mut self, now: Instant, stamp: u32) {
         self.receipt.note_stamp(now, stamp);
         self.receipt.hasten(now);
     }
 
-    /// What has fallen due is ready, and needs no timer any more.
     pub(super) fn on_timeout(&mut self, now: Instant) {
         self.receipt.on_timeout(now);
     }
 
-    /// Whether a receipt is to be sent now.
     pub(super) fn is_ready(&mut self, now: Instant) -> bool {
         self.receipt.on_timeout(now);
         self.receipt.is_ready()
     }
 
-    /// Writes the body of an acknowledgement, with which nothing is owed any more; returns its length, the cursor and
-    /// the echo.
     pub(super) fn acknowledge(&mut self, now: Instant, body: &mut [u8]) -> (usize, u64, Stamp) {
         let (echo, held_us) = self.receipt.settle(now);
         let cursor = self.arrived.head();

@@ -4,13 +4,10 @@ use super::credit::Credit;
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What every pushed part says about its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Envelope {
     pub tag: u32,
-    /// How much of the message is pushed.
     pub pushed_bytes: u32,
-    /// Its length.
     pub message_bytes: u64,
 }
 
@@ -45,7 +42,6 @@ struct RawNote {
     cursor: U64,
 }
 
-/// A pushed part of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Push<'a> {
     pub message: u64,
@@ -57,7 +53,8 @@ pub(super) struct Push<'a> {
 impl<'a> Push<'a> {
     pub(super) const HEAD_BYTES: usize = size_of::<RawPush>();
 
-    /// Takes a body apart; `None` if it is malformed: a part lies within what is pushed, and that within the message.
+    /// Parses a body; `None` if it is malformed: a part must lie within the pushed bytes, and these
+    /// within the message.
     pub(super) fn parse(payload: &'a [u8]) -> Option<Push<'a>> {
         let (raw, bytes) = RawPush::ref_from_prefix(payload).ok()?;
         let (pushed_bytes, message_bytes) = (raw.pushed_bytes.get(), raw.message_bytes.get());
@@ -67,7 +64,6 @@ impl<'a> Push<'a> {
         sane.then_some(Push { message: raw.message.get(), envelope, offset, bytes })
     }
 
-    /// Writes the body; returns its length.
     pub(super) fn write(&self, payload: &mut [u8]) -> usize {
         let raw = RawPush {
             message: U64::new(self.message),
@@ -83,7 +79,6 @@ impl<'a> Push<'a> {
     }
 }
 
-/// A pulled part of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pull<'a> {
     pub message: u64,
@@ -105,33 +100,26 @@ impl<'a> Pull<'a> {
     }
 }
 
-/// What a note says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// There is new room; every note says how much.
     Credit,
-    /// Receiver: send the rest of the message.
     Grant { message: u64 },
-    /// Receiver: the rest of the message is not wanted.
     Refuse { message: u64 },
-    /// Sender: the message will not come; so much of it was pushed.
     Withdraw { message: u64, pushed_bytes: u64 },
 }
 
-/// A note: one word, the room there is, and an acknowledgement (EQA §2: an "Ack, which implicitly contains request
-/// information").
+/// A note: one control message, the room available, and an acknowledgement (EQA §2: an "Ack, which
+/// implicitly contains request information").
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note<'a> {
     pub word: Word,
     pub limit: Credit,
     pub cursor: u64,
     pub echo: u32,
-    /// The body of the acknowledgement, as in a receipt.
     pub ack: &'a [u8],
 }
 
 impl<'a> Note<'a> {
-    /// Where the acknowledgement's body begins.
     pub(super) const HEAD_BYTES: usize = size_of::<RawNote>();
 
     pub(super) fn parse(payload: &'a [u8]) -> Option<Note<'a>> {
@@ -148,7 +136,6 @@ impl<'a> Note<'a> {
         Some(Note { word, limit, cursor: raw.cursor.get(), echo: raw.echo.get(), ack })
     }
 
-    /// Writes all but the acknowledgement's body, which lies behind it already; returns the length of both.
     pub(super) fn write(
         word: Word,
         limit: Credit,

@@ -1,4 +1,4 @@
-//! One peer: both halves of the traffic with it, and the frames that carry it.
+//! One peer: both directions of the traffic with it, and its frames.
 
 use super::arrivals::{Arrivals, Class};
 use super::body::{Note, Pull, Push, Word};
@@ -17,12 +17,12 @@ use crate::machine::{Deadline, Timer};
 use crate::time::Instant;
 use crate::wire::{Ack, Flags, Frame, Header, Kind, MacAddr, OVERHEAD_BYTES, Peer};
 
-/// So many frames unacknowledged, or bytes still to come, are bulk: what counts is how many frames a wake-up serves,
-/// not how soon each is. A driver then takes in 64 frames at a time, so twice as many must be to come.
+/// Unacknowledged frames, or missing bytes, from which the traffic is bulk: the number of frames
+/// per wake-up matters more than the latency of each. A driver then receives 64 frames at a time,
+/// so twice as many bytes must be missing.
 const BULK_FRAMES: u64 = 64;
 const BULK_BYTES: u64 = 128 << 10;
 
-/// See the module's description.
 #[derive(Clone, Debug)]
 pub(super) struct Channel {
     peer: Peer,
@@ -30,7 +30,6 @@ pub(super) struct Channel {
     inbox: Inbox,
     flight: Flight,
     arrivals: Arrivals,
-    /// Its host has left or is silent.
     gone: bool,
 }
 
@@ -47,42 +46,34 @@ impl Channel {
         }
     }
 
-    /// Whether frames from `source` are this peer's, and are taken.
     pub(super) fn takes_from(&self, source: MacAddr) -> bool {
         !self.gone && self.peer.mac == source
     }
 
-    /// Whether its host has left or is silent.
     pub(super) fn is_gone(&self) -> bool {
         self.gone
     }
 
-    /// The send queue.
     pub(super) fn outbox(&mut self) -> &mut Outbox {
         &mut self.outbox
     }
 
-    /// The messages that arrive.
     pub(super) fn inbox(&mut self) -> &mut Inbox {
         &mut self.inbox
     }
 
-    /// Whether all of a message has been sent at least once; also if it is not in the send queue any more.
     pub(super) fn has_gone(&self, id: SendId) -> bool {
         self.outbox.has_gone(id)
     }
 
-    /// Whether a message of this tag is here for which there is no receive.
     pub(super) fn has_unexpected(&self, tag: u32) -> bool {
         self.inbox.has_unexpected(tag)
     }
 
-    /// Bytes of the messages in the send queue.
     pub(super) fn queued_bytes(&self) -> usize {
         self.outbox.queued_bytes()
     }
 
-    /// Takes a frame from this peer.
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) {
         self.flight.heard(now);
         match frame.header.kind {
@@ -105,7 +96,7 @@ impl Channel {
         endpoint.stats.forged_acks += u64::from(!honest);
     }
 
-    /// A push, a pull or a note: each is read once, and acknowledged each time it comes.
+    /// Handles a push, a pull or a note: each is read once, and acknowledged each time it arrives.
     fn on_numbered(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) {
         let Header { sequence, flags, stamp, .. } = frame.header;
         self.arrivals.note_stamp(now, stamp);
@@ -164,7 +155,6 @@ impl Channel {
         Read::Used
     }
 
-    /// A message to oneself: the outbox's parts and notes go straight to the inbox, and back.
     pub(super) fn pump_local(&mut self, endpoint: &mut MailboxCore) {
         loop {
             if let Some(word) = self.outbox.next_word().or_else(|| self.inbox.next_word()) {
@@ -186,20 +176,18 @@ impl Channel {
         }
     }
 
-    /// Lets time pass; true if the peer has become silent.
     pub(super) fn on_timeout(&mut self, now: Instant, settings: &Settings) -> bool {
         self.arrivals.on_timeout(now);
         self.flight.on_timeout(now, settings.silent_after)
     }
 
-    /// When and why to call [`on_timeout`](Channel::on_timeout).
     pub(super) fn deadline(&self) -> Option<Deadline> {
         let ack = self.arrivals.due().map(|at| Deadline { at, why: Timer::ACK });
         let ask = self.flight.due().map(|at| Deadline { at, why: Timer::HEARTBEAT });
         [ack, ask].into_iter().flatten().min().filter(|_| !self.gone)
     }
 
-    /// Writes the next frame into `buffer`: notes and receipts first, they are what others wait for.
+    /// Writes the next frame into `buffer`: notes and receipts first, as other hosts wait for them.
     pub(super) fn poll(&mut self, now: Instant, endpoint: &mut MailboxCore, buffer: &mut [u8]) -> Option<usize> {
         if self.gone {
             return None;
@@ -243,8 +231,8 @@ impl Channel {
         Some(self.write(now, endpoint, sequence, piece, (stamp, false), buffer))
     }
 
-    /// Makes a frame of a piece. A part of a message that has left the queue since is not wanted any more, but its
-    /// number is: a note of the room takes its place.
+    /// Writes the frame of a piece. If its message has left the queue its bytes are no longer
+    /// wanted, but its frame number must be acknowledged: a note of the room is sent instead.
     fn write(
         &mut self,
         now: Instant,
@@ -292,13 +280,10 @@ impl Channel {
         endpoint.seal(self.peer.mac, Label(Kind::NOTE, flags, sequence, stamp), buffer, length)
     }
 
-    /// Whether the traffic with this peer is short messages, or the beginning or end of long ones: each frame is waited
-    /// for.
     pub(super) fn is_urgent(&self) -> bool {
         self.flight.flying() < BULK_FRAMES && self.inbox.missing_bytes() < BULK_BYTES
     }
 
-    /// The peer is gone: everything with it ends.
     pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
         self.gone = true;
         self.outbox.give_up(ledger);
@@ -308,7 +293,6 @@ impl Channel {
         }
     }
 
-    /// What memory it takes.
     pub(super) fn memory(&self) -> MailboxMemory {
         let (pushed_messages, pushed_bytes) = self.inbox.pushed();
         MailboxMemory {
@@ -323,7 +307,6 @@ impl Channel {
         }
     }
 
-    /// Recounts; a sentence that names the first disagreement.
     pub(super) fn audit(&self) -> Result<(), AuditError> {
         let parts = [self.flight.audit(), self.outbox.audit(), self.inbox.audit()];
         let first = parts.into_iter().find(Result::is_err).unwrap_or(Ok(()));
@@ -331,7 +314,6 @@ impl Channel {
     }
 }
 
-/// Whether a part is pushed; the envelope alone is.
 fn is_push(offset: u64, bytes: u32, pushed_bytes: u32) -> bool {
     bytes == 0 || offset < u64::from(pushed_bytes)
 }

@@ -1,14 +1,13 @@
-//! Credit for messages and their pushed bytes: the account of one peer's share of the pushed buffer, what has come,
-//! what has left, and what the peer has been told.
+//! Credit for messages and their pushed bytes: accounting of one peer's share of the pushed buffer.
 
 use crate::audit::AuditError;
 
-/// Messages that every mailbox has room for from the start, from each peer, before it has said anything. Protocol.
+/// Messages that every mailbox can take from each peer before it has announced any room. Part of
+/// the protocol.
 pub const INITIAL_MESSAGES: u64 = 16;
-/// Pushed bytes that every mailbox has room for from the start, from each peer. Protocol; fifteen full frames at MTU
-/// 1500.
+/// Pushed bytes that every mailbox can take from each peer before it has announced any room. Part
+/// of the protocol; fifteen full frames at MTU 1500.
 pub const INITIAL_BYTES: u64 = 21_600;
-/// Room for messages and for pushed bytes; as a limit, counted from the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Credit {
     pub messages: u64,
@@ -16,29 +15,23 @@ pub(super) struct Credit {
 }
 
 impl Credit {
-    /// What a sender may assume before it has heard anything.
     pub(super) const INITIAL: Credit = Credit { messages: INITIAL_MESSAGES, bytes: INITIAL_BYTES };
 
     pub(super) fn plus(self, more: Credit) -> Credit {
         Credit { messages: self.messages + more.messages, bytes: self.bytes + more.bytes }
     }
 
-    /// The larger of both in each respect: limits only grow.
     pub(super) fn max(self, other: Credit) -> Credit {
         Credit { messages: self.messages.max(other.messages), bytes: self.bytes.max(other.bytes) }
     }
 }
 
-/// All numbers count from the beginning.
 #[derive(Clone, Debug)]
 pub(super) struct CreditAccount {
     share: Credit,
-    /// Messages and pushed bytes that have come, and those that have left the pushed buffer.
     taken: Credit,
     released: Credit,
-    /// The limit last told to the peer.
     told: Credit,
-    /// Where half of the room that was told is used up.
     renew_at: Credit,
 }
 
@@ -48,12 +41,10 @@ impl CreditAccount {
         CreditAccount { share, taken: Credit::default(), released: Credit::default(), told: Credit::INITIAL, renew_at }
     }
 
-    /// One past the last message, and the pushed bytes, there is room for.
     fn limit(&self) -> Credit {
         self.released.plus(self.share)
     }
 
-    /// Counts a new message against the room there is; false if there is none.
     pub(super) fn admit(&mut self, message: u64, pushed_bytes: u64) -> bool {
         let limit = self.limit();
         let fits = message < limit.messages && self.taken.messages < limit.messages;
@@ -64,13 +55,12 @@ impl CreditAccount {
         true
     }
 
-    /// A message of which so much was pushed has left the pushed buffer.
     pub(super) fn release(&mut self, pushed_bytes: u64) {
         self.released = self.released.plus(Credit { messages: 1, bytes: pushed_bytes });
     }
 
-    /// Whether the peer is to be told of new room: it has used half of what it knows of and there is a quarter of the
-    /// share more, or it can send no message and there is any.
+    /// Whether new room has to be announced: the peer has used half of its room and there is a
+    /// quarter of the share more, or it cannot send any message and there is room.
     pub(super) fn is_due(&self) -> bool {
         let CreditAccount { share, taken, told, renew_at, .. } = *self;
         let limit = self.limit();
@@ -79,7 +69,6 @@ impl CreditAccount {
         messages || bytes || (taken.messages >= told.messages && limit.messages > told.messages)
     }
 
-    /// The peer is told of all the room there is.
     pub(super) fn tell(&mut self) -> Credit {
         let (told, taken) = (self.told.max(self.limit()), self.taken);
         self.told = told;
@@ -90,7 +79,6 @@ impl CreditAccount {
         told
     }
 
-    /// Compares with what is in the pushed buffer; a sentence that names the disagreement.
     pub(super) fn audit(&self, held: Credit) -> Result<(), AuditError> {
         let messages = self.taken.messages - self.released.messages;
         let bytes = self.taken.bytes - self.released.bytes;

@@ -1,7 +1,8 @@
-//! Frames sent to one peer and not yet acknowledged: what each carries, and the evidence that it is lost.
+//! Frames sent to one peer and not yet acknowledged: the content of each, and loss detection.
 //!
-//! As in a lane of a stream: a frame is lost when one sent later has arrived (RFC 8985); a timeout asks and never
-//! repeats. No payload is kept: a lost frame is made again from the message, or from the present room for messages.
+//! As in a lane of a stream, a frame is lost when one sent later has arrived (RFC 8985); a timeout
+//! requests a receipt and never repeats data. No payload is kept: a lost frame is written again
+//! from the message, or from the present room for messages.
 
 use super::body::Word;
 use super::settings::SPAN_FRAMES;
@@ -17,12 +18,9 @@ use crate::wire::Ack;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// Part of a message; `pushed_bytes` is how much of the message was pushed.
     Part { message: u64, offset: u64, bytes: u32, pushed_bytes: u32 },
-    /// A note.
     Word(Word),
 }
 
@@ -33,26 +31,20 @@ enum FrameState {
     Arrived,
 }
 
-/// A frame sent and not known to have arrived before all that follow.
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     piece: Piece,
-    /// Of the last transmission, and of the one before.
     stamp: Stamp,
     before: Stamp,
     state: FrameState,
 }
 
-/// Questions without an answer after which a peer may be given up.
 const PATIENT_TRIES: u32 = 12;
 
-/// See the module's description.
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
     policy: Policy,
-    /// The first frame that is not known to have arrived.
     cursor: u64,
-    /// Frames from `cursor` on.
     frames: VecDeque<Numbered>,
     repairs: BTreeSet<u64>,
     flying: u64,
@@ -60,9 +52,9 @@ pub(super) struct Flight {
     congestion: Congestion,
     echo: Echo,
     question: Question,
-    /// Since when the peer owes an answer and has been silent.
     waiting_since: Instant,
-    /// Since when the peer says that it has not got what it seemed to have: somebody else acknowledged it.
+    /// Time since which the peer reports as missing what it had acknowledged: another host has
+    /// forged an acknowledgement.
     lacks_since: Option<Instant>,
 }
 
@@ -83,37 +75,30 @@ impl Flight {
         }
     }
 
-    /// One past the highest frame sent.
     pub(super) fn next(&self) -> u64 {
         self.cursor + self.frames.len() as u64
     }
 
-    /// When to ask, if nothing is heard.
     pub(super) fn due(&self) -> Option<Instant> {
         self.question.due()
     }
 
-    /// How many frames are on their way, as far as is known.
     pub(super) fn flying(&self) -> u64 {
         self.flying
     }
 
-    /// Bytes of memory that the frames take.
     pub(super) fn memory_bytes(&self) -> usize {
         self.frames.capacity() * size_of::<Numbered>()
     }
 
-    /// Whether a note may be sent: only the receiver's span holds it back.
     pub(super) fn has_span(&self) -> bool {
         (self.frames.len() as u64) < SPAN_FRAMES
     }
 
-    /// Whether a part of a message may be sent.
     pub(super) fn has_window(&self) -> bool {
         self.has_span() && self.flying < self.window.frames()
     }
 
-    /// A lost frame to be sent again; it flies from now on under `stamp`.
     pub(super) fn repair(&mut self, now: Instant, stamp: impl FnOnce() -> Stamp) -> Option<(u64, Piece, Stamp)> {
         if self.flying >= self.window.frames() {
             return None;
@@ -128,7 +113,6 @@ impl Flight {
         Some((sequence, piece, stamp))
     }
 
-    /// Sends a new frame under `stamp`; returns its number.
     pub(super) fn send(&mut self, now: Instant, piece: Piece, stamp: Stamp) -> u64 {
         let sequence = self.next();
         self.frames.push_back(Numbered { piece, stamp, before: stamp, state: FrameState::Flying });
@@ -137,13 +121,10 @@ impl Flight {
         sequence
     }
 
-    /// Whether the sender cannot go on without an acknowledgement.
     pub(super) fn is_blocked(&self) -> bool {
         !self.has_window() && self.repairs.is_empty()
     }
 
-    /// Takes an acknowledgement, as far as it can be true; `arrived` is told what has newly arrived. False if a part of
-    /// it is forged.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stamps: &Stamps, arrived: impl FnMut(Piece)) -> bool {
         let sent = Sent { below: self.next(), newest: stamps.newest(), credit: SPAN_FRAMES };
         let (ack, forged) = sent.believe(ack);
@@ -152,7 +133,7 @@ impl Flight {
             self.on_believed(now, &ack, stamps.newest(), arrived);
         } else {
             if behind == Behind::Contradiction {
-                // What an earlier one acknowledged may still come, but is not here any more.
+                // Frames acknowledged before may still arrive, but this host no longer has them.
                 self.lacks_since = self.lacks_since.or(Some(now));
             }
             self.question.doubt(now, behind, |tries| self.echo.rtt().timeout(tries));
@@ -160,7 +141,6 @@ impl Flight {
         !forged
     }
 
-    /// Whether an acknowledgement lacks what an earlier one had.
     fn withdraws(&self, ack: &Ack<'_>) -> bool {
         let arrived_beyond = self.frames.len() as u64 > self.flying + self.repairs.len() as u64;
         let lacks = |(sequence, frame): (u64, &Numbered)| frame.state == FrameState::Arrived && !ack.has(sequence);
@@ -210,8 +190,8 @@ impl Flight {
         newly
     }
 
-    /// What the echo proves lost. Under `InOrderOnly` only the first frame is judged, and what follows it was thrown
-    /// away with it.
+    /// Finds the frames that the echo proves lost. Under `InOrderOnly` only the first frame is
+    /// judged, and all that follow it are lost with it.
     fn find_lost(&mut self, covered: u64, newest: Stamp) {
         let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered };
         let strict = self.policy == Policy::InOrderOnly;
@@ -236,21 +216,20 @@ impl Flight {
         }
     }
 
-    /// The peer has been heard: it is not silent.
     pub(super) fn heard(&mut self, now: Instant) {
         self.waiting_since = now;
     }
 
-    /// An answer that is overdue is asked for. True if that has been in vain for `silent_after` and several times: who
-    /// was away itself for so long has asked only once. Also if the
-    /// peer has lacked for so long what is not here any more.
+    /// Requests a receipt if it is overdue. Returns true if requests have been in vain for
+    /// `silent_after` and several times (a host that was itself suspended for that time has
+    /// requested only once), or if the peer has lacked frames that no longer exist here for as
+    /// long.
     pub(super) fn on_timeout(&mut self, now: Instant, silent_after: Duration) -> bool {
         let overdue = self.question.on_timeout(now, |tries| self.echo.rtt().timeout(tries));
         let lacks = self.lacks_since.is_some_and(|since| now.since(since) >= silent_after);
         overdue && (lacks || self.question.tries() >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after)
     }
 
-    /// Whether to ask for a receipt now; asked once.
     pub(super) fn take_ask(&mut self) -> bool {
         self.question.take()
     }
@@ -261,7 +240,6 @@ impl Flight {
         }
     }
 
-    /// Recounts; a sentence that names the first disagreement.
     pub(super) fn audit(&self) -> Result<(), AuditError> {
         let count = |state| self.frames.iter().filter(|frame| frame.state == state).count() as u64;
         if (count(FrameState::Flying), count(FrameState::Lost)) != (self.flying, self.repairs.len() as u64) {

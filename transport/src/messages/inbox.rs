@@ -1,9 +1,9 @@
-//! The receiving half of one peer: the pushed buffer, and messages on their way to their destinations (EQA §2, arrows
-//! 2a to 3b).
+//! The receiving half of one peer: the pushed buffer, and messages on the way to their destinations
+//! (EQA §2, arrows 2a to 3b).
 //!
-//! Messages are matched with receives in the order of their numbers, so in order for each tag. What arrives before it
-//! can be matched is kept in the pushed buffer; what is matched goes straight into the destination, and the rest is
-//! granted at once.
+//! Messages are matched with receives in the order of their numbers, so in order for each tag.
+//! Bytes that arrive before a message is matched are kept in the pushed buffer; those of a matched
+//! message go straight to its destination, and the rest is granted at once.
 
 use super::body::{Envelope, Pull, Push, Word};
 use super::credit::{Credit, CreditAccount};
@@ -16,11 +16,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Clone, Debug)]
 enum Whereabouts {
-    /// In the pushed buffer.
     Held,
-    /// In the destination of a receive.
     Matched(RecvId),
-    /// Nowhere: the sender has withdrawn the message before its turn came.
     Withdrawn,
 }
 
@@ -32,26 +29,20 @@ struct IncomingMessage {
     place: Whereabouts,
 }
 
-/// What a frame was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// Used, or of a message that has ended.
     Used,
-    /// More than there was room for.
     Beyond,
-    /// At odds with what was said before.
     Malformed,
 }
 
-/// See the module's description.
 #[derive(Clone, Debug)]
 pub(super) struct Inbox {
     from: Rank,
     account: CreditAccount,
     messages: BTreeMap<u64, IncomingMessage>,
-    /// Messages in the pushed buffer whose turn has come, by tag.
     unexpected: BTreeSet<(u32, u64)>,
-    /// The first message whose turn has not come: those before it are all known.
+    /// First message that may not be matched yet: all before it are known.
     turn: u64,
     words: VecDeque<Word>,
 }
@@ -68,7 +59,6 @@ impl Inbox {
         }
     }
 
-    /// Takes a pushed part.
     pub(super) fn on_push(&mut self, push: &Push<'_>, ledger: &mut Ledger) -> Read {
         let Push { message, envelope, .. } = *push;
         if !self.messages.contains_key(&message) {
@@ -91,10 +81,9 @@ impl Inbox {
         }
     }
 
-    /// Takes a pulled part.
     pub(super) fn on_pull(&mut self, pull: &Pull<'_>, ledger: &mut Ledger) -> Read {
         match self.messages.get(&pull.message) {
-            // Only what was granted may come.
+            // Only granted bytes may arrive.
             Some(IncomingMessage { place: Whereabouts::Held, .. }) => Read::Malformed,
             None if pull.message >= self.turn => Read::Malformed,
             Some(IncomingMessage { place: Whereabouts::Matched(_), .. }) => {
@@ -104,7 +93,6 @@ impl Inbox {
         }
     }
 
-    /// Lets every message have its turn of which all earlier ones are known.
     fn take_turns(&mut self, ledger: &mut Ledger) {
         while let Some(incoming) = self.messages.get(&self.turn) {
             let message = self.turn;
@@ -123,7 +111,6 @@ impl Inbox {
         }
     }
 
-    /// A receive has been posted: it is matched with the oldest message of its tag that is here.
     pub(super) fn on_posted(&mut self, tag: u32, ledger: &mut Ledger) {
         let oldest = self
             .unexpected
@@ -137,12 +124,10 @@ impl Inbox {
         }
     }
 
-    /// Whether a message of this tag is here for which there is no receive.
     pub(super) fn has_unexpected(&self, tag: u32) -> bool {
         self.unexpected.range((tag, 0)..=(tag, u64::MAX)).next().is_some()
     }
 
-    /// The message leaves the pushed buffer for the destination, and what is missing is pulled.
     fn match_with(&mut self, message: u64, receive: RecvId, max_bytes: usize, ledger: &mut Ledger) {
         let incoming = self.messages.get_mut(&message).expect("a message is matched while it is here");
         let Envelope { pushed_bytes, message_bytes, .. } = incoming.envelope;
@@ -160,7 +145,7 @@ impl Inbox {
         self.account.release(if planted!("credit-never-returned") { 0 } else { pushed_bytes.into() });
     }
 
-    /// Puts a part in its place; parts mostly come in order and need not be zeroed first.
+    /// Stores a part; parts mostly arrive in order, so the destination is not zeroed first.
     fn put(&mut self, message: u64, offset: u64, bytes: &[u8], ledger: &mut Ledger) -> Read {
         let Some(incoming) = self.messages.get_mut(&message) else { return Read::Used };
         let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= incoming.envelope.message_bytes);
@@ -189,7 +174,6 @@ impl Inbox {
         ledger.end_receive(receive, RecvOutcome::Received { bytes });
     }
 
-    /// The sender has withdrawn a message, of which so much was pushed.
     pub(super) fn on_withdraw(&mut self, message: u64, pushed_bytes: u64, ledger: &mut Ledger) -> Read {
         let Some(incoming) = self.messages.get_mut(&message) else {
             if message < self.turn {
@@ -231,8 +215,6 @@ impl Inbox {
         Read::Used
     }
 
-    /// A receive that was matched with `message` has ended before it was whole: the sender is told that the rest is not
-    /// wanted.
     pub(super) fn abandon(&mut self, message: u64) {
         if self.messages.remove(&message).is_some() {
             self.words.retain(|&word| word != Word::Grant { message });
@@ -240,7 +222,6 @@ impl Inbox {
         }
     }
 
-    /// The peer is gone: what is not whole will never be.
     pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
         self.words.clear();
         let mut released = Vec::new();
@@ -257,42 +238,35 @@ impl Inbox {
         self.unexpected.retain(|(_, message)| self.messages.contains_key(message));
     }
 
-    /// The next note to send.
     pub(super) fn next_word(&mut self) -> Option<Word> {
         self.words.pop_front().or(self.account.is_due().then_some(Word::Credit))
     }
 
-    /// A note tells the peer of all the room there is.
     pub(super) fn tell(&mut self) -> Credit {
         self.account.tell()
     }
 
-    /// Messages and bytes in the pushed buffer.
     pub(super) fn pushed(&self) -> (usize, usize) {
         let held = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Held));
         held.fold((0, 0), |(messages, bytes), incoming| (messages + 1, bytes + incoming.bytes.capacity()))
     }
 
-    /// Bytes that have yet to come of the messages that have met their receives.
     pub(super) fn missing_bytes(&self) -> u64 {
         let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Matched(_)));
         matched.map(|incoming| incoming.envelope.message_bytes.saturating_sub(incoming.arrived.bytes())).sum()
     }
 
-    /// Bytes of destinations that are being filled.
     pub(super) fn destination_bytes(&self) -> usize {
         let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Matched(_)));
         matched.map(|incoming| incoming.bytes.capacity()).sum()
     }
 
-    /// Bytes of memory that the records of messages take beside their bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let records =
             self.messages.len() * size_of::<(u64, IncomingMessage)>() + self.unexpected.len() * size_of::<(u32, u64)>();
         records + self.words.capacity() * size_of::<Word>()
     }
 
-    /// Recounts; a sentence that names the first disagreement.
     pub(super) fn audit(&self) -> Result<(), AuditError> {
         let held = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Held));
         let one = |incoming: &IncomingMessage| Credit { messages: 1, bytes: incoming.envelope.pushed_bytes.into() };

@@ -1,5 +1,5 @@
-//! What the application has asked for and has not been told the end of: bounded queues of sends and receives, their
-//! deadlines, and the completions.
+//! The application's open sends and receives in bounded queues, with their deadlines, and the
+//! completions not yet taken.
 
 use super::outcome::{Completion, RecvId, RecvOutcome, SendId, SendOutcome};
 use crate::audit::AuditError;
@@ -8,7 +8,6 @@ use crate::wire::Rank;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A send that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendState {
     pub to: Rank,
@@ -16,49 +15,39 @@ pub(super) struct SendState {
     deadline: Option<Instant>,
 }
 
-/// A receive that has not ended.
 #[derive(Clone, Debug)]
 pub(super) struct RecvState {
     pub from: Rank,
     pub tag: u32,
     pub max_bytes: usize,
-    /// The message it has been matched with.
     pub message: Option<u64>,
     deadline: Option<Instant>,
 }
 
-/// What a deadline belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Send(SendId),
     Recv(RecvId),
 }
 
-/// See the module's description.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     next_id: u64,
     sends: BTreeMap<SendId, SendState>,
-    /// Bytes of the sends that have not ended.
     send_bytes: usize,
     receives: BTreeMap<RecvId, RecvState>,
-    /// The receive queue: receives without a message, by source and tag, oldest first.
     posted: BTreeMap<(Rank, u32), VecDeque<RecvId>>,
     deadlines: BTreeSet<(Instant, Operation)>,
-    /// How many sends and receives of each peer have not ended.
     open: BTreeMap<Rank, usize>,
     done: VecDeque<Completion>,
-    /// How many of those are sends.
     done_sends: usize,
 }
 
 impl Ledger {
-    /// Sends that have not ended or whose end has not been told, and the bytes of the former.
     pub(super) fn sends(&self) -> (usize, usize) {
         (self.sends.len() + self.done_sends, self.send_bytes)
     }
 
-    /// Receives that have not ended or whose end has not been told.
     pub(super) fn receives(&self) -> usize {
         self.receives.len() + self.done.len() - self.done_sends
     }
@@ -86,17 +75,14 @@ impl Ledger {
         self.next_id
     }
 
-    /// A send that has not ended.
     pub(super) fn send(&self, id: SendId) -> Option<SendState> {
         self.sends.get(&id).copied()
     }
 
-    /// A receive that has not ended.
     pub(super) fn receive(&self, id: RecvId) -> Option<&RecvState> {
         self.receives.get(&id)
     }
 
-    /// Matches the oldest posted receive of this source and tag with `message`: the receive and how much it allows.
     pub(super) fn match_receive(&mut self, from: Rank, tag: u32, message: u64) -> Option<(RecvId, usize)> {
         let queue = self.posted.get_mut(&(from, tag))?;
         let id = queue.pop_front()?;
@@ -108,7 +94,6 @@ impl Ledger {
         Some((id, receiving.max_bytes))
     }
 
-    /// Ends a send, if it has not ended yet.
     pub(super) fn end_send(&mut self, id: SendId, outcome: SendOutcome) {
         if self.forget_send(id) {
             self.done_sends += 1;
@@ -116,14 +101,12 @@ impl Ledger {
         }
     }
 
-    /// Ends a receive, if it has not ended yet.
     pub(super) fn end_receive(&mut self, id: RecvId, outcome: RecvOutcome) {
         if self.forget_receive(id) {
             self.done.push_back(Completion::Recv { id, outcome });
         }
     }
 
-    /// Strikes out a send without a completion; false if it has ended.
     pub(super) fn forget_send(&mut self, id: SendId) -> bool {
         let Some(sending) = self.sends.remove(&id) else { return false };
         self.send_bytes -= sending.bytes;
@@ -134,14 +117,12 @@ impl Ledger {
         true
     }
 
-    /// A send has no deadline any more.
     pub(super) fn lift_deadline(&mut self, id: SendId) {
         if let Some(at) = self.sends.get_mut(&id).and_then(|sending| sending.deadline.take()) {
             self.deadlines.remove(&(at, Operation::Send(id)));
         }
     }
 
-    /// Strikes out a receive without a completion; false if it has ended.
     pub(super) fn forget_receive(&mut self, id: RecvId) -> bool {
         let Some(receiving) = self.receives.remove(&id) else { return false };
         self.close(receiving.from);
@@ -169,40 +150,33 @@ impl Ledger {
         }
     }
 
-    /// Peers with whom a send or a receive has not ended.
     pub(super) fn peers(&self) -> impl Iterator<Item = Rank> {
         self.open.keys().copied()
     }
 
-    /// The receives from a peer that have no message.
     pub(super) fn posted_from(&self, from: Rank) -> Vec<RecvId> {
         self.posted.range((from, 0)..=(from, u32::MAX)).flat_map(|(_, queue)| queue).copied().collect()
     }
 
-    /// The next deadline.
     pub(super) fn due(&self) -> Option<Instant> {
         self.deadlines.first().map(|&(at, _)| at)
     }
 
-    /// The next send or receive whose time is up.
     pub(super) fn overdue(&self, now: Instant) -> Option<Operation> {
         self.deadlines.first().filter(|&&(at, _)| at <= now).map(|&(_, asked)| asked)
     }
 
-    /// The next completion.
     pub(super) fn take(&mut self) -> Option<Completion> {
         let completion = self.done.pop_front()?;
         self.done_sends -= usize::from(matches!(completion, Completion::Send { .. }));
         Some(completion)
     }
 
-    /// Bytes of memory that the receive queue takes.
     pub(super) fn receive_memory_bytes(&self) -> usize {
         let posted: usize = self.posted.values().map(|queue| queue.capacity() * size_of::<RecvId>()).sum();
         self.receives.len() * size_of::<(RecvId, RecvState)>() + posted
     }
 
-    /// Recounts; a sentence that names the first disagreement.
     pub(super) fn audit(&self) -> Result<(), AuditError> {
         let bytes: usize = self.sends.values().map(|sending| sending.bytes).sum();
         if bytes != self.send_bytes {

@@ -1,4 +1,4 @@
-//! All messages of one host: what the application calls, and the part behind it.
+//! The mailbox: the application's calls, and the part behind them.
 
 use super::channel::Channel;
 use super::core::MailboxCore;
@@ -15,30 +15,31 @@ use crate::time::Instant;
 use crate::wire::{Frame, Identity, Kind, Peer, Rank, Reject};
 use std::sync::Arc;
 
-/// The shortest payload of a frame: a note with the longest bitmap fits, and an MTU of 576 has room for more.
+/// Shortest payload of a frame: a note with the longest bitmap fits, and an MTU of 576 has room for
+/// more.
 const LEAST_PAYLOAD_BYTES: usize = 256;
 
 /// All messages of one host.
 ///
-/// A send or a receive is asked for and goes on by itself; [`poll_completion`](Mailbox::poll_completion) tells how it
-/// has ended. Blocking forms are built above: ask, drive the machine until the completion is there. A form that does
-/// not wait asks and [cancels](Mailbox::cancel_recv) at once what has not ended.
+/// A send or a receive is requested and proceeds by itself;
+/// [`poll_completion`](Mailbox::poll_completion) returns its outcome. Blocking calls are built on
+/// top: request, then drive the machine until the completion is there. A non-blocking call
+/// requests, and [cancels](Mailbox::cancel_recv) at once what has not ended.
 #[derive(Clone, Debug)]
 pub struct Mailbox {
     settings: Settings,
-    /// By rank; the own one delivers to itself.
     channels: Vec<Channel>,
     endpoint: MailboxCore,
-    /// The turns and timers of the peers, by rank.
     agenda: Agenda,
 }
 
 impl Mailbox {
-    /// A mailbox among `peers`, listed by rank, this host included; frames carry up to `payload_bytes` (the MTU − 32).
+    /// Creates a mailbox among `peers`, listed by rank, this host included; frames carry up to
+    /// `payload_bytes` (the MTU − 32).
     ///
     /// # Panics
-    /// If a peer's rank is not its place in the list, the own rank is not in it, `payload_bytes` is below 256, or
-    /// [`Tuning::check`](crate::Tuning::check) finds a wrong number in the settings.
+    /// If a peer's rank is not its index in the list, the own rank is not in it, `payload_bytes` is
+    /// below 256, or [`Tuning::check`](crate::Tuning::check) finds a wrong number in the settings.
     pub fn new(identity: Identity, peers: &[Peer], payload_bytes: usize, settings: Settings) -> Mailbox {
         assert!(
             payload_bytes >= LEAST_PAYLOAD_BYTES,
@@ -67,11 +68,13 @@ impl Mailbox {
         self.send_until(to, tag, bytes, None)
     }
 
-    /// Sends `bytes` to rank `to`, in order with what was sent there before under the same `tag`; if it is not there by
-    /// the `deadline`, it is withdrawn. The bytes are kept, not copied, until the other host has them.
+    /// Sends `bytes` to rank `to`, in order with earlier sends there under this `tag`; a message
+    /// that has not arrived by the `deadline` is withdrawn. The bytes are kept, not copied, until
+    /// the other host has them.
     ///
     /// # Errors
-    /// If there is no such rank, it has been given up, or the send queue is full; nothing is taken then.
+    /// If there is no such rank, it has been given up, or the send queue is full; nothing is taken
+    /// then.
     pub fn send_until(
         &mut self,
         to: Rank,
@@ -103,9 +106,9 @@ impl Mailbox {
         self.recv_until(from, tag, max_bytes, None)
     }
 
-    /// Receives the next message of `tag` from rank `from`, in order with the receives posted before; ends as
-    /// [`TooShort`](RecvOutcome::TooShort) if it is longer than `max_bytes`, and as [`TimedOut`](RecvOutcome::TimedOut)
-    /// if it is not here by the `deadline`.
+    /// Receives the next message of `tag` from rank `from`, in order with the receives posted
+    /// before. Ends as [`TooShort`](RecvOutcome::TooShort) if it is longer than `max_bytes`, and as
+    /// [`TimedOut`](RecvOutcome::TimedOut) if it has not arrived by the `deadline`.
     ///
     /// # Errors
     /// If there is no such rank or the receive queue is full.
@@ -131,12 +134,13 @@ impl Mailbox {
         Ok(id)
     }
 
-    /// The next send or receive that has ended. Until it is taken, it keeps its place in its queue.
+    /// Returns the next send or receive that has ended. Until this, it occupies its place in its
+    /// queue.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.endpoint.ledger.take()
     }
 
-    /// Withdraws a message; it has no completion then. False if it has ended already.
+    /// Withdraws a message, which then has no completion. Returns false if it has ended already.
     pub fn cancel_send(&mut self, id: SendId) -> bool {
         let Some(sending) = self.endpoint.ledger.send(id) else { return false };
         self.channels[sending.to.index()].outbox().withdraw(id);
@@ -144,47 +148,47 @@ impl Mailbox {
         self.endpoint.ledger.forget_send(id)
     }
 
-    /// The deadline of a send does not count any more: its sender has been told that the message is on its way.
+    /// Removes the deadline of a send, whose caller relies on its delivery from now on.
     pub fn lift_deadline(&mut self, id: SendId) {
         self.endpoint.ledger.lift_deadline(id);
     }
 
-    /// Takes back a receive for which no message has come yet; it has no completion then. False if a message has begun
-    /// to arrive or the receive has ended: its completion comes.
+    /// Cancels a receive without a message, which then has no completion. Returns false if a
+    /// message has begun to arrive or the receive has ended: its completion follows.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
         let waits = self.endpoint.ledger.receive(id).is_some_and(|receiving| receiving.message.is_none());
         waits && self.endpoint.ledger.forget_receive(id)
     }
 
-    /// Whether all of a message has been handed to the network at least once, so that its sender may go on with other
-    /// things; also if it has ended.
+    /// Whether all of a message has been sent at least once, so that its sender may go on; also
+    /// true after its end.
     pub fn has_gone(&self, id: SendId) -> bool {
         self.endpoint.ledger.send(id).is_none_or(|sending| self.channels[sending.to.index()].has_gone(id))
     }
 
-    /// Whether a message of `tag` from rank `from` has begun to arrive for which there is no receive.
+    /// Whether a message of `tag` from rank `from` has begun to arrive and has no receive.
     pub fn has_unexpected(&self, from: Rank, tag: u32) -> bool {
         self.channels.get(from.index()).is_some_and(|channel| channel.has_unexpected(tag))
     }
 
-    /// Whether nothing is on its way: no send, no receive that has begun, nothing untold.
+    /// Whether nothing is in progress: no send, no receive that has begun, no completion to take.
     pub fn is_idle(&self) -> bool {
         self.endpoint.ledger.sends().0 == 0 && self.endpoint.ledger.receives() == 0
     }
 
-    /// Whether nothing is on its way or owed to anybody, and no timer runs.
+    /// Whether nothing is in progress or owed to a peer, and no timer runs.
     pub fn is_quiet(&self) -> bool {
         self.is_idle() && self.next_deadline().is_none()
     }
 
     fn next_deadline(&self) -> Option<Deadline> {
-        // A send or receive whose time is up is the application's giving up on a peer.
+        // An expired send or receive is the application's giving up on a peer.
         let asked = self.endpoint.ledger.due().map(|at| Deadline { at, why: Timer::OPERATION });
         self.agenda.next_deadline().into_iter().chain(asked).min()
     }
 
-    /// Rank `rank` has left: every send to it and every receive from it ends, except for messages that are here in
-    /// full.
+    /// Removes rank `rank`, which has left: every send to it and every receive from it ends, except
+    /// for messages that have arrived completely.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -196,18 +200,18 @@ impl Mailbox {
         }
     }
 
-    /// What has been sent and received so far.
+    /// Returns the counters of the mailbox.
     pub fn stats(&self) -> MailboxStats {
         self.endpoint.stats
     }
 
-    /// What memory each structure takes, all peers together.
+    /// Returns the memory of each structure, all peers together.
     pub fn memory(&self) -> MailboxMemory {
         let total = self.channels.iter().map(Channel::memory).fold(MailboxMemory::default(), |sum, one| sum + one);
         MailboxMemory { receive_queue_bytes: self.endpoint.ledger.receive_memory_bytes(), ..total }
     }
 
-    /// What memory one peer takes; the receive queue is not divided.
+    /// Returns the memory of one peer, without the common receive queue.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -231,7 +235,6 @@ impl Mailbox {
         self.channels.iter().try_for_each(Channel::audit)
     }
 
-    /// Something about `rank` has changed: it may have something to send, and another deadline.
     fn touch(&mut self, rank: Rank) {
         let channel = &mut self.channels[rank.index()];
         if rank == self.endpoint.identity.rank {
@@ -266,7 +269,6 @@ impl Mailbox {
 }
 
 impl Part for Mailbox {
-    /// Takes a frame; one that is no message's is ignored.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let header = frame.header;
         if !matches!(header.kind, Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK) {

@@ -1,19 +1,21 @@
 //! Messages between two ranks by push and pull (EQA §2).
 //!
-//! A sender pushes the beginning of a message at once. At the receiver it goes straight into the destination if a
-//! receive for (source, tag) is posted, else into a bounded pushed buffer. The receive's acknowledgement, a *grant*,
-//! pulls the rest, which then has a place to go. So short messages cost no handshake, and long ones are never buffered
-//! on the way.
+//! A sender pushes the beginning of a message at once. At the receiver it goes straight to the
+//! destination if a receive for (source, tag) is posted, else into a bounded pushed buffer. The
+//! receiver then sends a *grant*, which pulls the rest into the destination. So short messages cost
+//! no handshake, and long ones are never buffered on the way.
 //!
-//! Below that, every part and every note is a numbered frame between two hosts, acknowledged with holes and repeated on
-//! evidence only, as in a stream; but nothing waits for order, because each part says where it belongs, and nothing is
-//! copied to be repeated, because a lost part is cut again from the message.
+//! Below that, every part and every note is a numbered frame between two hosts, acknowledged with
+//! holes and repeated on evidence only, as in a stream. But no frame waits for order, because each
+//! part carries its offset, and no payload is copied for repeats, because a lost part is cut from
+//! the message again.
 //!
-//! From the outside in: [`Mailbox`] (the calls, and the part behind them), `ledger` (what was asked for), `channel`
-//! (one peer: frames), `outbox`, `inbox` and `credit` (send queue, pushed buffer, its account), `flight` and `arrivals`
-//! (numbered frames), `body` (their bytes).
+//! From the outside in: [`Mailbox`] (the calls, and the part behind them), `ledger` (open
+//! operations), `channel` (one peer: frames), `outbox`, `inbox` and `credit` (send queue, pushed
+//! buffer, its account), `flight` and `arrivals` (numbered frames), `body` (their bytes).
 //!
-//! Bytes off the wire never panic and never take more memory than a receive's `max_bytes` or the pushed buffer's share.
+//! Received bytes never cause a panic, nor more memory than a receive's `max_bytes` or the pushed
+//! buffer's share.
 
 mod arrivals;
 mod body;

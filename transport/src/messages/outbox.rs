@@ -1,7 +1,9 @@
-//! The sending half of one peer: the send queue, and which part of which message goes next (EQA §2, arrows 1a and 1b).
+//! The sending half of one peer: the send queue, and the choice of the next part (EQA §2, arrows 1a
+//! and 1b).
 //!
-//! A message gets its number when it is first sent, in the order of the calls. Its push is as much as BTP1, BTP2 and
-//! the room in the peer's pushed buffer allow, possibly nothing but its envelope; the rest waits for the peer's grant.
+//! A message gets its number when it is first sent, in the order of the calls. Its push is as long
+//! as BTP1, BTP2 and the room in the peer's pushed buffer allow, possibly only its envelope; the
+//! rest waits for the peer's grant.
 
 use super::body::{Envelope, Word};
 use super::credit::Credit;
@@ -18,15 +20,11 @@ struct QueuedMessage {
     id: SendId,
     tag: u32,
     bytes: Arc<[u8]>,
-    /// How much is pushed.
     pushed: usize,
-    /// How much may go: what is pushed; after the grant, all.
+    /// Bytes that may be sent: the pushed ones; after the grant, all.
     allowed: usize,
-    /// How much has gone.
     gone: usize,
-    /// Whether the first part, which may be empty, has gone.
     begun: bool,
-    /// Parts sent and not yet arrived.
     flying: usize,
 }
 
@@ -36,29 +34,22 @@ impl QueuedMessage {
     }
 }
 
-/// The longest parts that fit a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fit {
     pub push_bytes: usize,
     pub pull_bytes: usize,
 }
 
-/// See the module's description.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
     btp1: usize,
     btp2: usize,
     fit: Fit,
-    /// Messages without a number.
     waiting: VecDeque<QueuedMessage>,
-    /// Messages with a number.
     begun: BTreeMap<u64, QueuedMessage>,
-    /// The message in the middle of its push, the newest of all.
     pushing: Option<u64>,
-    /// Messages granted and not yet sent in full, in the order of the grants.
     pulling: VecDeque<u64>,
     pulled_last: bool,
-    /// Messages withdrawn, of which the peer is to be told.
     withdrawn: VecDeque<Word>,
     next_message: u64,
     pushed_bytes: u64,
@@ -83,7 +74,6 @@ impl Outbox {
         }
     }
 
-    /// Puts a message at the end of the queue.
     pub(super) fn add(&mut self, id: SendId, tag: u32, bytes: Arc<[u8]>) {
         self.waiting.push_back(QueuedMessage {
             id,
@@ -97,12 +87,11 @@ impl Outbox {
         });
     }
 
-    /// The next note to send.
     pub(super) fn next_word(&mut self) -> Option<Word> {
         self.withdrawn.pop_front()
     }
 
-    /// The next part to send: pushes and pulls take turns. Who takes it has sent it.
+    /// Returns the next part, which counts as sent; pushes and pulls take turns.
     pub(super) fn next_part(&mut self) -> Option<Piece> {
         let push = self.pushing.or_else(|| self.begin());
         let pull = self.pulling.front().copied();
@@ -111,7 +100,6 @@ impl Outbox {
         Some(self.cut(message))
     }
 
-    /// Gives the first message that waits its number, if the peer has room for it.
     fn begin(&mut self) -> Option<u64> {
         if self.next_message >= self.limit.messages {
             return None;
@@ -119,8 +107,8 @@ impl Outbox {
         let room = usize::try_from(self.limit.bytes - self.pushed_bytes).unwrap_or(usize::MAX);
         let first = self.btp1.min(self.fit.push_bytes);
         let push = first.saturating_add(self.btp2).min(u32::MAX as usize).min(self.waiting.front()?.bytes.len());
-        // The answer to what is on its way may bring more room; a message pushed in part would have to wait for its
-        // receive.
+        // An acknowledgement of the frames in flight may bring more room; a partly pushed message
+        // would have to wait for its receive.
         if push > room && self.begun.values().any(|earlier| earlier.flying > 0) {
             return None;
         }
@@ -140,7 +128,7 @@ impl Outbox {
         let (offset, pushed) = (queued.gone, queued.pushed);
         let (end, longest) =
             if offset < pushed { (pushed, self.fit.push_bytes) } else { (queued.allowed, self.fit.pull_bytes) };
-        // A message that fits one frame has nothing to overlap with: BTP1 cuts longer ones.
+        // A message of one frame has nothing to overlap with: BTP1 cuts only longer ones.
         let alone = queued.bytes.len() == pushed && pushed <= longest;
         let longest = if offset == 0 && pushed > 0 && !alone { longest.min(self.btp1.max(1)) } else { longest };
         let bytes = (end - offset).min(longest);
@@ -158,7 +146,6 @@ impl Outbox {
         Piece::Part { message, offset: offset as u64, bytes: bytes as u32, pushed_bytes: pushed as u32 }
     }
 
-    /// What a part carries: the message's envelope and the part's bytes; `None` once the message is out of the queue.
     pub(super) fn content(&self, message: u64, offset: u64, bytes: u32) -> Option<(Envelope, &[u8])> {
         let queued = self.begun.get(&message)?;
         let envelope =
@@ -166,13 +153,11 @@ impl Outbox {
         Some((envelope, &queued.bytes[offset as usize..][..bytes as usize]))
     }
 
-    /// Whether this part ends a message that was pulled: its sender waits for nothing but the acknowledgement.
     pub(super) fn ends_pulled(&self, message: u64, offset: u64, bytes: u32) -> bool {
         let end = offset as usize + bytes as usize;
         self.begun.get(&message).is_some_and(|queued| queued.pushed < end && end == queued.bytes.len())
     }
 
-    /// A part has arrived.
     pub(super) fn on_arrived(&mut self, message: u64, ledger: &mut Ledger) {
         let Some(queued) = self.begun.get_mut(&message) else { return };
         queued.flying -= 1;
@@ -182,12 +167,10 @@ impl Outbox {
         }
     }
 
-    /// The peer has room up to `limit`.
     pub(super) fn on_credit(&mut self, limit: Credit) {
         self.limit = self.limit.max(limit);
     }
 
-    /// The peer wants the rest of a message. False if it was never sent.
     pub(super) fn on_grant(&mut self, message: u64) -> bool {
         if let Some(queued) = self.begun.get_mut(&message) {
             let fresh = queued.allowed < queued.bytes.len();
@@ -199,7 +182,6 @@ impl Outbox {
         message < self.next_message
     }
 
-    /// The peer does not want the rest of a message. False if it was never sent.
     pub(super) fn on_refuse(&mut self, message: u64, ledger: &mut Ledger) -> bool {
         if let Some(queued) = self.remove_begun(message) {
             ledger.end_send(queued.id, SendOutcome::Refused);
@@ -207,7 +189,6 @@ impl Outbox {
         message < self.next_message
     }
 
-    /// Takes a message out of the queue; the peer is told if it knows of it.
     pub(super) fn withdraw(&mut self, id: SendId) {
         if let Some(at) = self.waiting.iter().position(|queued| queued.id == id) {
             self.waiting.remove(at);
@@ -227,7 +208,6 @@ impl Outbox {
         self.begun.remove(&message)
     }
 
-    /// The peer is gone: every message ends.
     pub(super) fn give_up(&mut self, ledger: &mut Ledger) {
         for queued in self.waiting.drain(..).chain(std::mem::take(&mut self.begun).into_values()) {
             ledger.end_send(queued.id, SendOutcome::PeerGone);
@@ -235,19 +215,16 @@ impl Outbox {
         (self.pushing, self.pulling, self.withdrawn) = (None, VecDeque::new(), VecDeque::new());
     }
 
-    /// Whether all of a message has been sent at least once; also if it is not here any more.
     pub(super) fn has_gone(&self, id: SendId) -> bool {
         let waits = self.waiting.iter().any(|queued| queued.id == id);
         let partly = |queued: &QueuedMessage| queued.id == id && (!queued.begun || queued.gone < queued.bytes.len());
         !waits && !self.begun.values().any(partly)
     }
 
-    /// Bytes of the messages in the queue.
     pub(super) fn queued_bytes(&self) -> usize {
         self.waiting.iter().chain(self.begun.values()).map(|queued| queued.bytes.len()).sum()
     }
 
-    /// Bytes of memory that the queue takes beside the messages.
     pub(super) fn memory_bytes(&self) -> usize {
         let slots = self.waiting.capacity() + self.begun.len();
         slots * size_of::<QueuedMessage>()
@@ -255,7 +232,6 @@ impl Outbox {
             + self.withdrawn.capacity() * size_of::<Word>()
     }
 
-    /// Checks what the queue knows against itself; a sentence that names the first disagreement.
     pub(super) fn audit(&self) -> Result<(), AuditError> {
         if self.next_message > self.limit.messages || self.pushed_bytes > self.limit.bytes {
             let (message, pushed) = (self.next_message, self.pushed_bytes);

@@ -1,13 +1,13 @@
-//! What the application asks a mailbox for, and what it is told.
+//! Handles, completions and errors of a mailbox.
 
 use crate::wire::Rank;
 use thiserror::Error;
 
-/// A message on its way.
+/// Handle of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SendId(u64);
 
-/// A posted receive.
+/// Handle of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecvId(u64);
 
@@ -23,32 +23,33 @@ impl RecvId {
     }
 }
 
-/// The end of a send or of a receive; each has exactly one, unless it was cancelled.
+/// End of a send or a receive; each has exactly one, unless it was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// A send has ended.
     Send {
-        /// Which.
+        /// The send.
         id: SendId,
-        /// How.
+        /// Its outcome.
         outcome: SendOutcome,
     },
     /// A receive has ended.
     Recv {
-        /// Which.
+        /// The receive.
         id: RecvId,
-        /// How.
+        /// Its outcome.
         outcome: RecvOutcome,
     },
 }
 
-/// How a send has ended.
+/// Outcome of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOutcome {
-    /// The other host has the whole message: in the receive's destination or, if none was posted yet, in its pushed
-    /// buffer.
+    /// The other host has the whole message: in the receive's destination or, if none was posted
+    /// yet, in its pushed buffer.
     Sent,
-    /// The other host does not want the rest: the receive's buffer was too short, or its deadline passed in the middle.
+    /// The other host does not want the rest: the receive's buffer was too short, or its deadline
+    /// passed before the message was complete.
     Refused,
     /// The deadline has passed; the message is withdrawn.
     TimedOut,
@@ -56,42 +57,43 @@ pub enum SendOutcome {
     PeerGone,
 }
 
-/// How a receive has ended.
+/// Outcome of a receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecvOutcome {
-    /// Here is the message.
+    /// The message has arrived.
     Received {
-        /// All of it.
+        /// Contents of the message.
         bytes: Vec<u8>,
     },
-    /// The message is longer than the receive allows; it has been thrown away.
+    /// The message is longer than the receive allows; it has been dropped.
     TooShort {
-        /// Its length.
+        /// Length of the message.
         message_bytes: u64,
     },
-    /// The sender has withdrawn the message in the middle: its deadline passed, or it was cancelled.
+    /// The sender has withdrawn an incomplete message: its deadline passed, or it was cancelled.
     Withdrawn,
-    /// The deadline has passed. A message that had begun to arrive is lost, and its sender is told.
+    /// The deadline has passed. A message that had begun to arrive is lost, and its sender is
+    /// notified.
     TimedOut,
-    /// The other host has left or is silent, and no message of this tag is here.
+    /// The other host has left or is silent, and no message of this tag has arrived.
     PeerGone,
 }
 
-/// Why a message is not taken.
+/// Reason why a message is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
     /// No such rank.
     #[error("there is no rank {rank} among {ranks}: send to a rank from 0 to {}", ranks - 1)]
     NoSuchRank {
-        /// The rank asked for.
+        /// The rank given.
         rank: Rank,
-        /// How many there are.
+        /// Number of ranks.
         ranks: usize,
     },
-    /// The peer is given up.
+    /// The peer has been given up.
     #[error("rank {rank} has left or is silent: send to those who are left")]
     PeerGone {
-        /// The rank asked for.
+        /// The rank given.
         rank: Rank,
     },
     /// The send queue is full.
@@ -99,28 +101,28 @@ pub enum SendError {
         "the send queue holds {messages} messages of {bytes} bytes: take the outcomes of earlier sends, then send again"
     )]
     QueueFull {
-        /// Messages in it.
+        /// Messages in the queue.
         messages: usize,
-        /// Bytes in it.
+        /// Bytes in the queue.
         bytes: usize,
     },
 }
 
-/// Why a receive is not posted.
+/// Reason why a receive is not posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecvError {
     /// No such rank.
     #[error("there is no rank {rank} among {ranks}: receive from a rank from 0 to {}", ranks - 1)]
     NoSuchRank {
-        /// The rank asked for.
+        /// The rank given.
         rank: Rank,
-        /// How many there are.
+        /// Number of ranks.
         ranks: usize,
     },
     /// The receive queue is full.
     #[error("the receive queue holds {receives} receives: take the outcomes of earlier ones, then receive again")]
     QueueFull {
-        /// Receives in it.
+        /// Receives in the queue.
         receives: usize,
     },
 }

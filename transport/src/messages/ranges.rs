@@ -1,8 +1,9 @@
-//! Which bytes of a message have arrived: each counts once, however often and however cut it comes.
+//! Set of the bytes of a message that have arrived: each counts once, even if parts overlap or
+//! repeat.
 
 use std::collections::BTreeMap;
 
-/// Ranges of bytes that neither touch nor overlap; one as long as parts come in order.
+/// Ranges of bytes that neither touch nor overlap; a single one as long as parts arrive in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     ends: BTreeMap<u64, u64>,
@@ -10,12 +11,10 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// How many bytes are in them.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds the bytes from `start` to before `end`.
     pub(super) fn add(&mut self, mut start: u64, mut end: u64) {
         while let Some((&from, &to)) = self.ends.range(..=end).next_back()
             && to >= start

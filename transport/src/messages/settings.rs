@@ -1,34 +1,37 @@
-//! The numbers of a mailbox, each with its unit, its source and its reason.
+//! Settings of a mailbox, each with its unit, source and reason.
 
 use super::credit::{Credit, INITIAL_BYTES, INITIAL_MESSAGES};
 use crate::tuning::Tuning;
 use std::time::Duration;
 
-/// Frames that every mailbox can take out of order, and so the most that may be unacknowledged. Protocol; 10 ms at 1
-/// Gbit/s.
+/// Frames that every mailbox can take out of order, and so the most that may be unacknowledged.
+/// Part of the protocol; 10 ms at 1 Gbit/s.
 pub const SPAN_FRAMES: u64 = 1024;
 
-/// The numbers of a mailbox. [`Settings::default`] is what the library runs on; [`Settings::paper`] is the EQA paper's.
+/// Settings of a mailbox. [`Settings::default`] is what the library uses; [`Settings::paper`] is
+/// the EQA paper's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// BTP1: bytes in the first frame of a message that is not pushed whole in one frame. A short one lets the
-    /// receiver's grant overlap the rest of the push.
+    /// BTP1: bytes in the first frame of a message that is not pushed whole in one frame. A short
+    /// first frame lets the receiver's grant overlap the rest of the push.
     pub btp1_bytes: usize,
-    /// BTP2: bytes pushed after the first frame. BTP1 + BTP2 should be what the link carries while a grant is on its
-    /// way, or it stands still; more of it would only be copied through the pushed buffer when the receive comes late.
+    /// BTP2: bytes pushed after the first frame. BTP1 + BTP2 should be what the link carries until
+    /// a grant arrives, or the link idles; more would only be copied through the pushed buffer when
+    /// the receive is late.
     pub btp2_bytes: usize,
-    /// The send queue: messages of which the application has not yet taken the outcome.
+    /// Send queue: most messages whose outcome the application has not yet taken.
     pub send_messages: usize,
-    /// The send queue: bytes kept for messages on their way. A single longer message is taken while there is no other.
+    /// Send queue: most bytes of open messages. A single longer message is taken if there is no
+    /// other.
     pub send_bytes: usize,
-    /// The receive queue: receives of which the application has not yet taken the outcome.
+    /// Receive queue: most receives whose outcome the application has not yet taken.
     pub receives: usize,
-    /// The pushed buffer: messages waiting for a receive, shared out evenly among the peers (at least
+    /// Pushed buffer: messages waiting for a receive, divided evenly among the peers (at least
     /// [`INITIAL_MESSAGES`] each).
     pub pushed_messages: u64,
-    /// The pushed buffer: bytes, shared out likewise (at least [`INITIAL_BYTES`] each).
+    /// Pushed buffer: bytes, divided evenly among the peers (at least [`INITIAL_BYTES`] each).
     pub pushed_bytes: u64,
-    /// A peer that owes an acknowledgement and is not heard for so long is given up, so that nothing is asked for ever.
+    /// Silence after which a peer that owes an acknowledgement is given up.
     pub silent_after: Duration,
     /// Windows, acknowledgements and timeouts, as for streams.
     pub tuning: Tuning,
@@ -37,9 +40,9 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            // As much as fits the first frame, and twelve frames more: 18 KB. INITIAL_BYTES have room for that and for
-            // short messages behind it, so that a first message is pushed in full. Measured between two hosts of a lab
-            // (`--bin messages` of the benches), half a round trip in µs:
+            // The first frame and twelve more: 18 KB. INITIAL_BYTES have room for that and for
+            // short messages behind it, so that a first message is pushed in full. Measured between
+            // two hosts of a lab (`--bin messages` of the benches), half a round trip in µs:
             //
             //                            256 B   1 KiB   4 KiB   8 KiB   16 KiB   32 KiB   64 KiB
             //     80 + 780 (the paper)     4.4    16.0    22.5    31.8     47.4     80.6    149.8
@@ -47,9 +50,9 @@ impl Default for Settings {
             //     frame + 12 frames        4.4     4.7    11.0    20.2     38.3     76.8    146.6
             //     all of the message       4.4     4.7    11.1    20.1     38.1     71.4    141.1
             //
-            // A message that waits for no grant saves 5 to 11 µs; where cards moderate their interrupts, 100 µs, in
-            // which 1 Gbit/s carries nine frames. Above 18 KB little is left to save, and more would be copied if the
-            // receive comes late.
+            // A message that waits for no grant saves 5 to 11 µs; with interrupt moderation 100 µs,
+            // in which 1 Gbit/s carries nine frames. Above 18 KB little is left to save, and more
+            // would be copied if the receive is late.
             btp1_bytes: 65_535,
             btp2_bytes: 17_232,
             send_messages: 1024,
@@ -69,7 +72,6 @@ impl Settings {
         Settings { btp1_bytes: 80, btp2_bytes: 780, tuning: Tuning::paper(), ..Settings::default() }
     }
 
-    /// One peer's share of the pushed buffer, in messages and bytes.
     pub(super) fn share(&self, peers: usize) -> Credit {
         let peers = peers.max(1) as u64;
         Credit {

@@ -1,9 +1,9 @@
-//! What frames of messages say, for those who look at frames.
+//! Decoding of message frames for diagnostic tools.
 
 use super::body::{Note, Pull, Push, Word};
 use crate::wire::{Ack, Fields, Frame, Header, Kind, Spelled};
 
-/// What a frame of a message says; `None` if it is of another kind.
+/// Returns the fields of a message frame; `None` if it is of another kind.
 pub fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
         Kind::PUSH => ("PUSH", push(frame.payload)),

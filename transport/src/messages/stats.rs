@@ -1,4 +1,4 @@
-//! What a mailbox has done, in frames, and what memory it takes, in bytes.
+//! Counters of a mailbox in frames, and its memory in bytes.
 
 summed! {
     /// Counters of a mailbox; all in frames.
@@ -11,21 +11,21 @@ summed! {
         pub pulls_sent: u64,
         /// Notes sent for the first time.
         pub notes_sent: u64,
-        /// Any of these sent again.
+        /// Frames of these kinds sent again.
         pub resent: u64,
         /// Receipts sent.
         pub receipts_sent: u64,
-        /// Questions sent.
+        /// Requests for a receipt sent.
         pub asks_sent: u64,
         /// Parts and notes received and used.
         pub received: u64,
-        /// Parts and notes that were already there.
+        /// Parts and notes that had already arrived.
         pub duplicates: u64,
-        /// Parts and notes out of order, too far ahead, or beyond the room there was.
+        /// Parts and notes out of order, too far ahead, or beyond the room.
         pub beyond_credit: u64,
-        /// Acknowledgements, grants and refusals of what was never sent.
+        /// Acknowledgements, grants and refusals of messages never sent.
         pub forged_acks: u64,
-        /// Frames of another session, or from somebody who is no peer or has been given up.
+        /// Frames of another session, or from a host that is no peer or has been given up.
         pub strangers: u64,
         /// Frames whose body did not parse or contradicts an earlier one.
         pub malformed: u64,
@@ -37,21 +37,22 @@ summed! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
     pub struct MailboxMemory {
-        /// The send queue: messages on their way. A buffer that was given to several sends is counted for each.
+        /// Messages in the send queue. A buffer shared by several sends counts once for each.
         pub send_message_bytes: usize,
-        /// The send queue beside them.
+        /// Send queue without the messages.
         pub send_queue_bytes: usize,
         /// The receive queue.
         pub receive_queue_bytes: usize,
-        /// The pushed buffer: messages that wait for a receive.
+        /// Pushed buffer: messages that wait for a receive.
         pub pushed_bytes: usize,
-        /// How many messages these are.
+        /// Number of these messages.
         pub pushed_messages: usize,
         /// Destinations of receives being filled.
         pub destination_bytes: usize,
-        /// Frames sent and not acknowledged (their payloads are in the send queue), and records of messages arriving.
+        /// Records of unacknowledged frames (their payloads are in the send queue) and of arriving
+        /// messages.
         pub bookkeeping_bytes: usize,
-        /// The fixed part for each peer.
+        /// Fixed part for each peer.
         pub peer_bytes: usize,
     }
 }

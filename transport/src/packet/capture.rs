@@ -1,4 +1,5 @@
-//! A socket for those who look at frames: all of one EtherType that come and leave, for whomever they are.
+//! A capture socket for diagnostic tools: all frames of one EtherType that arrive or leave,
+//! whatever their destination.
 
 use super::error::{Errno, OpenError};
 use super::ring::{Geometry, Ring, SlotContent};
@@ -12,13 +13,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Memory of the ring: 190 ms of a 1 Gbit/s link.
 const RING_BYTES: usize = 24 << 20;
-/// Most frames that one call of [`Capture::receive`] hands over.
 const BATCH_FRAMES: usize = 1024;
-/// How long [`Capture::receive`] waits for a frame, in milliseconds.
 const PATIENCE_MILLIS: u8 = 100;
 
-/// An open socket that hears what an interface receives and sends. It sends nothing, and the interface's card is not
-/// told to take in what is for others, but for the groups that were asked for.
+/// An open capture socket on one interface, which sends nothing. It does not turn on promiscuous
+/// mode; it joins only the multicast groups it was opened with.
 pub struct Capture {
     socket: OwnedFd,
     ring: Ring,
@@ -33,7 +32,7 @@ impl fmt::Debug for Capture {
 }
 
 impl Capture {
-    /// Opens it, in the network namespace of the calling thread.
+    /// Opens a capture socket in the network namespace of the calling thread.
     ///
     /// # Errors
     ///
@@ -57,7 +56,8 @@ impl Capture {
         Ok(Capture { socket, ring, missed: 0, tagged: 0 })
     }
 
-    /// Hands the frames that are there to `take`, after a wait of a tenth of a second at most; whether there were any.
+    /// Passes waiting frames to `take`, after a wait of at most a tenth of a second; returns
+    /// whether there were any.
     ///
     /// # Errors
     /// The kernel's, if the interface has gone down or away.
@@ -86,7 +86,8 @@ impl Capture {
         Ok(true)
     }
 
-    /// Frames that the ring had no room for, or no slot that was long enough, so far.
+    /// Returns the number of frames dropped so far because the ring was full or the frame longer
+    /// than a slot.
     pub fn missed(&mut self) -> u64 {
         // Reading empties the kernel's own counters, and cannot fail on a packet socket with a ring.
         if let Ok(stats) = syscall::packet_statistics(self.socket.as_fd()) {
@@ -95,7 +96,7 @@ impl Capture {
         self.missed
     }
 
-    /// Frames that came with a VLAN tag so far: no host takes them.
+    /// Returns the number of frames with a VLAN tag so far, which no host accepts.
     pub fn tagged(&self) -> u64 {
         self.tagged
     }

@@ -1,4 +1,4 @@
-//! The real clock, as the machines see it.
+//! The real clock of the driver.
 
 use crate::{Instant, TimeSource};
 use nix::time::{ClockId, clock_gettime};
@@ -16,20 +16,20 @@ impl Clock {
         Clock { origin: std::time::Instant::now() }
     }
 
-    /// The time since the clock was started.
+    /// Returns the time since the clock was started.
     pub fn now(&self) -> Instant {
         Instant::START + self.origin.elapsed()
     }
 }
 
-/// How much processor time all threads of this process have had, the kernel's work for them included; zero if the
-/// system does not tell.
+/// Returns the processor time of all threads of this process, kernel time included; zero if the
+/// system does not report it.
 pub fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
-/// How much processor time the calling thread has had, the kernel's work for it included; zero if the system does not
-/// tell.
+/// Returns the processor time of the calling thread, kernel time included; zero if the system does
+/// not report it.
 pub fn thread_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a port has done so far.
+//! Counters of a port.
 
 /// Totals since the port was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,24 +16,24 @@ pub struct Counters {
     pub kernel_accepted: u64,
     /// Frames that passed the filter and were lost because the receive ring was full.
     pub kernel_dropped: u64,
-    /// Frames thrown away because they were longer than a slot of the ring.
+    /// Frames dropped because they were longer than a slot of the ring.
     pub truncated: u64,
-    /// Frames thrown away because they carried a VLAN tag.
+    /// Frames dropped because they carried a VLAN tag.
     pub vlan_tagged: u64,
     /// Times the socket's send buffer was full (EAGAIN).
     pub send_would_block: u64,
     /// Times the interface's transmit queue was full (ENOBUFS).
     pub send_no_buffers: u64,
-    /// Frames that were given up, because the transmit queue refused them for too long.
+    /// Frames given up because the transmit queue refused them for too long.
     pub frames_given_up: u64,
-    /// Times the interface was away for a while.
+    /// Outages of the interface.
     pub outages: u64,
     /// `sendmmsg` calls that took at least one frame.
     pub send_batches: u64,
-    /// Frames that came from other processes of the same node, in shared memory.
+    /// Frames received from other processes of the same node, through shared memory.
     pub node_received: u64,
-    /// Frames that such a process did not get, because it had too many waiting.
+    /// Frames that another process of the node did not get because its queue was full.
     pub node_lost: u64,
-    /// Times the driver came back from waiting, whatever for.
+    /// Times the driver returned from waiting, for any reason.
     pub poll_wakeups: u64,
 }

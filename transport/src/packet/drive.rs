@@ -4,8 +4,8 @@ use super::{Clock, DriveError, Port, Waker};
 use crate::{Instant, Machine};
 use std::ops::ControlFlow;
 
-/// [`crate::drive()`] on a port: runs `machine` until `application` breaks, and returns what it broke with. The loop
-/// sleeps in `poll(2)`, and `waker` ends that.
+/// Runs [`crate::drive()`] on a port: drives `machine` until `application` breaks, and returns the
+/// value it broke with. The loop sleeps in `poll(2)`; `waker` interrupts that.
 ///
 /// # Errors
 ///

@@ -1,22 +1,21 @@
-//! What can go wrong with a port.
+//! Errors of opening and driving a port.
 
 use crate::MacAddr;
 use nix::errno::Errno as SystemErrno;
 use std::io;
 use std::time::Duration;
 
-/// The reason of the kernel, as its number and in its words: "EPERM: Operation not permitted".
+/// A kernel error, shown with its name and text: "EPERM: Operation not permitted".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct Errno(SystemErrno);
 
 impl Errno {
-    /// From the one that system calls return.
     pub(super) fn new(errno: SystemErrno) -> Errno {
         Errno(errno)
     }
 
-    /// The number, as in `errno(3)`.
+    /// Returns the number, as in `errno(3)`.
     pub fn number(self) -> i32 {
         self.0 as i32
     }
@@ -28,7 +27,7 @@ impl From<Errno> for io::Error {
     }
 }
 
-/// Why a port could not be opened.
+/// Reason why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -38,17 +37,17 @@ pub enum OpenError {
         /// The interface.
         interface: String,
     },
-    /// The process that was to open it ($ETHBCAST_PORT) has not.
+    /// The process that should have opened it ($ETHBCAST_PORT) has not.
     #[error("no port on {interface} from {path}: {text}; see whether `ethbcast port --serve {path}` runs on this host")]
     Served {
         /// The interface.
         interface: String,
         /// The server's socket.
         path: String,
-        /// What went wrong.
+        /// Reason of the failure.
         text: String,
     },
-    /// What was said to be a packet socket is none, or no descriptor of this process.
+    /// An inherited descriptor is not a packet socket, or not a descriptor of this process.
     #[error(
         "descriptor {number} is no packet socket for {interface} ({errno}): have root open one, \
          socket(AF_PACKET, SOCK_RAW, 0), and leave it open for this process"
@@ -80,14 +79,14 @@ pub enum OpenError {
     System {
         /// The interface.
         interface: String,
-        /// What was being done.
+        /// Step that failed.
         step: &'static str,
         /// The kernel's reason.
         errno: Errno,
     },
 }
 
-/// Why a loop ended before its application wanted.
+/// Reason why a loop ended before its application broke.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriveError {
@@ -99,10 +98,11 @@ pub enum DriveError {
     InterfaceDown {
         /// The interface.
         interface: String,
-        /// How long it has been away.
+        /// Length of the outage so far.
         away: Duration,
     },
-    /// The interface has another address than when the port was opened: what is sent to this host goes to the old one.
+    /// The interface has another address than when the port was opened; other hosts still send to
+    /// the old one.
     #[error("interface {interface} has changed its address from {was} to {is}: start again")]
     AddressChanged {
         /// The interface.
@@ -112,7 +112,7 @@ pub enum DriveError {
         /// The present address.
         is: MacAddr,
     },
-    /// The interface no longer takes in frames as large as those that come.
+    /// The interface no longer receives frames as large as those that arrive.
     #[error(
         "the MTU of interface {interface} was lowered from {was} to {is} bytes, and larger frames come: start again"
     )]
@@ -124,7 +124,7 @@ pub enum DriveError {
         /// The present MTU.
         is: usize,
     },
-    /// The interface no longer takes frames of the size it took when the port was opened.
+    /// The interface no longer sends frames of the size it took when the port was opened.
     #[error("interface {interface} refuses a frame of {frame_bytes} bytes: its MTU was lowered; start again")]
     FrameTooLong {
         /// The interface.
@@ -132,7 +132,8 @@ pub enum DriveError {
         /// The frame's length, Ethernet header included.
         frame_bytes: usize,
     },
-    /// What the interface leads to, the other end of a veth or a queueing discipline, takes no frames of its length.
+    /// The next hop of the interface (the other end of a veth, or a queueing discipline) takes no
+    /// frames of full length.
     #[error(
         "interface {interface} has an MTU of {mtu_bytes}, but what it leads to (the other end of a veth, a token \
          bucket) refuses frames of that length: {}",
@@ -146,7 +147,7 @@ pub enum DriveError {
         /// The largest MTU that passes, in bytes; zero if none was found.
         passes: usize,
     },
-    /// The kernel has thrown away whatever was to leave.
+    /// The kernel has dropped every frame that was to leave.
     #[error(
         "interface {interface} has taken no frame to send for {lasts:.1?}: see the rules on the way out \
          (`nft list ruleset`) and its queue (`tc -s qdisc show dev {interface}`)"
@@ -154,7 +155,7 @@ pub enum DriveError {
     NothingLeaves {
         /// The interface.
         interface: String,
-        /// For how long.
+        /// Time since the last frame that left.
         lasts: Duration,
     },
     /// The kernel refused to send or to wait.
@@ -162,7 +163,7 @@ pub enum DriveError {
     System {
         /// The interface.
         interface: String,
-        /// What was being done.
+        /// Step that failed.
         step: &'static str,
         /// The kernel's reason.
         errno: Errno,
@@ -170,7 +171,6 @@ pub enum DriveError {
 }
 
 impl OpenError {
-    /// The error for a `step` of opening that failed with `errno`.
     pub(super) fn new(interface: &str, step: &'static str, errno: SystemErrno) -> Self {
         let interface = interface.to_owned();
         match errno {
@@ -182,13 +182,11 @@ impl OpenError {
 }
 
 impl DriveError {
-    /// The error for a `step` of driving that failed with `errno`.
     pub(super) fn new(interface: &str, step: &'static str, errno: SystemErrno) -> Self {
         DriveError::System { interface: interface.to_owned(), step, errno: Errno::new(errno) }
     }
 }
 
-/// How this user comes to the permission.
 fn permission_help(is_root: bool) -> &'static str {
     if is_root {
         "this root lacks CAP_NET_RAW, as in a container (start it with `--cap-add NET_RAW`), or is none outside its \
@@ -198,7 +196,6 @@ fn permission_help(is_root: bool) -> &'static str {
     }
 }
 
-/// What to do where frames of an MTU pass, and longer ones do not.
 fn first_hop_help(interface: &str, passes: usize) -> String {
     match passes {
         0 => format!("see the MTU of its other end (`ip link`), and `tc qdisc show dev {interface}`"),
@@ -206,7 +203,6 @@ fn first_hop_help(interface: &str, passes: usize) -> String {
     }
 }
 
-/// Whether an error says that the interface is away, for now or for good.
 pub(super) fn is_away(errno: SystemErrno) -> bool {
     matches!(errno, SystemErrno::ENETDOWN | SystemErrno::ENODEV | SystemErrno::ENXIO)
 }

@@ -8,21 +8,20 @@ use crate::MacAddr;
 use crate::wire::EtherType;
 use libc::{BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 
-/// Byte offsets in the Ethernet header.
 const DESTINATION_HEAD: u32 = 0;
 const DESTINATION_TAIL: u32 = 2;
 const ETHER_TYPE: u32 = 12;
 
-/// What `BPF_RET` hands on: the whole frame, or nothing.
 const ACCEPT: u32 = u32::MAX;
 const REJECT: u32 = 0;
 
-/// Builds the program: our EtherType, untagged, of `interface` itself, and for it, one of `groups` or all hosts.
+/// Builds the program: untagged frames of our EtherType, received by `interface` itself, and
+/// addressed to it, to one of `groups` or to all hosts.
 ///
-/// The kernel takes a VLAN tag off before packet sockets of one EtherType see the frame. What it leaves behind, if no
-/// VLAN interface wanted the frame, is the packet type "for another host": so that is refused, whatever the MAC says.
-/// If one did, the frame is that interface's, and yet given to sockets on the card; so is that of a bond or a team to
-/// those on its port.
+/// The kernel removes a VLAN tag before packet sockets of one EtherType see the frame. If no VLAN
+/// interface wanted the frame, it marks it with the packet type "for another host": so that type is
+/// rejected, whatever the MAC address. If one did, the frame belongs to that interface but is also
+/// given to sockets on the card, as is a frame of a bond or team to sockets on its port.
 pub(super) fn program(ether_type: EtherType, interface: &Interface, groups: &[MacAddr]) -> Vec<sock_filter> {
     let own = std::iter::once(interface.mac);
     let addresses: Vec<MacAddr> = own.chain(groups.iter().copied()).chain([MacAddr::BROADCAST]).collect();
@@ -43,7 +42,6 @@ pub(super) fn program(ether_type: EtherType, interface: &Interface, groups: &[Ma
     code
 }
 
-/// The program for those who look at frames: our EtherType, for whomever.
 pub(super) fn of_type(ether_type: EtherType) -> Vec<sock_filter> {
     let mut code = vec![load(BPF_H, ETHER_TYPE)];
     code.extend(unless_equal_reject(ether_type.number().into()));
@@ -51,7 +49,6 @@ pub(super) fn of_type(ether_type: EtherType) -> Vec<sock_filter> {
     code
 }
 
-/// Five instructions: accept if the destination is `address`, else fall through.
 fn accept_if_for(address: MacAddr) -> [sock_filter; 5] {
     let [a, b, c, d, e, f] = address.octets();
     let head = u16::from_be_bytes([a, b]).into();
@@ -65,7 +62,6 @@ fn accept_if_for(address: MacAddr) -> [sock_filter; 5] {
     ]
 }
 
-/// Two instructions: reject unless the accumulator is `value`.
 fn unless_equal_reject(value: u32) -> [sock_filter; 2] {
     [jump(BPF_JEQ, value, 1, 0), give(REJECT)]
 }
@@ -82,7 +78,6 @@ fn give(result: u32) -> sock_filter {
     instruction(BPF_RET | BPF_K, result, 0, 0)
 }
 
-/// The pseudo offset of a piece of packet metadata.
 fn extension(what: libc::c_int) -> u32 {
     (libc::SKF_AD_OFF + what) as u32
 }

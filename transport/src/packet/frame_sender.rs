@@ -1,4 +1,4 @@
-//! A socket that only sends, for who has no loop: nothing is received, nothing is mapped.
+//! A socket that only sends, for callers without a driver loop; it has no ring.
 
 use super::error::{Errno, OpenError};
 use super::{Interface, links, syscall};
@@ -13,7 +13,7 @@ pub struct FrameSender {
 }
 
 impl FrameSender {
-    /// Opens it on `interface`, in the network namespace of the calling thread.
+    /// Opens a socket on `interface`, in the network namespace of the calling thread.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -24,7 +24,8 @@ impl FrameSender {
         Ok(FrameSender { socket, interface: interface.clone() })
     }
 
-    /// Whether the interface is on and has a link at this moment: what a card is given before is lost.
+    /// Whether the interface is on and has a link at this moment; a card drops frames given to it
+    /// before.
     pub fn has_link(&self) -> bool {
         links::has_link(self.interface.index)
     }

@@ -1,7 +1,7 @@
-//! Finding the network interface to use, in the calling thread's network namespace.
+//! Selection of the network interface, in the calling thread's network namespace.
 //!
-//! An interface is known by whatever name its user has for it: what `ip link` calls it, one of its alternative names,
-//! its address, an IP address that it has, or what a boot loader says of it (`BOOTIF=`).
+//! A user may give any name of the interface: the one in `ip link`, an alternative name, its MAC
+//! address, an IP address it has, or the value of a boot loader's `BOOTIF=`.
 
 use super::error::Errno;
 use super::links::{self, LinkInfo};
@@ -9,35 +9,34 @@ use crate::MacAddr;
 use nix::ifaddrs::getifaddrs;
 use std::net::IpAddr;
 
-/// Bridges of containers and virtual machines: what they lead to is inside this host.
 const INNER_BRIDGES: [&str; 7] = ["docker", "br-", "virbr", "lxcbr", "lxdbr", "cni", "podman"];
 
 /// An Ethernet interface that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name, as in `ip link`.
+    /// Name, as in `ip link`.
     pub name: String,
-    /// The kernel's number for it.
+    /// Interface index of the kernel.
     pub index: u32,
-    /// Its own address.
+    /// MAC address.
     pub mac: MacAddr,
-    /// The largest payload of one frame; the 14 bytes of the Ethernet header come on top.
+    /// Largest payload of one frame in bytes, without the 14 bytes of the Ethernet header.
     pub mtu_bytes: usize,
 }
 
-/// Why there is no interface to use.
+/// Reason why there is no interface to use.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InterfaceError {
     /// No interface has that name.
     #[error("there is no interface {name}: choose one of {} with -i", list(.known))]
     Unknown {
-        /// The name that was asked for.
+        /// The name given.
         name: String,
-        /// The names of Ethernet interfaces that there are.
+        /// Names of the Ethernet interfaces that exist.
         known: Vec<String>,
     },
-    /// The interface is there but switched off.
+    /// The interface exists but is switched off.
     #[error("interface {name} is down: bring it up with `ip link set {name} up`")]
     Down {
         /// The interface.
@@ -49,16 +48,16 @@ pub enum InterfaceError {
         /// The interface.
         name: String,
     },
-    /// No name was given and no interface would do.
+    /// No name was given and no interface is usable.
     #[error("no Ethernet interface is up among {}: bring one up with `ip link set NAME up`", list(.known))]
     NoneUsable {
-        /// The names there are.
+        /// Names of the interfaces that exist.
         known: Vec<String>,
     },
-    /// No name was given and several interfaces would do.
+    /// No name was given and several interfaces are usable.
     #[error("several Ethernet interfaces are up ({}): say which with -i", list(.usable))]
     Ambiguous {
-        /// The interfaces that would do.
+        /// The usable interfaces.
         usable: Vec<String>,
     },
     /// The kernel does not list interfaces.
@@ -73,8 +72,9 @@ pub enum InterfaceError {
 }
 
 impl Interface {
-    /// The interface called `name`: a name, an alternative name, a MAC or IP address, or the value of `BOOTIF=`;
-    /// without one, the only Ethernet interface that is up (and has a cable, if several are up) and no port of another.
+    /// Finds the interface called `name`: a name, an alternative name, a MAC or IP address, or the
+    /// value of `BOOTIF=`. Without a name, the only Ethernet interface that is up (and has a link,
+    /// if several are up) and not a port of another.
     ///
     /// # Errors
     ///
@@ -87,7 +87,8 @@ impl Interface {
         }
     }
 
-    /// The interface that this one is a port of, and as what, such as `bridge`: that takes the frames that come here.
+    /// Returns the interface that this one is a port of, with the kind of port, such as `bridge`:
+    /// that interface receives the frames that arrive here.
     pub fn port_of(&self) -> Option<(String, String)> {
         let all = links::all().ok()?;
         let own = all.iter().find(|link| link.index == self.index).filter(|link| link.is_port())?;
@@ -115,8 +116,9 @@ impl Interface {
 
     fn only(all: &[LinkInfo]) -> Result<Interface, InterfaceError> {
         let mut usable: Vec<_> = all.iter().filter(|link| link.has(libc::IFF_UP) && link.is_ethernet()).collect();
-        // None of these is a reason to ask back, as long as there is another: a port, whose frames another interface
-        // takes; one without a cable; a bridge that leads to containers alone.
+        // None of these makes the choice ambiguous, as long as there is another: a port, whose
+        // frames another interface receives; one without a link; a bridge that leads only to
+        // containers.
         let worse: [fn(&LinkInfo) -> bool; 3] = [LinkInfo::is_port, |link| !link.has(libc::IFF_LOWER_UP), leads_inside];
         for is_worse in worse {
             if usable.len() > 1 && usable.iter().any(|link| !is_worse(link)) {
@@ -135,15 +137,13 @@ impl Interface {
     }
 }
 
-/// Whether it is a bridge that leads to containers or virtual machines of this host, by its name.
 fn leads_inside(link: &LinkInfo) -> bool {
     link.kind == "bridge" && INNER_BRIDGES.iter().any(|name| link.name.starts_with(name))
 }
 
-/// The interfaces that may be meant by a word; a name goes before all else.
 fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
     let of = |is_meant: &dyn Fn(&LinkInfo) -> bool| all.iter().filter(|link| is_meant(link)).collect::<Vec<_>>();
-    // `ip link` prints the interface beneath behind the name.
+    // `ip link` appends the underlying interface to the name.
     let name = word.split_once('@').map_or(word, |(name, _)| name);
     let named = of(&|link| link.name == name || link.other_names.iter().any(|other| other == name));
     if !named.is_empty() {
@@ -151,7 +151,7 @@ fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
     }
     if let Some(mac) = mac_in(word) {
         let mut found = of(&|link| link.mac == mac && link.is_ethernet());
-        // Interfaces that are made of others have the address of what they are made of; a card is meant.
+        // Interfaces built on others share their address; the card is meant.
         for is_made in [LinkInfo::is_port as fn(&LinkInfo) -> bool, |link| link.kind == "vlan"] {
             if found.iter().any(|link| !is_made(link)) {
                 found.retain(|link| !is_made(link));
@@ -173,8 +173,8 @@ fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
     of(&|link| having.contains(&link.name))
 }
 
-/// The address that a word is: six bytes with colons or hyphens between them, or behind the kind of hardware, as
-/// `BOOTIF=01-52-54-00-12-34-56` has it.
+/// Parses a MAC address: six bytes separated by colons or hyphens, or preceded by the hardware type
+/// as in `BOOTIF=01-52-54-00-12-34-56`.
 fn mac_in(word: &str) -> Option<MacAddr> {
     let bytes: Option<Vec<u8>> =
         word.split([':', '-']).map(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2)).collect();

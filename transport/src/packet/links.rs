@@ -1,46 +1,34 @@
-//! All network interfaces of the calling thread's network namespace, as rtnetlink(7) lists them: with their other
-//! names, and what they are a port of.
+//! All network interfaces of the calling thread's network namespace, as rtnetlink(7) lists them,
+//! with their alternative names and their masters.
 //!
-//! `/sys/class/net` shows the namespace it was mounted in, not the one we are in.
+//! `/sys/class/net` shows the namespace it was mounted in, not the calling thread's.
 
 use crate::MacAddr;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 use std::os::fd::AsRawFd;
 
-/// What messages and attributes are aligned to, in bytes.
 const ALIGNMENT: usize = 4;
-/// Lengths of a message's header (`nlmsghdr`) and of what a link's begins with (`ifinfomsg`).
 const HEADER_BYTES: usize = 16;
 const LINK_BYTES: usize = 16;
-/// More than the kernel puts into one answer.
 const ANSWER_BYTES: usize = 1 << 18;
-/// Attributes inside others, and those that libc does not name.
 const INFO_KIND: u16 = 1;
 const INFO_SLAVE_KIND: u16 = 4;
 const PROPERTIES: u16 = 52;
 const OTHER_NAME: u16 = 53;
-/// The bits of an attribute's type; the others say how it is written.
 const TYPE_MASK: u16 = 0x3fff;
 
-/// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LinkInfo {
     pub index: u32,
     pub name: String,
-    /// Its alternative names.
     pub other_names: Vec<String>,
-    /// The kind of hardware, `ARPHRD_*`.
     pub hardware: u16,
-    /// Its flags, `IFF_*`.
     pub flags: u32,
     pub mac: MacAddr,
     pub mtu_bytes: usize,
-    /// The driver's word for it, such as `vlan`; empty for most cards.
     pub kind: String,
-    /// The index of the interface it is a port of.
     pub master: Option<u32>,
-    /// What it is as a port, such as `bridge` or `bond`.
     pub port_kind: String,
 }
 
@@ -49,12 +37,11 @@ impl LinkInfo {
         self.flags & flag as u32 != 0
     }
 
-    /// Whether it carries Ethernet frames to other hosts.
     pub(super) fn is_ethernet(&self) -> bool {
         self.hardware == libc::ARPHRD_ETHER && !self.has(libc::IFF_LOOPBACK)
     }
 
-    /// Whether what comes there is taken by another interface; a VRF has to do with IP alone.
+    /// Whether another interface receives its frames; a VRF concerns only IP.
     pub(super) fn is_port(&self) -> bool {
         self.master.is_some() && self.port_kind != "vrf"
     }
@@ -63,7 +50,7 @@ impl LinkInfo {
 /// Lists all interfaces.
 ///
 /// # Errors
-/// The kernel's; EAFNOSUPPORT or EPERM where a filter of system calls keeps AF_NETLINK from this process.
+/// The kernel's; EAFNOSUPPORT or EPERM where a seccomp filter denies AF_NETLINK.
 pub(super) fn all() -> nix::Result<Vec<LinkInfo>> {
     let flags = SockFlag::SOCK_CLOEXEC;
     let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
@@ -77,14 +64,13 @@ pub(super) fn all() -> nix::Result<Vec<LinkInfo>> {
     }
 }
 
-/// Whether the interface with this number is on and has a link at this moment. `IFF_RUNNING`, which ioctl(2) tells of,
-/// may be as much as a second behind.
+/// Whether the interface is on and has a link at this moment. `IFF_RUNNING`, as ioctl(2) reports
+/// it, may lag by a second.
 pub(super) fn has_link(index: u32) -> bool {
     let is_it = |link: &LinkInfo| link.index == index && link.has(libc::IFF_UP) && link.has(libc::IFF_LOWER_UP);
     all().is_ok_and(|links| links.iter().any(is_it))
 }
 
-/// Asks for all links.
 fn request() -> [u8; HEADER_BYTES + LINK_BYTES] {
     let mut request = [0; HEADER_BYTES + LINK_BYTES];
     request[..4].copy_from_slice(&((HEADER_BYTES + LINK_BYTES) as u32).to_ne_bytes());
@@ -93,7 +79,6 @@ fn request() -> [u8; HEADER_BYTES + LINK_BYTES] {
     request
 }
 
-/// Reads an answer's messages; returns whether it was the last.
 fn read(mut answer: &[u8], links: &mut Vec<LinkInfo>) -> nix::Result<bool> {
     while let (Some(length), Some(kind)) = (u32_at(answer, 0), u16_at(answer, 4)) {
         let Some(body) = answer.get(HEADER_BYTES..length as usize) else { break };
@@ -146,7 +131,6 @@ fn link(body: &[u8]) -> Option<LinkInfo> {
     Some(link)
 }
 
-/// Type and value of each attribute.
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (length, kind) = (usize::from(u16_at(bytes, 0)?), u16_at(bytes, 2)?);
@@ -173,7 +157,6 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// An attribute as the kernel writes it.
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
         let length = ((value.len() + 4) as u16).to_ne_bytes();
         let mut bytes = [&length[..], &kind.to_ne_bytes(), value].concat();
@@ -222,7 +205,7 @@ mod tests {
         assert_eq!(links, [eth0]);
         assert!(links[0].is_ethernet() && links[0].is_port() && links[0].has(libc::IFF_UP));
         for cut in 0..answer.len() {
-            // Cut short it is read as far as it goes.
+            // A truncated answer is read as far as it goes.
             assert!(read(&answer[..cut], &mut Vec::new()).is_ok());
         }
         let refused = message(libc::NLMSG_ERROR as u16, &(-libc::EPERM).to_ne_bytes());

@@ -1,13 +1,14 @@
-//! The AF_PACKET driver: runs any [`Machine`](crate::Machine) on a real Ethernet interface and the real clock.
+//! The AF_PACKET driver: runs any [`Machine`](crate::Machine) on a real Ethernet interface and the
+//! real clock.
 //!
-//! Frames arrive through a TPACKET_V2 ring and are handed to the machine where the kernel put them; they leave through
-//! a staging area and `sendmmsg`. A [`Port`] is the [`Link`](crate::Link) of both and [`drive`] the loop on it;
-//! [`Shared`] runs a machine for blocking calls of several threads, and goes on in the background. Only this folder
-//! knows a file descriptor.
+//! Frames arrive through a TPACKET_V2 ring and are passed to the machine in place; they leave
+//! through a staging area and `sendmmsg`. A [`Port`] is the [`Link`](crate::Link) over both and
+//! [`drive`] the loop on it; [`Shared`] runs a machine for blocking calls of several threads, and
+//! continues in the background. Only this folder uses file descriptors.
 //!
-//! What the kernel does for us, before a frame costs anything: it drops everything that is not of our EtherType and not
-//! for our own MAC or our group's (a veth, a promiscuous NIC or a flooding switch hands over frames for other hosts).
-//! Promiscuous mode is never turned on.
+//! A filter in the kernel drops every frame that is not of our EtherType, or not addressed to our
+//! own MAC or our group's (a veth, a promiscuous NIC or a flooding switch delivers frames for other
+//! hosts). Promiscuous mode is never turned on.
 //!
 //! ```no_run
 //! use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};

@@ -1,7 +1,7 @@
-//! An interface that is away for a while: switched off, reset by its driver, pulled out and plugged in again.
+//! Outages of an interface: switched off, reset by its driver, pulled out and plugged in again.
 //!
-//! To the machine that is silence, and nothing leaves. The interface is looked at until it is back; then frames flow on
-//! as if nothing had been.
+//! To the machine an outage is silence; nothing is sent. The interface is checked until it is back;
+//! then frames flow again.
 
 use crate::Instant;
 use crate::link::Blocked;
@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often an interface that is away is looked at: much less than anybody's patience, and 0.1 % of a core.
+/// Interval of checks during an outage: far below any timeout of the protocol, and 0.1 % of a core.
 const LOOK_AWAY: Duration = Duration::from_millis(10);
-/// How often one that is there is looked at: its MTU and address may change without an error.
+/// Interval of checks otherwise: MTU and address may change without an error.
 const LOOK_THERE: Duration = Duration::from_secs(1);
 
-/// Whether an interface that is on has a link, that is something at the other end of its cable.
 #[derive(Debug, Default)]
 pub(super) struct Carrier {
     lost_since: Option<Instant>,
@@ -22,7 +21,6 @@ pub(super) struct Carrier {
 }
 
 impl Carrier {
-    /// Notes what a look has shown; how long there was no link, if it is back.
     pub(super) fn note(&mut self, now: Instant, has_link: bool) -> Option<Duration> {
         self.flag.store(!has_link, Ordering::Relaxed);
         if has_link {
@@ -32,22 +30,18 @@ impl Carrier {
         None
     }
 
-    /// How long there has been none.
     pub(super) fn lasts(&self, now: Instant) -> Option<Duration> {
         self.lost_since.map(|since| now.since(since))
     }
 
-    /// Whether there is none, as of the last look.
     pub(super) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
     }
 }
 
-/// Whether an interface is away, and since when.
 #[derive(Debug)]
 pub(super) struct Outage {
     limit: Duration,
-    /// An error has said that it is away; when, the next turn knows.
     noticed: bool,
     since: Option<Instant>,
     look_at: Instant,
@@ -55,43 +49,35 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// None yet; one that lasts for `limit` is final.
     pub(super) fn new(limit: Duration) -> Outage {
         let flag = Arc::new(AtomicBool::new(false));
         Outage { limit, noticed: false, since: None, look_at: Instant::START, flag }
     }
 
-    /// The kernel has said that the interface is away.
     pub(super) fn notice(&mut self) {
         self.noticed = true;
     }
 
-    /// Whether to look at the interface in this turn.
     pub(super) fn wants_look(&self, now: Instant) -> bool {
         self.noticed || now >= self.look_at
     }
 
-    /// Whether nothing can be sent.
     pub(super) fn is_on(&self) -> bool {
         self.noticed || self.since.is_some()
     }
 
-    /// How long it has lasted, if there is one.
     pub(super) fn lasts(&self, now: Instant) -> Option<Duration> {
         self.is_on().then(|| self.since.map_or(Duration::ZERO, |since| now.since(since)))
     }
 
-    /// Whether it is on, as of the last look.
     pub(super) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
     }
 
-    /// Whether it has just been noticed.
     pub(super) fn begins(&self) -> bool {
         self.since.is_none()
     }
 
-    /// When there is something to do about it.
     pub(super) fn blocked(&self) -> Option<Blocked> {
         if self.noticed {
             return Some(Blocked::Until(Instant::START));
@@ -99,14 +85,12 @@ impl Outage {
         self.since.map(|_| Blocked::Until(self.look_at))
     }
 
-    /// The interface is there; for how long it was not, if it was away.
     pub(super) fn is_there(&mut self, now: Instant) -> Option<Duration> {
         (self.noticed, self.look_at) = (false, now + LOOK_THERE);
         self.flag.store(false, Ordering::Relaxed);
         self.since.take().map(|since| now.since(since))
     }
 
-    /// The interface is away; for how long, if that is too long.
     pub(super) fn is_away(&mut self, now: Instant) -> Option<Duration> {
         (self.noticed, self.look_at) = (false, now + LOOK_AWAY);
         self.flag.store(true, Ordering::Relaxed);

@@ -22,64 +22,72 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Most frames taken from the ring before the machine gets to send.
 const RECEIVE_BATCH_FRAMES: usize = 256;
-/// Most bytes taken from the ring before the machine gets to send; at a large MTU this is the limit that counts.
+/// Most bytes taken from the ring before the machine may send; this limit applies at a large MTU.
 const RECEIVE_BATCH_BYTES: usize = 1 << 20;
 
 with_defaults! {
-    /// How to open a port: [`PortConfig::new`], then whatever is to be different.
+    /// Settings of a port: start with [`PortConfig::new`], then change fields.
     #[derive(Clone, Copy, Debug)]
     #[non_exhaustive]
     pub struct PortConfig {
-        /// The EtherType to receive.
+        /// EtherType to receive.
         pub ether_type: EtherType = EtherType::DEFAULT,
-        /// The multicast address to receive beside the interface's own.
+        /// Multicast address to receive beside the interface's own.
         pub group: Option<MacAddr> = None,
-        /// One more multicast address to receive. Not by a socket that [a server](super::PortServer) hands over.
+        /// One more multicast address to receive; not available on a socket from [a
+        /// server](super::PortServer).
         pub also: Option<MacAddr> = None,
-        /// Memory of the receive ring; rounded, and never fewer than 64 frames.
+        /// Memory of the receive ring in bytes; rounded, and never fewer than 64 frames.
         ///
-        /// Default 8 MiB: 5 248 frames at MTU 1500, 63 ms of a 1 Gbit/s link; 120 frames at MTU 65535.
+        /// Default 8 MiB: 5 248 frames at MTU 1500, 63 ms of a 1 Gbit/s link; 120 frames at MTU
+        /// 65535.
         pub receive_ring_bytes: usize = 8 << 20,
-        /// Memory for frames the kernel holds before they leave, as `SO_SNDBUF` (the kernel doubles it and counts its
-        /// own bookkeeping) at most; at least eight frames. On a link that is slower than the host it is sized to hold
-        /// 4 ms.
+        /// Largest `SO_SNDBUF` in bytes, memory for frames that the kernel holds before they leave
+        /// (the kernel doubles it and counts its own bookkeeping); at least eight frames. On a link
+        /// slower than the host it is sized to hold 4 ms.
         ///
         /// Default 256 KiB: about 220 frames at MTU 1500, 2.7 ms of a 1 Gbit/s link.
         pub send_buffer_bytes: usize = 256 << 10,
-        /// Whether to send past the interface's queueing discipline. Faster on some NICs, and blind to traffic shaping.
+        /// Whether to bypass the interface's queueing discipline. Faster on some NICs, but ignores
+        /// traffic shaping.
         pub qdisc_bypass: bool = false,
-        /// How long the loop may sleep through arrivals while they are dense, to be woken once for many frames; zero
-        /// for never. Below 20 000 frames/s it sleeps a quarter of this. It lengthens round trips by as much.
+        /// Longest sleep of the loop through dense arrivals, to be woken once for many frames; zero
+        /// disables it. Below 20 000 frames/s it sleeps a quarter of this. Round trips get longer
+        /// by as much.
         ///
-        /// Default 1 ms, the longest delay of an acknowledgement: at 68 000 frames/s one wake-up for 64 frames.
+        /// Default 1 ms, the longest delay of an acknowledgement: at 68 000 frames/s one wake-up
+        /// for 64 frames.
         pub receive_coalescing: Duration = Duration::from_millis(1),
-        /// How long after the last frame a loop that somebody waits for goes on looking at the ring before it sleeps;
-        /// zero for never. Urgent machines have it in [`drive`](super::drive()), every caller in
-        /// [`Shared::wait`](super::Shared::wait).
+        /// Time after the last frame for which an urgent loop polls the ring before it sleeps; zero
+        /// disables it. It applies to urgent machines in [`drive`](super::drive()), and to every
+        /// caller in [`Shared::wait`](super::Shared::wait).
         ///
-        /// It spares both sides a wake-up for each frame: in a virtual machine an interrupt from one CPU to another, up
-        /// to 40 µs of a round trip. It costs a CPU for as long, if nobody else wants it: between two looks the loop
-        /// yields, so that eight ranks on two cores run when there is something to do.
+        /// It saves both sides a wake-up per frame: in a virtual machine an interrupt from one CPU
+        /// to another, up to 40 µs of a round trip. It costs a CPU for as long, if no other thread
+        /// wants it: the loop yields between two polls, so that eight ranks on two cores run when
+        /// there is something to do.
         ///
-        /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts. Anything from 50 to
-        /// 200 µs took a cast of 256 bytes and its barrier among eight hosts of a lab on two cores from 115 to 45 µs.
+        /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts.
+        /// Values from 50 to 200 µs took a cast of 256 bytes and its barrier among eight hosts of a
+        /// lab on two cores from 115 to 45 µs.
         pub busy_poll: Duration = Duration::from_micros(100),
-        /// How long the interface may be away (switched off, reset, pulled out) before that is an error; until then it
-        /// is silence. Zero for an error at once. The same where it takes no frames, or no long ones.
+        /// Longest outage of the interface (switched off, reset, pulled out) before it is an error;
+        /// until then it is silence. Zero for an error at once. It also applies if the interface
+        /// takes no frames, or no long ones.
         ///
-        /// Default 30 s: a switch that starts again, a virtual machine that moves.
+        /// Default 30 s: a switch that restarts, a virtual machine that migrates.
         pub outage_limit: Duration = Duration::from_secs(30),
-        /// The number of a packet socket that was left to this process, in place of one of its own; for one port.
+        /// Descriptor of a packet socket that this process inherited, used instead of a new one;
+        /// for one port only.
         pub inherited: Option<i32> = None,
-        /// Whether it hears anything; one that does not only sends, and its ring is as small as can be.
+        /// Whether the port receives; one that does not has the smallest ring possible.
         pub hears: bool = true,
     }
 }
 
 impl PortConfig {
-    /// The defaults, for one EtherType and no group.
+    /// Returns the defaults, for one EtherType and no group.
     pub fn new(ether_type: EtherType) -> Self {
         PortConfig { ether_type, ..PortConfig::default() }
     }
@@ -95,21 +103,17 @@ pub struct Port {
     counters: Counters,
     outage: Outage,
     carrier: Carrier,
-    /// How long this run has had no interface or no link, but for the present outage.
     was_cut_off: Duration,
-    /// The interface has another MTU than when the port was opened.
     has_other_mtu: Arc<AtomicBool>,
-    /// The interface that the socket was bound to does not exist any more.
     is_unbound: bool,
-    /// The largest frame that has come, Ethernet header included.
     largest_arrival_bytes: usize,
 }
 
 impl Port {
     /// Opens a port on `interface`, in the network namespace of the calling thread.
     ///
-    /// No frame of another EtherType or for another host is ever seen: the socket listens to nothing until its filter
-    /// is in place and locked.
+    /// Frames of other EtherTypes or for other hosts are never seen: the socket receives nothing
+    /// until its filter is in place and locked.
     ///
     /// # Errors
     ///
@@ -132,7 +136,6 @@ impl Port {
         })
     }
 
-    /// A socket on the interface, its receive ring, and what sends on it.
     fn connect(interface: &Interface, config: &PortConfig) -> Result<(OwnedFd, Ring, Sender), OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::new(name, step, errno);
@@ -151,12 +154,11 @@ impl Port {
         }
         let heard = config.hears.then_some(config.ether_type);
         syscall::bind(fd, interface.index, heard).map_err(failed("bind the packet socket"))?;
-        // Binding to an interface that is down succeeds, and leaves this behind.
+        // Binding to an interface that is down succeeds, and leaves this error on the socket.
         pending_error(&socket).map_err(failed("bind the packet socket"))?;
         Ok((socket, ring, sender))
     }
 
-    /// The receive ring of a socket that is not bound yet.
     fn open_ring(socket: BorrowedFd, interface: &Interface, config: &PortConfig) -> Result<Ring, OpenError> {
         let name = interface.name.as_str();
         let ring_bytes = if config.hears { config.receive_ring_bytes } else { 0 };
@@ -169,17 +171,17 @@ impl Port {
         Ok(ring)
     }
 
-    /// The interface it was opened on.
+    /// Returns the interface it was opened on.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// The largest frame it sends and receives, Ethernet header included.
+    /// Returns the largest frame it sends and receives in bytes, Ethernet header included.
     pub fn frame_bytes(&self) -> usize {
         self.sender.frame_bytes()
     }
 
-    /// What it has done so far.
+    /// Returns the counters of the port.
     pub fn counters(&mut self) -> Counters {
         // Reading empties the kernel's own counters, and cannot fail on a packet socket with a ring.
         if let Ok(stats) = syscall::packet_statistics(self.socket.as_fd()) {
@@ -189,12 +191,12 @@ impl Port {
         self.counters
     }
 
-    /// Hands a bounded batch of arrived frames to `take`, and says how many slots of the ring that emptied.
+    /// Passes a bounded batch of arrived frames to `take`; returns the number of ring slots
+    /// emptied.
     pub fn receive(&mut self, take: impl FnMut(&[u8])) -> usize {
         self.receive_up_to(RECEIVE_BATCH_FRAMES, take)
     }
 
-    /// The same for so many frames at most.
     pub(super) fn receive_up_to(&mut self, most_frames: usize, mut take: impl FnMut(&[u8])) -> usize {
         let (counters, largest) = (&mut self.counters, &mut self.largest_arrival_bytes);
         let mut slots = 0;
@@ -219,7 +221,7 @@ impl Port {
         slots
     }
 
-    /// What a loop waits with that `waker` wakes.
+    /// Creates a waiter for a loop that `waker` wakes.
     ///
     /// # Errors
     ///
@@ -228,8 +230,6 @@ impl Port {
         Sleeper::new(Arc::clone(&self.socket), waker).map_err(Errno::new)
     }
 
-    /// Sends what is staged, as far as the kernel takes it, and says how many frames that were; `payload` lends what
-    /// they lack.
     fn flush<'a>(&mut self, now: Instant, payload: impl Fn(Kept) -> &'a [u8]) -> Result<usize, DriveError> {
         let (socket, interface) = (self.socket.as_fd(), &self.interface.name);
         let flushed = self.sender.flush(socket, interface, now, &mut self.counters, &payload)?;
@@ -249,13 +249,14 @@ impl Port {
         Ok(flushed.frames)
     }
 
-    /// Another run begins on this port: what was refused before it is none of its [outages](Port::outage).
+    /// Begins another run on this port: earlier refusals do not count for its
+    /// [outages](Port::outage).
     pub fn begin_anew(&mut self) {
         self.sender.forget_refusals();
         self.was_cut_off = Duration::ZERO;
     }
 
-    /// How long this run has had no interface, or none with a link.
+    /// Returns the time in this run without an interface or link.
     pub fn cut_off(&self, now: Instant) -> Duration {
         self.was_cut_off + self.outage.lasts(now).or_else(|| self.carrier.lasts(now)).unwrap_or_default()
     }
@@ -265,29 +266,32 @@ impl Port {
         links::has_link(self.interface.index)
     }
 
-    /// Why nothing comes and goes at the moment, if the interface is away; or why no frames leave, or no long ones.
+    /// Returns why nothing is received and sent at the moment, if the interface is away; or why no
+    /// frames leave, or no long ones.
     pub fn outage(&self, now: Instant) -> Option<DriveError> {
         let name = &self.interface.name;
         let away = self.outage.lasts(now).map(|away| DriveError::InterfaceDown { interface: name.clone(), away });
         away.or_else(|| self.sender.trouble(now, name).map(|(error, _)| error))
     }
 
-    /// Whether the interface is away, for who has no port at hand: a flag that follows it.
+    /// Returns a flag that follows whether the interface is away, for code without access to the
+    /// port.
     pub fn away_flag(&self) -> Arc<AtomicBool> {
         self.outage.flag()
     }
 
-    /// Whether the interface has no link, for who has no port at hand: a flag that follows it.
+    /// Returns a flag that follows whether the interface has no link, for code without access to
+    /// the port.
     pub fn no_link_flag(&self) -> Arc<AtomicBool> {
         self.carrier.flag()
     }
 
-    /// Whether the interface has another MTU than when the port was opened: a flag that follows it.
+    /// Returns a flag that follows whether the interface's MTU has changed since the port was
+    /// opened.
     pub fn other_mtu_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_other_mtu)
     }
 
-    /// Follows the interface to a name that it has got meanwhile: its number is what it is known by.
     fn follow_name(&mut self) {
         let found = syscall::interface_name(self.socket.as_fd(), self.interface.index);
         if let Some(name) = found.ok().filter(|name| *name != self.interface.name && !self.is_unbound) {
@@ -296,7 +300,6 @@ impl Port {
         }
     }
 
-    /// Whether the interface is there, as far as that is known; looks now and then.
     fn is_there(&mut self, now: Instant) -> Result<bool, DriveError> {
         if !self.outage.wants_look(now) {
             return Ok(!self.outage.is_on());
@@ -306,7 +309,8 @@ impl Port {
         match syscall::interface_state(self.socket.as_fd(), name) {
             Ok(state) if state.is_up => {
                 self.check(&state)?;
-                // Taken away and put back it is another one, also by the same number: the socket was bound to the old.
+                // An interface that was removed and added again is another one, even with an equal
+                // index: the socket was bound to the old.
                 if (state.index != self.interface.index || self.is_unbound) && !self.reopen(state.index) {
                     return self.is_away(now);
                 }
@@ -326,7 +330,6 @@ impl Port {
         }
     }
 
-    /// The interface is away.
     fn is_away(&mut self, now: Instant) -> Result<bool, DriveError> {
         let interface = &self.interface.name;
         if self.outage.begins() {
@@ -339,21 +342,19 @@ impl Port {
         }
     }
 
-    /// Fails if the interface is not what it was, in a way that matters.
     fn check(&self, state: &InterfaceState) -> Result<(), DriveError> {
         let Interface { name, mac, mtu_bytes, .. } = &self.interface;
         if state.mac != *mac {
             return Err(DriveError::AddressChanged { interface: name.clone(), was: *mac, is: state.mac });
         }
         self.has_other_mtu.store(state.mtu_bytes != *mtu_bytes, Ordering::Relaxed);
-        // What is too large to be sent is an error of sending.
+        // A frame too large to send is an error of sending.
         if state.mtu_bytes < *mtu_bytes && self.largest_arrival_bytes > state.mtu_bytes + ETHERNET_BYTES {
             return Err(DriveError::MtuLowered { interface: name.clone(), was: *mtu_bytes, is: state.mtu_bytes });
         }
         Ok(())
     }
 
-    /// Hears from now on; false if that cannot be done yet.
     pub(super) fn hear(&mut self) -> bool {
         let index = self.interface.index;
         self.config.hears = true;
@@ -362,8 +363,8 @@ impl Port {
         hears
     }
 
-    /// Binds to the interface that has taken the place of the old one; what the kernel held for that is gone, as on a
-    /// cable. False if that cannot be done yet.
+    /// Binds to the interface that has replaced the old one; frames that the kernel held for the
+    /// old one are lost, as on a cable. False if that is not possible yet.
     fn reopen(&mut self, index: u32) -> bool {
         let interface = Interface { index, ..self.interface.clone() };
         let reopened = Self::connect(&interface, &self.config).and_then(|(socket, ring, _)| {
@@ -389,7 +390,8 @@ impl fmt::Debug for Port {
     }
 }
 
-/// The error an asynchronous event, such as the interface going down, left on the socket; clears it.
+/// Returns and clears the error that an asynchronous event, such as the interface going down, left
+/// on the socket.
 pub(super) fn pending_error(socket: &OwnedFd) -> nix::Result<()> {
     match getsockopt(socket, sockopt::SocketError)? {
         0 => Ok(()),

@@ -1,13 +1,14 @@
-//! Numbers drawn at random, to name sessions and processes by.
+//! Random numbers that name sessions and processes.
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 
-/// A number that no other process has drawn.
+/// Draws a number that no other process has drawn.
 ///
-/// It comes from the system call, also where the C library does not lend it, so that no file in /dev is needed. Names
-/// have to differ and are no secret: a host that has just been booted, and has little to draw from, is not waited for.
+/// It uses the system call directly, even if the C library does not offer it, so that no file in
+/// /dev is needed. Names must differ and are no secret: a freshly booted host with little entropy
+/// is not waited for.
 ///
 /// # Errors
 /// If the kernel has no such call (before Linux 3.17), or something forbids it.
@@ -25,7 +26,7 @@ pub fn random_u64() -> io::Result<u64> {
     }
 }
 
-/// The same, of 32 bits.
+/// Draws a number of 32 bits.
 ///
 /// # Errors
 /// As [`random_u64`].

@@ -1,72 +1,60 @@
-//! Frames that the kernel refuses (ENOBUFS): the queue is full for a moment, or they are too long for what comes next.
+//! Frames that the kernel refuses (ENOBUFS): the queue is full for a moment, or the frames are too
+//! long for the next hop.
 //!
-//! A transmit queue that is full takes a frame soon. What is longer than a token bucket, or than what the other end of
-//! a veth takes in, is refused for ever, with the same answer; and what waits behind it would wait as long. So a frame
-//! that is refused for too long is given up: that is a loss, as on a cable, and a later one is tried. If a shorter one
-//! leaves then, the length is why, unless a test says otherwise.
+//! A full transmit queue soon takes a frame. A frame longer than a token bucket, or than the other
+//! end of a veth accepts, is refused forever with an equal error, and would block all frames behind
+//! it. So a frame refused for too long is given up: that is a loss, as on a cable, and a later one
+//! is tried. If a shorter one leaves then, the length is the reason, unless a test shows otherwise.
 
 use crate::Instant;
 use std::time::Duration;
 
 /// First wait after a refusal: 17 frames of 1500 bytes at 1 Gbit/s.
 const BACK_OFF_MIN: Duration = Duration::from_micros(200);
-/// Longest wait while it may be a full queue; a retry costs some 2 µs, so this is 0.2 % of a core.
+/// Longest wait while the queue may be full; a retry costs some 2 µs, so this is 0.2 % of a core.
 const BACK_OFF_FULL: Duration = Duration::from_millis(1);
-/// For so long it may be one.
 const FULL: Duration = Duration::from_millis(30);
-/// Longest wait later on.
 const BACK_OFF_MAX: Duration = Duration::from_millis(100);
-/// A frame that is refused for so long is given up. A queue of one frame of 1500 bytes takes one each 48 ms at 250
-/// kbit/s.
+/// Time after which a refused frame is given up. A queue of one frame of 1500 bytes takes one each
+/// 48 ms at 250 kbit/s.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Long frames that were not even tried for so long say nothing of what would become of them.
+/// Time without a try of a long frame after which earlier refusals say nothing about the next.
 const GAP: Duration = Duration::from_secs(5);
 
-/// What the kernel refuses, and for how long.
 #[derive(Debug)]
 pub(super) struct Refusals {
     back_off: Duration,
-    /// Since when nothing has left.
     since: Option<Instant>,
     given_up_at: Option<Instant>,
     suspect: Option<Suspect>,
 }
 
-/// A length that may be too long.
 #[derive(Debug)]
 struct Suspect {
     bytes: usize,
     since: Instant,
     tried_at: Instant,
-    /// A shorter frame has left when one of this length was given up.
+    /// Whether a shorter frame has left after one of this length was given up.
     proved: bool,
 }
 
-/// What becomes of a frame that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is tried again then.
     Retry(Instant),
-    /// It is given up.
     GiveUp,
 }
 
-/// Frames that do not leave because they are too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLong {
-    /// The shortest that was refused, in bytes, Ethernet header included.
     pub bytes: usize,
-    /// For how long all such have been.
     pub lasts: Duration,
 }
 
 impl Refusals {
-    /// None yet.
     pub(super) fn new() -> Refusals {
         Refusals { back_off: BACK_OFF_MIN, since: None, given_up_at: None, suspect: None }
     }
 
-    /// The kernel has taken frames of up to so many bytes.
     pub(super) fn left(&mut self, longest_bytes: usize) {
         (self.back_off, self.since) = (BACK_OFF_MIN, None);
         let Some(suspect) = &mut self.suspect else { return };
@@ -77,23 +65,19 @@ impl Refusals {
         }
     }
 
-    /// A test has shown that frames of so many bytes leave, and longer ones do not.
     pub(super) fn narrow(&mut self, passes_bytes: usize) {
         self.suspect.iter_mut().for_each(|suspect| suspect.bytes = suspect.bytes.min(passes_bytes + 1));
     }
 
-    /// A test has shown that it was not the length.
     pub(super) fn forgive(&mut self) {
         self.suspect = None;
     }
 
-    /// Whether a frame of so many bytes is known to be too long, and need not be tried yet.
     pub(super) fn spares(&self, now: Instant, bytes: usize) -> bool {
         let proved = self.proved().filter(|suspect| bytes >= suspect.bytes);
         proved.is_some_and(|suspect| now < suspect.tried_at + BACK_OFF_MAX)
     }
 
-    /// The kernel has refused a frame of so many bytes.
     pub(super) fn refused(&mut self, now: Instant, bytes: usize) -> Fate {
         let since = *self.since.get_or_insert(now);
         let suspected = self.suspect.as_mut().filter(|suspect| bytes >= suspect.bytes);
@@ -107,7 +91,8 @@ impl Refusals {
             }
             None => (false, false),
         };
-        // What waits behind it is tried next; of a queue that takes nothing not all that waits is thrown away at once.
+        // The next frame is tried instead; if the queue takes nothing, not all waiting frames are
+        // dropped at once.
         let rested = self.given_up_at.is_none_or(|at| now.since(at) >= BACK_OFF_MAX);
         if proved || (now.since(since) >= PATIENCE && rested) {
             self.give_up(now, bytes);
@@ -131,12 +116,10 @@ impl Refusals {
         self.suspect.as_ref().filter(|suspect| suspect.proved)
     }
 
-    /// Which frames do not leave because of their length.
     pub(super) fn too_long(&self) -> Option<TooLong> {
         self.proved().map(|suspect| TooLong { bytes: suspect.bytes, lasts: suspect.tried_at.since(suspect.since) })
     }
 
-    /// For how long nothing has left.
     pub(super) fn lasts(&self, now: Instant) -> Duration {
         self.since.map_or(Duration::ZERO, |since| now.since(since))
     }
@@ -150,8 +133,8 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// Tries frames of these lengths for some seconds, one after the other, as fast as it may; the kernel takes those
-    /// that `passes` says. When each was tried, and whether it left; and what is known in the end.
+    /// Tries frames of the lengths `frames` in turn for `seconds`, as often as allowed; the kernel
+    /// takes those that `passes` accepts. Returns the tries with their results, and the final state.
     fn play(
         seconds: u64,
         frames: &[usize],

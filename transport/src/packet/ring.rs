@@ -1,9 +1,9 @@
 //! The receive ring: memory shared with the kernel, one slot per frame (TPACKET_V2).
 //!
-//! A slot belongs to the kernel or to us; its status word says to whom, and changing that word hands the slot over. So
-//! the word is an atomic: acquired before a slot is read, released after. V3, with many frames to a block, is as fast
-//! but shows a half full block only after a timeout of 1 ms or more: too late for an acknowledgement. Source: kernel
-//! documentation, `networking/packet_mmap`.
+//! A slot's status word says whether the kernel or we own it; changing the word hands the slot
+//! over. So the word is an atomic: acquired before a slot is read, released after. V3, with many
+//! frames to a block, is as fast but shows a half full block only after a timeout of 1 ms or more:
+//! too late for an acknowledgement. Source: kernel documentation, `networking/packet_mmap`.
 #![allow(unsafe_code)]
 
 use super::syscall;
@@ -15,18 +15,15 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Fewest slots of a ring, whatever its bytes: a sender's first window at a large MTU.
+/// Fewest slots of a ring: a sender's first window at a large MTU.
 const MIN_SLOTS: usize = 64;
-/// Most bytes of a ring.
 const MAX_RING_BYTES: usize = 1 << 30;
 /// Smallest block: a block must be whole pages, and no Linux page is larger.
 const MIN_BLOCK_BYTES: usize = 64 * 1024;
-/// Fewest slots of a block; no slot crosses blocks, so at most an eighth of a block lies idle.
+/// Fewest slots of a block; no slot crosses blocks, so at most an eighth of a block is unused.
 const MIN_BLOCK_SLOTS: usize = 8;
-/// Room the kernel wants for a link header, and leaves free in part, before it aligns what follows it.
 const LINK_HEADER_ROOM_BYTES: usize = 16;
 
-/// How a ring is cut into blocks and those into slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
     slot_bytes: usize,
@@ -35,7 +32,6 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// Slots that hold a frame of `mtu_bytes` payload, in about `ring_bytes`.
     pub(super) fn new(mtu_bytes: usize, ring_bytes: usize) -> Self {
         let payload_offset = (libc::TPACKET2_HDRLEN + LINK_HEADER_ROOM_BYTES).next_multiple_of(libc::TPACKET_ALIGNMENT);
         let slot_bytes = (payload_offset + mtu_bytes).next_multiple_of(libc::TPACKET_ALIGNMENT);
@@ -45,33 +41,27 @@ impl Geometry {
         Geometry { slot_bytes, block_bytes, blocks: (ring_bytes / block_bytes).clamp(least, most.max(least)) }
     }
 
-    /// Slots of one block.
     fn block_slots(&self) -> usize {
         self.block_bytes / self.slot_bytes
     }
 
-    /// Bytes of a slot.
     pub(super) fn slot_bytes(&self) -> usize {
         self.slot_bytes
     }
 
-    /// Slots of the ring.
     pub(super) fn slots(&self) -> usize {
         self.block_slots() * self.blocks
     }
 
-    /// Bytes of the ring.
     pub(super) fn bytes(&self) -> usize {
         self.block_bytes * self.blocks
     }
 
-    /// Where a slot begins, in bytes from the start of the ring.
     fn offset(&self, slot: usize) -> usize {
         let per_block = self.block_slots();
         slot / per_block * self.block_bytes + slot % per_block * self.slot_bytes
     }
 
-    /// The kernel's form of it.
     fn request(&self) -> libc::tpacket_req {
         libc::tpacket_req {
             tp_block_size: self.block_bytes as u32,
@@ -82,21 +72,17 @@ impl Geometry {
     }
 }
 
-/// What a slot held.
 pub(super) enum SlotContent<'a> {
-    /// A whole frame, Ethernet header first.
     Frame(&'a [u8]),
-    /// A frame longer than the slot.
     Truncated,
-    /// A frame that came with a VLAN tag.
     VlanTagged,
 }
 
-/// The ring of one socket.
 pub(super) struct Ring {
     memory: NonNull<u8>,
     geometry: Geometry,
-    /// Offset of every slot: found by a look-up on the frame path, where a division would cost more than the rest.
+    /// Offset of every slot: looked up per frame, as a division would cost more than everything
+    /// else.
     offsets: Box<[usize]>,
     next_slot: usize,
 }
@@ -105,7 +91,6 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Has the kernel make the ring of `socket`, and maps it.
     pub(super) fn create(socket: BorrowedFd, geometry: Geometry) -> nix::Result<Self> {
         syscall::set_receive_ring(socket, libc::tpacket_versions::TPACKET_V2, &geometry.request())?;
         let length = NonZeroUsize::new(geometry.bytes()).expect("a ring has at least one block");
@@ -116,12 +101,11 @@ impl Ring {
         Ok(Ring { memory, geometry, offsets, next_slot: 0 })
     }
 
-    /// Whether there is an arrival.
     pub(super) fn has_arrival(&self) -> bool {
         self.next_status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Lends the oldest arrival to `take`, where the kernel put it, then gives its slot back; `None` if nothing has
+    /// Passes the oldest arrival to `take`, in place, then releases its slot; `None` if nothing has
     /// arrived.
     pub(super) fn receive<R>(&mut self, take: impl FnOnce(SlotContent<'_>) -> R) -> Option<R> {
         let status = self.next_status();
@@ -140,14 +124,12 @@ impl Ring {
         unsafe { self.memory.add(self.offsets[self.next_slot]) }.cast()
     }
 
-    /// Says to whom the next slot belongs.
     fn next_status(&self) -> &AtomicU32 {
         // SAFETY: a slot begins with its status word, aligned to 16 bytes and mapped as long as `self`; once the socket
         // has its ring, the kernel and we access the word only atomically.
         unsafe { AtomicU32::from_ptr(self.next_header().as_ptr().cast()) }
     }
 
-    /// What is in a slot whose status word has been seen to be ours.
     fn arrival(&self, header: NonNull<tpacket2_hdr>, status: u32) -> SlotContent<'_> {
         let at = header.as_ptr();
         // SAFETY: the slot is ours, so nobody writes to it; any bytes make valid integers. No reference to the whole

@@ -1,9 +1,9 @@
-//! The sending half of a port: a staging area, and what to do when the kernel has no room.
+//! The sending half of a port: a staging area, and retries when the kernel has no room.
 //!
-//! The kernel says no in two ways. EAGAIN: the socket's send buffer is full; it will tell when there is room again
-//! (POLLOUT). ENOBUFS: the interface's transmit queue threw the frame away; it tells nobody when there is room, so we
-//! ask again after a while ([`Refusals`]). Neither loses a frame, but for one that is refused for too long: it would
-//! hold up all others.
+//! The kernel refuses frames in two ways. EAGAIN: the socket's send buffer is full; POLLOUT reports
+//! room. ENOBUFS: the interface's transmit queue dropped the frame; nothing reports room, so we
+//! retry after a while ([`Refusals`]). Neither loses a frame, except one refused for too long,
+//! which would block all others.
 
 use super::counters::Counters;
 use super::error::{DriveError, is_away};
@@ -20,39 +20,29 @@ use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// A transmit queue that takes nothing for so long deserves a warning.
 const WARN_AFTER: Duration = Duration::from_secs(1);
-/// A length is tried so often before it counts as too long.
 const TESTS: usize = 3;
-/// What Ethernet carries everywhere.
 const USUAL_MTU_BYTES: usize = 1500;
-/// The least frame, without its check sequence.
 const LEAST_BYTES: usize = 60;
 const MAC_BYTES: usize = 6;
 const VLAN_TAG_BYTES: usize = 4;
 
-/// Sends frames in order, and keeps those the kernel does not take.
 pub(super) struct Sender {
     staging: Staging,
     backlog: SendBuffer,
     blocked: Option<Blocked>,
     refusals: Refusals,
     warned: bool,
-    /// The longest frame that the first hop was found to take in place of those that are too long.
     passes: Option<usize>,
 }
 
-/// What came of sending the frames that wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flushed {
-    /// How many left.
     pub frames: usize,
-    /// Why the rest stays, if the interface is away.
     pub away: Option<Errno>,
 }
 
 impl Sender {
-    /// A sender of frames of up to `mtu_bytes` payload, with a send buffer of `buffer_bytes` at most.
     pub(super) fn new(mtu_bytes: usize, buffer_bytes: usize) -> Self {
         let staging = Staging::new(mtu_bytes);
         let backlog = SendBuffer::new(staging.frame_bytes(), buffer_bytes);
@@ -60,45 +50,38 @@ impl Sender {
         Sender { staging, backlog, blocked: None, refusals, warned: false, passes: None }
     }
 
-    /// The largest frame, Ethernet header included.
     pub(super) fn frame_bytes(&self) -> usize {
         self.staging.frame_bytes()
     }
 
-    /// The `SO_SNDBUF` to begin with.
     pub(super) fn buffer_bytes(&self) -> usize {
         self.backlog.present_bytes()
     }
 
-    /// A new `SO_SNDBUF`, if the link's rate asks for one.
     pub(super) fn resize(&mut self, now: Instant) -> Option<usize> {
         self.backlog.resize(now)
     }
 
-    /// What it waits for before it tries to send again.
     pub(super) fn blocked(&self) -> Option<Blocked> {
         self.blocked
     }
 
-    /// Takes note of POLLOUT.
     pub(super) fn writable(&mut self) {
         if self.blocked == Some(Blocked::Room) {
             self.blocked = None;
         }
     }
 
-    /// Stages what `write` writes, unless frames are waiting already.
     pub(super) fn fill(&mut self, write: impl FnMut(&mut [u8]) -> Option<SplitFrame>) {
         self.staging.fill(write);
     }
 
-    /// Takes the payloads that waiting frames lack, as `payload` lends them.
     pub(super) fn join<'a>(&mut self, payload: impl Fn(Kept) -> &'a [u8]) {
         self.staging.join(payload);
     }
 
-    /// Sends waiting frames until none is left, the kernel has no room or the interface is away; `payload` lends what
-    /// they lack.
+    /// Sends waiting frames until none is left, the kernel has no room or the interface is away;
+    /// `payload` supplies payloads that are not staged.
     pub(super) fn flush<'a>(
         &mut self,
         socket: BorrowedFd,
@@ -125,7 +108,7 @@ impl Sender {
                     self.backlog.blocked();
                     self.blocked = Some(Blocked::Room);
                 }
-                // Out of memory for a moment: the answer is the same.
+                // A momentary lack of memory, handled alike.
                 Err(Errno::ENOBUFS | Errno::ENOMEM) => {
                     counters.send_no_buffers += 1;
                     self.refused(interface, now, counters);
@@ -147,8 +130,6 @@ impl Sender {
         }
     }
 
-    /// How many of the waiting frames to hand over at once: up to one that is known to be too long, and none if the
-    /// oldest need not be tried.
     fn leading(&self, now: Instant) -> usize {
         let Some(too_long) = self.refusals.too_long() else { return usize::MAX };
         if self.refusals.spares(now, self.staging.oldest_bytes()) {
@@ -182,14 +163,12 @@ impl Sender {
         }
     }
 
-    /// The oldest waiting frame is lost.
     fn give_up(&mut self, counters: &mut Counters) {
         counters.frames_given_up += 1;
         self.staging.remove(1);
         self.blocked = None;
     }
 
-    /// Finds out what passes where long frames do not, once.
     fn look_for_length(&mut self, socket: BorrowedFd, interface: &str) {
         let Some(too_long) = self.refusals.too_long() else {
             self.passes = None;
@@ -206,12 +185,10 @@ impl Sender {
         log::warn!("{}", self.first_hop(interface, passes));
     }
 
-    /// What was refused so far says nothing of what is to come.
     pub(super) fn forget_refusals(&mut self) {
         (self.refusals, self.passes) = (Refusals::new(), None);
     }
 
-    /// Why no frames leave, or no long ones, if so, and for how long.
     pub(super) fn trouble(&self, now: Instant, interface: &str) -> Option<(DriveError, Duration)> {
         if let (Some(too_long), Some(passes)) = (self.refusals.too_long(), self.passes) {
             return Some((self.first_hop(interface, passes), too_long.lasts));
@@ -222,7 +199,7 @@ impl Sender {
 
     fn first_hop(&self, interface: &str, passes: usize) -> DriveError {
         let mtu_bytes = self.frame_bytes() - ETHERNET_BYTES;
-        // A veth takes as much more than its MTU as a VLAN tag has, and what follows does not.
+        // A veth takes frames longer than its MTU by a VLAN tag, but the next hop does not.
         let passes = passes.saturating_sub(ETHERNET_BYTES + VLAN_TAG_BYTES);
         DriveError::FirstHop { interface: interface.to_owned(), mtu_bytes, passes }
     }
@@ -232,8 +209,9 @@ impl Sender {
     }
 }
 
-/// The longest frame, in bytes, that leaves where one of `refused_bytes` was refused, zero if none does; nothing if
-/// that leaves now. What is sent for it is to the host itself, and goes no further than the next switch.
+/// Finds the longest frame in bytes that leaves if one of `refused_bytes` was refused, zero if none
+/// does; `None` if that length leaves now. Test frames are addressed to this host, so they go no
+/// further than the next switch.
 fn largest_passing(socket: BorrowedFd, header: &[u8; ETHERNET_BYTES], refused_bytes: usize) -> Option<usize> {
     let mut frame = vec![0; refused_bytes.max(LEAST_BYTES)];
     let (source, rest) = (&header[MAC_BYTES..2 * MAC_BYTES], &header[MAC_BYTES..]);
@@ -241,7 +219,7 @@ fn largest_passing(socket: BorrowedFd, header: &[u8; ETHERNET_BYTES], refused_by
     frame[MAC_BYTES..ETHERNET_BYTES].copy_from_slice(rest);
     let leaves = |bytes: usize| {
         let one = [[IoSlice::new(&frame[..bytes]), IoSlice::new(&[])]];
-        // A full queue refuses what is not too long.
+        // A full queue refuses short frames as well, so each length is tried several times.
         (0..TESTS).any(|_| syscall::send_many(socket, &one).is_ok())
     };
     let (mut passes, mut fails, mut tried) = (0_usize, refused_bytes + 1, refused_bytes);

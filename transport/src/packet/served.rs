@@ -1,6 +1,7 @@
-//! A socket for a process that may not open one: a server that may opens it, with the filter attached and locked, and
-//! hands it over a Unix socket (SCM_RIGHTS, unix(7)). The process then needs no capability: rings, groups and binding
-//! ask for none (packet(7)), and what it hears is frames of the server's EtherType for its own host and group.
+//! Packet sockets for unprivileged processes: a privileged server opens the socket, attaches and
+//! locks the filter, and passes it over a Unix socket (SCM_RIGHTS, unix(7)). The receiving process
+//! needs no capability: rings, groups and binding need none (packet(7)), and the filter admits only
+//! the server's EtherType for this host and the requested group.
 
 use super::error::{Errno, OpenError};
 use super::{Interface, filter, syscall};
@@ -13,19 +14,15 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-/// The variable with the path of the server's socket.
 const SERVER: &str = "ETHBCAST_PORT";
-/// What a request begins with; the last byte is its version.
 const MAGIC: [u8; 8] = *b"ethport\x01";
-/// Magic, EtherType, whether there is a group, the group, the interface's name filled up with zeros.
+/// Magic, EtherType, whether there is a group, the group, the interface's name padded with zeros.
 const REQUEST_BYTES: usize = 8 + 2 + 1 + 6 + 16;
-/// How long either side waits for the other, in words of a few bytes on one machine.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest reason of a refusal.
 const REASON_BYTES: usize = 200;
 
-/// A packet socket that hears nothing yet, and never anything but what `filter` lets in; the one that was inherited, if
-/// there is one, or the server's, if there is one and this process may not open its own.
+/// Opens an unbound packet socket with a locked filter: the inherited one if there is one, else a
+/// new one, else, without the privilege, one from the server.
 pub(super) fn filtered_socket(
     interface: &Interface,
     ether_type: EtherType,
@@ -78,7 +75,7 @@ fn ask(path: &Path, interface: &Interface, ether_type: EtherType, group: Option<
     let (bytes, socket) = syscall::receive_descriptor(server.as_fd(), &mut reason)?;
     let text = || String::from_utf8_lossy(&reason[..bytes]).into_owned();
     let socket = socket.ok_or_else(|| io::Error::other(text()))?;
-    // It belongs to the server's network namespace, which must be this process's.
+    // The socket belongs to the server's network namespace, which must be this process's.
     match syscall::interface_state(socket.as_fd(), &interface.name) {
         Ok(state) if state.index == interface.index && state.mac == interface.mac => Ok(socket),
         _ => Err(io::Error::other("the server runs in another network namespace: start one in this")),
@@ -98,7 +95,8 @@ fn request(name: &str, ether_type: EtherType, group: Option<MacAddr>) -> io::Res
     Ok(request)
 }
 
-/// Hands sockets to processes that may not open one. Who may ask is whoever may connect: the socket file's permissions.
+/// A server that passes sockets to unprivileged processes. The socket file's permissions decide who
+/// may connect.
 #[derive(Debug)]
 pub struct PortServer {
     listener: UnixListener,
@@ -114,16 +112,16 @@ impl PortServer {
         Ok(PortServer { listener: UnixListener::bind(path)?, ether_type })
     }
 
-    /// Waits for one process and answers it; what it asked for, or why it got nothing, in words for a log.
+    /// Waits for one request and answers it; returns the result as a log message.
     ///
     /// # Errors
-    /// If nobody can be waited for any more.
+    /// If no further request can be accepted.
     pub fn serve(&self) -> io::Result<String> {
         let (stream, _) = self.listener.accept()?;
         Ok(match self.answer(&stream) {
             Ok(interface) => format!("a socket on {interface} was handed over"),
             Err(error) => {
-                // Who is gone hears nothing.
+                // The process may be gone already.
                 let text = error.to_string();
                 let cut = (0..=text.len().min(REASON_BYTES)).rev().find(|&end| text.is_char_boundary(end));
                 drop((&stream).write_all(&text.as_bytes()[..cut.unwrap_or(0)]));
@@ -152,7 +150,6 @@ impl PortServer {
     }
 }
 
-/// Interface, EtherType and group of a request; `None` if it is none.
 fn read(request: &[u8; REQUEST_BYTES]) -> Option<(&str, u16, Option<MacAddr>)> {
     let (magic, rest) = request.split_at(8);
     let (head, name) = rest.split_at(9);

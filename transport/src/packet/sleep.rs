@@ -1,5 +1,5 @@
-//! Waiting in `poll(2)` for a socket, a waker, a moment. It does not borrow the port, so that another thread may use
-//! that meanwhile.
+//! Waiting in `poll(2)` for a socket, a waker or a deadline, without borrowing the port: another
+//! thread may use it meanwhile.
 
 use super::node::Doorbell;
 use crate::Instant;
@@ -15,12 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What `Alarm::set_for` holds when no timer is set.
 const UNSET: u64 = u64::MAX;
-/// A timer set to zero would be none at all.
+/// A timer set to zero would be disabled.
 const SHORTEST: Duration = Duration::from_nanos(1);
 
-/// A handle that wakes the loop it was given to, from any thread; clones wake the same loop.
+/// A handle that wakes its loop from any thread; clones wake the same loop.
 #[derive(Clone, Debug)]
 pub struct Waker {
     wake: Arc<Wake>,
@@ -29,8 +28,8 @@ pub struct Waker {
 #[derive(Debug)]
 struct Wake {
     event: EventFd,
-    /// Set from the first `wake` until the loop has noticed: a busy loop costs its wakers one system call, not one
-    /// each.
+    /// Set from the first `wake` until the loop has noticed: waking a busy loop costs one system
+    /// call altogether.
     pending: AtomicBool,
 }
 
@@ -44,10 +43,10 @@ impl Waker {
         Ok(Waker { wake: Arc::new(Wake { event, pending: AtomicBool::new(false) }) })
     }
 
-    /// Makes the loop call its application soon: at once if it waits, else after the present round; several wakes may
-    /// cause one call.
+    /// Makes the loop call its application soon: at once if it waits, else after the present round;
+    /// several wakes may cause one call.
     ///
-    /// What the caller wrote before is visible to that call.
+    /// Writes of the caller before this call are visible to the application.
     pub fn wake(&self) {
         if self.wake.pending.swap(true, Ordering::AcqRel) {
             return;
@@ -55,29 +54,29 @@ impl Waker {
         while let Err(Errno::EINTR) = self.wake.event.write(1) {}
     }
 
-    /// Takes note of all wakes so far; the loop then calls its application.
+    /// Clears all wakes so far; the loop then calls its application.
     ///
-    /// The event is emptied before `pending` is cleared: a wake in between is swallowed, but its cause is seen by the
-    /// call that follows. The other order could leave `pending` set over an empty event, and no wake would get through
-    /// any more.
+    /// The event is emptied before `pending` is cleared: a wake in between is swallowed, but the
+    /// call that follows sees its cause. The other order could leave `pending` set over an empty
+    /// event, and no wake would get through any more.
     fn acknowledge(&self) {
-        // EAGAIN only says that the event is empty already.
+        // EAGAIN only means that the event is empty already.
         let _ = self.wake.event.read();
         self.wake.pending.swap(false, Ordering::AcqRel);
     }
 }
 
-/// A timer that is set less often than it is needed.
+/// A timer that is set less often than deadlines change.
 ///
-/// A wait with a time limit sets a timer in the CPU and takes it back, which in a virtual machine is left to the host:
-/// measured, 10 of the 26 µs of a blocking round trip, though nothing comes of it, because the frame comes first. So
-/// the limit of a wait is a `timerfd(2)` that stays set from one wait to the next. It is set anew only for an earlier
-/// moment; if it goes off for one that is not needed any more, that is one wake-up for nothing, where dozens of
-/// settings were saved.
+/// A wait with a time limit sets a hardware timer and cancels it, which a virtual machine leaves to
+/// its host: measured, 10 of the 26 µs of a blocking round trip, although the frame comes first and
+/// the timer is unused. So the limit of a wait is a `timerfd(2)` that stays set from one wait to
+/// the next. It is set again only for an earlier time; if it expires for a deadline that no longer
+/// matters, that is one needless wake-up in place of dozens of settings.
 #[derive(Debug)]
 struct Alarm {
     timer: TimerFd,
-    /// The moment it goes off, in nanoseconds. Who waits changes it, and only one does at a time.
+    /// Expiry in nanoseconds. Only the waiting thread changes it, and only one waits at a time.
     set_for: AtomicU64,
 }
 
@@ -87,7 +86,6 @@ impl Alarm {
         Ok(Alarm { timer, set_for: AtomicU64::new(UNSET) })
     }
 
-    /// Sees to it that the descriptor is readable at `end`, possibly also before.
     fn set(&self, now: Instant, end: Instant) -> nix::Result<()> {
         if end.as_nanos() < self.set_for.load(Ordering::Relaxed) {
             let time = TimeSpec::from_duration(end.since(now).max(SHORTEST));
@@ -97,15 +95,14 @@ impl Alarm {
         Ok(())
     }
 
-    /// The descriptor was readable.
     fn acknowledge(&self) -> nix::Result<()> {
         self.set_for.store(UNSET, Ordering::Relaxed);
-        // EAGAIN: it was set anew, and has not gone off since.
+        // EAGAIN: it was set again, and has not expired since.
         self.timer.wait().or_else(|errno| if errno == Errno::EAGAIN { Ok(()) } else { Err(errno) })
     }
 }
 
-/// What a loop on a [`Port`](super::Port) waits with; its [`Waker`] ends the wait.
+/// Waiter of a loop on a [`Port`](super::Port); its [`Waker`] ends the wait.
 #[derive(Debug)]
 pub struct Sleeper {
     socket: Arc<OwnedFd>,
@@ -113,25 +110,21 @@ pub struct Sleeper {
     alarm: Alarm,
 }
 
-/// What a wait has seen of the socket.
+/// Events of the socket after a wait.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketEvents(nix::Result<PollFlags>);
 
 impl SocketEvents {
-    /// What is true of the socket.
     pub(super) fn events(self) -> nix::Result<PollFlags> {
         self.0
     }
 }
 
 impl Sleeper {
-    /// One for `socket` that `waker` wakes.
     pub(super) fn new(socket: Arc<OwnedFd>, waker: Waker) -> nix::Result<Sleeper> {
         Ok(Sleeper { socket, waker, alarm: Alarm::new()? })
     }
 
-    /// Sleeps until one of `events` (or an error) is true of the socket, the waker is used, or `end`; sometimes it
-    /// wakes for nothing.
     fn sleep(
         &self,
         events: PollFlags,
@@ -145,7 +138,7 @@ impl Sleeper {
         let alarm = PollFd::new(self.alarm.timer.as_fd(), PollFlags::POLLIN);
         let rung = bell.map(|bell| PollFd::new(bell.as_fd(), PollFlags::POLLIN));
         let count = if rung.is_some() { 4 } else { 3 };
-        // Without a bell the alarm stands in its place, and is not polled there.
+        // Without a wake-up socket the alarm takes its place, and is not polled there.
         let rung = rung.unwrap_or_else(|| alarm.clone());
         let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events), alarm, rung];
         let woken = poll(&mut entries[..count], None)?;
@@ -160,14 +153,13 @@ impl Sleeper {
         Ok(socket)
     }
 
-    /// Waits for arrivals as [`wait`](Waiter::wait) does, or until `bell` is rung.
     pub(super) fn wait_or_ring(&self, now: Instant, wanted: Interest, bell: &Doorbell) -> SocketEvents {
         let room = if wanted.room { PollFlags::POLLOUT } else { PollFlags::empty() };
         SocketEvents(self.sleep(room | PollFlags::POLLIN, now, wanted.until, Some(bell)))
     }
 
-    /// The same for a time that will pass in full if nothing is wanted of the socket: it is left out then, because
-    /// frames that come for a socket nobody sleeps on cost their senders no wake-up.
+    /// Sleeps for a `time` that usually passes in full. If no `events` are wanted the socket is
+    /// left out, because frames for a socket without sleepers cost their senders no wake-up.
     fn nap(&self, events: PollFlags, time: Duration) -> nix::Result<PollFlags> {
         let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events)];
         let count = if events.is_empty() { 1 } else { 2 };
@@ -177,7 +169,6 @@ impl Sleeper {
         Ok(if count == 2 { socket } else { PollFlags::empty() })
     }
 
-    /// Finds out which of `events` are true of the socket; wakes are left to the next sleep.
     fn look(&self, events: PollFlags) -> nix::Result<PollFlags> {
         let mut entry = [PollFd::new(self.socket.as_fd(), events)];
         let ready = poll(&mut entry, Some(Duration::ZERO))?;
@@ -225,7 +216,6 @@ impl Waiter for Sleeper {
     }
 }
 
-/// `ppoll(2)` without a signal mask; says whether anything is ready (a signal ends the wait, too).
 fn poll(entries: &mut [PollFd], limit: Option<Duration>) -> nix::Result<bool> {
     match ppoll(entries, limit.map(TimeSpec::from), None) {
         Ok(count) => Ok(count > 0),
@@ -234,7 +224,6 @@ fn poll(entries: &mut [PollFd], limit: Option<Duration>) -> nix::Result<bool> {
     }
 }
 
-/// What happened to an entry, if anything did (after a signal its field means nothing).
 fn revents(entry: &PollFd, any: bool) -> PollFlags {
     if any { entry.revents().unwrap_or(PollFlags::POLLERR) } else { PollFlags::empty() }
 }
@@ -244,7 +233,6 @@ mod tests {
     use super::*;
     use crate::packet::Clock;
 
-    /// Sleeps on a socket where nothing happens, and says how long that was.
     fn slept(sleeper: &Sleeper, millis: u64, clock: &Clock) -> Duration {
         let begin = clock.now();
         let end = begin + Duration::from_millis(millis);
@@ -258,7 +246,7 @@ mod tests {
         let waker = Waker::new().expect("a descriptor is free");
         let (sleeper, clock) = (Sleeper::new(nothing, waker).expect("a timer"), Clock::start());
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
-        // Upper bounds are seconds: a machine that does something else wakes late.
+        // Upper bounds are seconds: a busy machine wakes late.
         let full = millis(slept(&sleeper, 20, &clock));
         assert!((20.0..2000.0).contains(&full), "{full} ms");
         sleeper.wake();

@@ -1,28 +1,24 @@
-//! The frames that wait to be handed to the kernel.
+//! Frames that wait to be submitted to the kernel.
 
 use super::syscall::SEND_MANY_FRAMES;
 use crate::split_frame::{Kept, SplitFrame};
 use crate::wire::ETHERNET_BYTES;
 use std::io::IoSlice;
 
-/// Memory for staged frames at a large MTU: with more, one call to the kernel would keep us from the receive ring for
-/// long.
+/// Memory for staged frames at a large MTU: with more, one call to the kernel would delay the
+/// receive ring for long.
 const LARGE_MTU_BYTES: usize = 1 << 20;
-/// Fewest frames, whatever the MTU.
 const MIN_FRAMES: usize = 8;
 
-/// Buffers for a batch of frames, taken once and used over and over.
 pub(super) struct Staging {
     memory: Box<[u8]>,
     frame_bytes: usize,
-    /// What there is of the staged frames; those before `sent` have left.
     frames: Vec<SplitFrame>,
     sent: usize,
     capacity: usize,
 }
 
 impl Staging {
-    /// Room for a batch of frames of up to `mtu_bytes` payload.
     pub(super) fn new(mtu_bytes: usize) -> Self {
         let frame_bytes = ETHERNET_BYTES + mtu_bytes;
         let capacity = (LARGE_MTU_BYTES / frame_bytes).clamp(MIN_FRAMES, SEND_MANY_FRAMES);
@@ -35,17 +31,14 @@ impl Staging {
         }
     }
 
-    /// The largest frame it takes, Ethernet header included.
     pub(super) fn frame_bytes(&self) -> usize {
         self.frame_bytes
     }
 
-    /// Whether every staged frame has left.
     pub(super) fn is_empty(&self) -> bool {
         self.sent == self.frames.len()
     }
 
-    /// Takes what `write` writes, up to a batch; does nothing unless empty.
     pub(super) fn fill(&mut self, mut write: impl FnMut(&mut [u8]) -> Option<SplitFrame>) {
         if !self.is_empty() {
             return;
@@ -59,7 +52,6 @@ impl Staging {
         }
     }
 
-    /// Takes the payloads that the waiting frames lack, as `payload` lends them.
     pub(super) fn join<'a>(&mut self, payload: impl Fn(Kept) -> &'a [u8]) {
         let buffers = self.memory.chunks_exact_mut(self.frame_bytes);
         for (buffer, frame) in buffers.zip(&mut self.frames).skip(self.sent) {
@@ -67,8 +59,6 @@ impl Staging {
         }
     }
 
-    /// Lends the waiting frames, oldest first and so many at most, each with the payload that it lacks, as `payload`
-    /// lends that.
     pub(super) fn waiting<'a, 'b: 'a, R>(
         &'a self,
         most: usize,
@@ -86,22 +76,18 @@ impl Staging {
         send(&slices[..count])
     }
 
-    /// The lengths of the waiting frames, oldest first.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> + '_ {
         self.frames[self.sent..].iter().map(SplitFrame::bytes)
     }
 
-    /// The length of the oldest waiting frame; zero if there is none.
     pub(super) fn oldest_bytes(&self) -> usize {
         self.lengths().next().unwrap_or_default()
     }
 
-    /// The Ethernet header of a frame that was staged last.
     pub(super) fn header(&self) -> [u8; ETHERNET_BYTES] {
         std::array::from_fn(|at| self.memory[at])
     }
 
-    /// Forgets the `count` oldest waiting frames and returns their bytes.
     pub(super) fn remove(&mut self, count: usize) -> usize {
         let gone = &self.frames[self.sent..self.sent + count];
         self.sent += count;

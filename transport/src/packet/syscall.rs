@@ -14,32 +14,32 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Most frames one [`send_many`] takes.
 pub(super) const SEND_MANY_FRAMES: usize = 64;
 
-/// Has the C library give memory back to the system as soon as it is freed: for a process that stays. By itself it
-/// keeps more and more of what has once been taken, megabytes for each thread.
+/// Makes the C library return freed memory to the system at once, for a long-running process. By
+/// default it keeps megabytes for each thread.
 pub fn keep_little_memory() {
     #[cfg(target_env = "gnu")]
     for (parameter, bytes) in [(libc::M_MMAP_THRESHOLD, 256 << 10), (libc::M_TRIM_THRESHOLD, 128 << 10)] {
-        // SAFETY: mallopt(3) changes how memory is taken from now on, and touches none that is.
+        // SAFETY: mallopt(3) changes how memory is allocated from now on, and touches no existing
+        // allocation.
         unsafe { libc::mallopt(parameter, bytes) };
     }
 }
 
-/// A packet socket of protocol 0: it receives nothing until it is bound.
+/// Opens a packet socket of protocol 0, which receives nothing until it is bound.
 pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
     socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)
 }
 
-/// Another descriptor of a packet socket that this process was left, with `number` as its first.
+/// Duplicates an inherited packet socket, whose descriptor is `number`.
 ///
 /// # Errors
-/// EBADF if it is none; ENOTSOCK or EPROTOTYPE if it is something else.
+/// EBADF if there is no such descriptor; ENOTSOCK or EPROTOTYPE if it is something else.
 pub(super) fn inherited_packet_socket(number: RawFd) -> nix::Result<OwnedFd> {
-    // SAFETY: fcntl looks at the descriptor's number alone, and a new one is this function's.
+    // SAFETY: fcntl uses only the descriptor's number, and a new one belongs to this function.
     let again = Errno::result(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
-    // SAFETY: `again` was made just now, and nobody else knows it.
+    // SAFETY: `again` was made just now, and nothing else knows it.
     let socket = unsafe { OwnedFd::from_raw_fd(again) };
     let is = |option, value| socket_option(socket.as_fd(), option).map(|has| has == value);
     if !is(libc::SO_DOMAIN, libc::AF_PACKET)? || !is(libc::SO_TYPE, libc::SOCK_RAW)? {
@@ -49,7 +49,6 @@ pub(super) fn inherited_packet_socket(number: RawFd) -> nix::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A number that the kernel says of a socket.
 fn socket_option(fd: BorrowedFd, option: c_int) -> nix::Result<c_int> {
     let mut value: c_int = 0;
     let mut length = size_of::<c_int>() as socklen_t;
@@ -59,13 +58,12 @@ fn socket_option(fd: BorrowedFd, option: c_int) -> nix::Result<c_int> {
     Errno::result(result).map(|_| value)
 }
 
-/// Binds to the interface, and begins receiving frames of `ether_type`; without one, the socket goes on receiving
-/// nothing.
+/// Binds to the interface and begins receiving frames of `ether_type`; without one, the socket
+/// still receives nothing.
 pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: Option<EtherType>) -> nix::Result<()> {
     bind_protocol(fd, interface_index, ether_type.map_or(0, EtherType::number))
 }
 
-/// Binds to the interface, and begins receiving whatever comes and leaves, as far as the filter lets it in.
 pub(super) fn bind_to_all(fd: BorrowedFd, interface_index: u32) -> nix::Result<()> {
     bind_protocol(fd, interface_index, libc::ETH_P_ALL as u16)
 }
@@ -81,7 +79,6 @@ fn bind_protocol(fd: BorrowedFd, interface_index: u32, protocol: u16) -> nix::Re
     Errno::result(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) }).map(drop)
 }
 
-/// Allocates the receive ring, with slot headers of this version.
 pub(super) fn set_receive_ring(
     fd: BorrowedFd,
     version: libc::tpacket_versions,
@@ -91,17 +88,14 @@ pub(super) fn set_receive_ring(
     set_packet_option(fd, libc::PACKET_RX_RING, ring)
 }
 
-/// Keeps what this host sends out of the ring.
 pub(super) fn ignore_outgoing(fd: BorrowedFd) -> nix::Result<()> {
     set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, &1)
 }
 
-/// Sends past the interface's queueing discipline, and so past any traffic shaping.
 pub(super) fn bypass_qdisc(fd: BorrowedFd) -> nix::Result<()> {
     set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &1)
 }
 
-/// Has the NIC accept frames for the multicast address `group` as long as the socket is open.
 pub(super) fn join_multicast(fd: BorrowedFd, interface_index: u32, group: MacAddr) -> nix::Result<()> {
     let mut address = [0; 8];
     address[..6].copy_from_slice(&group.octets());
@@ -114,7 +108,6 @@ pub(super) fn join_multicast(fd: BorrowedFd, interface_index: u32, group: MacAdd
     set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Frames that passed the filter and frames the ring had no room for, both since the last call.
 pub(super) fn packet_statistics(fd: BorrowedFd) -> nix::Result<libc::tpacket_stats> {
     let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     let mut length = size_of::<libc::tpacket_stats>() as socklen_t;
@@ -125,7 +118,6 @@ pub(super) fn packet_statistics(fd: BorrowedFd) -> nix::Result<libc::tpacket_sta
     Errno::result(result).map(|_| stats)
 }
 
-/// Attaches a classic BPF program, which the kernel checks and copies.
 pub(super) fn attach_filter(fd: BorrowedFd, program: &[libc::sock_filter]) -> nix::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| Errno::EINVAL)?;
     let descriptor = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
@@ -133,14 +125,12 @@ pub(super) fn attach_filter(fd: BorrowedFd, program: &[libc::sock_filter]) -> ni
     unsafe { set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &descriptor) }
 }
 
-/// Forbids to change or detach the filter for the rest of the socket's life.
 pub(super) fn lock_filter(fd: BorrowedFd) -> nix::Result<()> {
     let yes: c_int = 1;
     // SAFETY: the option takes a plain `c_int`.
     unsafe { set_option(fd, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &yes) }
 }
 
-/// Hands a descriptor, with one byte, to the process at the other end of a Unix socket.
 pub(super) fn send_descriptor(stream: BorrowedFd, descriptor: BorrowedFd) -> nix::Result<()> {
     let rights = [descriptor.as_raw_fd()];
     let word = [IoSlice::new(&[1])];
@@ -148,7 +138,6 @@ pub(super) fn send_descriptor(stream: BorrowedFd, descriptor: BorrowedFd) -> nix
     sendmsg::<UnixAddr>(stream.as_raw_fd(), &word, &message, MsgFlags::MSG_NOSIGNAL, None).map(drop)
 }
 
-/// Receives bytes and, if there is one, a descriptor from the process at the other end of a Unix socket.
 pub(super) fn receive_descriptor(stream: BorrowedFd, buffer: &mut [u8]) -> nix::Result<(usize, Option<OwnedFd>)> {
     let mut space = nix::cmsg_space!([RawFd; 1]);
     let mut word = [IoSliceMut::new(buffer)];
@@ -157,18 +146,19 @@ pub(super) fn receive_descriptor(stream: BorrowedFd, buffer: &mut [u8]) -> nix::
     let mut descriptors = Vec::new();
     for message in received.cmsgs()? {
         if let ControlMessageOwned::ScmRights(rights) = message {
-            // SAFETY: the kernel has just made each of them for this process, and nobody else knows of it.
+            // SAFETY: the kernel has just made each of them for this process, and nothing else
+            // knows of it.
             descriptors.extend(rights.into_iter().map(|own| unsafe { OwnedFd::from_raw_fd(own) }));
         }
     }
     Ok((received.bytes, descriptors.pop()))
 }
 
-/// Hands frames, Ethernet headers included and each in one piece or two (the second may be empty), to the interface the
-/// socket is bound to; says how many the kernel took.
+/// Submits frames, Ethernet headers included and each in one piece or two (the second may be
+/// empty), to the interface that the socket is bound to; returns how many the kernel took.
 ///
-/// Takes the first [`SEND_MANY_FRAMES`] at most. An error is about the first frame; one about a later frame shows only
-/// as a smaller number, and at the next call as that call's error.
+/// Takes at most the first [`SEND_MANY_FRAMES`]. An error concerns the first frame; one about a
+/// later frame shows only as a smaller number, and at the next call as that call's error.
 pub(super) fn send_many(fd: BorrowedFd, frames: &[[IoSlice; 2]]) -> nix::Result<usize> {
     // SAFETY: all bytes zero is a valid `mmsghdr` (no address, no control data, no buffers).
     let mut messages: [libc::mmsghdr; SEND_MANY_FRAMES] = unsafe { zeroed() };
@@ -193,18 +183,15 @@ fn mac_of(address: &libc::sockaddr) -> MacAddr {
     MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5))
 }
 
-/// What an interface is like, seen from an open socket: in the socket's network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InterfaceState {
     pub index: u32,
     pub is_up: bool,
-    /// Whether there is something at the other end of its cable.
     pub has_link: bool,
     pub mac: MacAddr,
     pub mtu_bytes: usize,
 }
 
-/// Asks what the interface `name` is like; ENODEV if there is none.
 pub(super) fn interface_state(fd: BorrowedFd, name: &str) -> nix::Result<InterfaceState> {
     let ask = |code| ask_interface(fd, name, code).map(|request| request.ifr_ifru);
     // SAFETY: each request has filled the member that is read, and any bytes make a valid integer or `sockaddr`.
@@ -221,7 +208,6 @@ pub(super) fn interface_state(fd: BorrowedFd, name: &str) -> nix::Result<Interfa
     })
 }
 
-/// The present name of the interface with this number; ENODEV if there is none.
 pub(super) fn interface_name(fd: BorrowedFd, index: u32) -> nix::Result<String> {
     // SAFETY: all bytes zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { zeroed() };
@@ -233,13 +219,11 @@ pub(super) fn interface_name(fd: BorrowedFd, index: u32) -> nix::Result<String> 
     Ok(String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned())
 }
 
-/// Puts another open file in the place of the socket `fd`: whoever knows its number has that from now on.
 pub(super) fn replace(fd: BorrowedFd, other: BorrowedFd) -> nix::Result<()> {
-    // SAFETY: both are open; `fd` stays open, as another file, and belongs to whom it did.
+    // SAFETY: both are open; `fd` stays open, as another file, and keeps its owner.
     Errno::result(unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) }).map(drop)
 }
 
-/// Asks about the interface `name` of a socket's network namespace; ENODEV if none can be called so.
 fn ask_interface(fd: BorrowedFd, name: &str, code: libc::c_ulong) -> nix::Result<libc::ifreq> {
     // SAFETY: all bytes zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { zeroed() };
@@ -249,23 +233,20 @@ fn ask_interface(fd: BorrowedFd, name: &str, code: libc::c_ulong) -> nix::Result
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // C libraries disagree on the type of the code, and not on its bits.
+    // C libraries disagree on the type of the code, but not on its bits.
     let code = code as libc::Ioctl;
     // SAFETY: the codes used in this file read and write one `ifreq`, which outlives the call.
     Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), code, &raw mut request) }).map(|_| request)
 }
 
-/// Sets an option of the packet layer whose value is plain data.
 fn set_packet_option<T: Copy>(fd: BorrowedFd, name: c_int, value: &T) -> nix::Result<()> {
     // SAFETY: the callers in this file pass integers and C structs without pointers.
     unsafe { set_option(fd, libc::SOL_PACKET, name, value) }
 }
 
-/// Sets a socket option.
-///
 /// # Safety
 ///
-/// Pointers inside `value` must be valid for what the kernel does with the option.
+/// Pointers inside `value` must be valid for the kernel's use of the option.
 unsafe fn set_option<T>(fd: BorrowedFd, level: c_int, name: c_int, value: &T) -> nix::Result<()> {
     let length = size_of::<T>() as socklen_t;
     // SAFETY: `value` is `length` readable bytes; the caller answers for pointers inside.

@@ -1,12 +1,10 @@
 //! The field of 256 elements, as polynomials over two modulo x⁸ + x⁴ + x³ + x² + 1, in which x generates all but zero.
 
-/// What x⁸ is, without that term.
+/// Lower terms of the polynomial: x⁸ modulo the polynomial.
 pub(super) const REDUCED: u8 = 0x1D;
 
-/// How many elements there are without zero: powers of x repeat after so many.
 pub(super) const ORDER: usize = 255;
 
-/// The logarithm of each element but zero.
 const LOGARITHMS: [u8; 256] = {
     let (mut logarithms, mut power, mut at) = ([0; 256], 1_u8, 0);
     while at < ORDER {
@@ -17,7 +15,6 @@ const LOGARITHMS: [u8; 256] = {
     logarithms
 };
 
-/// The powers of x.
 const POWERS: [u8; ORDER] = {
     let (mut powers, mut power, mut at) = ([0; ORDER], 1_u8, 0);
     while at < ORDER {
@@ -28,18 +25,15 @@ const POWERS: [u8; ORDER] = {
     powers
 };
 
-/// An element times x.
 pub(super) const fn doubled(element: u8) -> u8 {
     (element << 1) ^ if element & 0x80 == 0 { 0 } else { REDUCED }
 }
 
-/// The logarithm to the base x of an element that is not zero.
 pub(super) fn logarithm(element: u8) -> usize {
     debug_assert_ne!(element, 0, "zero has no logarithm");
     usize::from(LOGARITHMS[usize::from(element)])
 }
 
-/// x to the power of `exponent`.
 pub(super) fn power(exponent: usize) -> u8 {
     POWERS[exponent % ORDER]
 }

@@ -1,9 +1,10 @@
-//! Parity frames: what is lost of a block of frames, whichever it is, comes back from as many frames of its parity.
+//! Parity frames: any lost frames of a block are recovered from as many of its parity frames.
 //!
-//! A systematic code over the field of 256 elements (Blömer et al. 1995: a Cauchy matrix, every square part of which
-//! can be inverted). Of a block of K frames any K of its frames and parity frames give all. Parity frame `index` is the
-//! sum of all frames, each times 1/(y + x) with x its place in the block and y = 128 + `index`, and times 128 + x,
-//! which makes parity frame 0 the plain exclusive or. All frames of a block are of the same length.
+//! A systematic code over the field of 256 elements (Blömer et al. 1995: a Cauchy matrix, every
+//! square part of which can be inverted). Of a block of K frames any K of its frames and parity
+//! frames give all. Parity frame `index` is the sum of all frames, each times 1/(y + x) with x its
+//! place in the block and y = 128 + `index`, and times 128 + x, which makes parity frame 0 the
+//! plain exclusive or. All frames of a block have one length.
 
 mod field;
 mod products;
@@ -12,37 +13,30 @@ mod sum;
 use field::{ORDER, logarithm, power};
 use sum::{STRIPE_BYTES, Sum};
 
-/// The longest block, in frames, and the most parity frames that a block has: half of the field each.
+/// Longest block in frames, and most parity frames of a block: half of the field each.
 pub(crate) const MOST_FRAMES: usize = 128;
 
-/// The shortest block: below that repeating frames costs as little.
+/// Shortest block: below that repeating frames costs as little.
 pub(crate) const LEAST_FRAMES: usize = 8;
 
-/// A parity frame in the place of a frame of its block that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// The missing frame's place in the block.
     pub place: u8,
-    /// The parity frame's number.
     pub index: u8,
 }
 
-/// The element that stands for a parity frame.
 fn y(index: u8) -> u8 {
     MOST_FRAMES as u8 | index
 }
 
-/// By what the frame at `place` is multiplied in parity frame `index`.
 fn factor(index: u8, place: u8) -> u8 {
     power(logarithm(y(0) ^ place) + ORDER - logarithm(y(index) ^ place))
 }
 
-/// The parts of so many bytes that are summed at a time.
 fn stripes(bytes: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     (0..bytes).step_by(STRIPE_BYTES).map(move |from| from..bytes.min(from + STRIPE_BYTES))
 }
 
-/// Writes parity frame `index` of a block of `frames`, of which `payload` gives each by its place.
 pub(crate) fn write<'a>(index: u8, frames: usize, payload: impl Fn(usize) -> &'a [u8], parity: &mut [u8]) {
     let mut sum = Sum::new();
     for stripe in stripes(parity.len()) {
@@ -51,8 +45,8 @@ pub(crate) fn write<'a>(index: u8, frames: usize, payload: impl Fn(usize) -> &'a
     }
 }
 
-/// Puts the missing frames of a block where its parity frames lie: as many of these are `held` as frames are missing,
-/// each in the place of one. Frame `place` has `length` bytes from `starts[place]` on.
+/// Recovers the missing frames of a block in place: as many parity frames are `held` as frames are
+/// missing, each in the slot of one. Frame `place` has `length` bytes from `starts[place]` on.
 pub(crate) fn recover(bytes: &mut [u8], starts: &[usize], length: usize, held: &[Held]) {
     if held.is_empty() {
         return;
@@ -77,10 +71,11 @@ pub(crate) fn recover(bytes: &mut [u8], starts: &[usize], length: usize, held: &
     }
 }
 
-/// The inverse of the factors of the missing frames in the parity frames, a row for each missing frame: Cauchy's
-/// formula.
+/// Returns the inverse of the missing frames' factors in the parity frames, a row for each missing
+/// frame: Cauchy's formula.
 fn inverse(held: &[Held]) -> Vec<u8> {
-    // Products become sums of logarithms. A frame or parity frame differs from every other one.
+    // Products become sums of logarithms. No two frames or parity frames have one element, so no
+    // factor is zero.
     let product = |element: u8, others: &dyn Fn(&Held) -> u8| -> usize {
         let differences = held.iter().map(|held| element ^ others(held)).filter(|&difference| difference != 0);
         differences.map(logarithm).sum()
@@ -114,7 +109,6 @@ mod tests {
         parity
     }
 
-    /// Loses the frames at `places` and brings them back by the parity frames `indices`.
     fn comes_back(block: &[u8], length: usize, places: &[u8], indices: &[u8]) {
         let starts: Vec<usize> = (0..block.len() / length).map(|place| place * length).collect();
         let held: Vec<Held> = places.iter().zip(indices).map(|(&place, &index)| Held { place, index }).collect();

@@ -3,7 +3,6 @@
 
 use super::field::doubled;
 
-/// What an element is times each of 0 to 15, and times each of these times 16.
 #[derive(Clone, Copy)]
 struct Products {
     low: [u8; 16],
@@ -45,7 +44,6 @@ static PRODUCTS: [Products; 256] = {
     all
 };
 
-/// Whether this machine looks up many bytes in one instruction.
 pub(super) fn are_fast() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx2");
@@ -53,7 +51,7 @@ pub(super) fn are_fast() -> bool {
     return false;
 }
 
-/// Adds `factor` times as many bytes of `stripe` as both have. Slow where [`are_fast`] says no.
+/// Adds `factor` times `stripe` to `sum`, as many bytes as both have. Slow unless [`are_fast`].
 pub(super) fn add(sum: &mut [u8], factor: u8, stripe: &[u8]) {
     let products = &PRODUCTS[usize::from(factor)];
     #[cfg(target_arch = "x86_64")]

@@ -1,9 +1,9 @@
 //! Sums of frames times elements of the field, a stripe at a time.
 //!
-//! Where many bytes are looked up at once, products are added as they are (`products`). Elsewhere a sum is kept as
-//! eight planes, one for each power of x below eight: a frame is added to those planes that its factor names, which
-//! takes exclusive ors and nothing else, and the planes are put together once. So no table is looked up for each byte,
-//! and the compiler makes vectors of it on every machine.
+//! If the machine looks up many bytes at once, products are added directly (`products`). Otherwise
+//! a sum is kept as eight planes, one for each power of x below eight: a frame is added to those
+//! planes that its factor names, by exclusive or only, and the planes are combined once. So no
+//! table is looked up for each byte, and the compiler vectorises it on every machine.
 
 use super::field::doubled;
 use super::products;
@@ -13,22 +13,17 @@ pub(super) const STRIPE_BYTES: usize = 256;
 
 type Plane = [u8; STRIPE_BYTES];
 
-/// A sum of stripes.
 pub(super) struct Sum {
     planes: [Plane; 8],
-    /// The planes that are not all zeros.
     used: u8,
-    /// Whether the first plane is the sum.
     by_products: bool,
 }
 
 impl Sum {
-    /// Of nothing.
     pub(super) fn new() -> Sum {
         Sum { planes: [[0; STRIPE_BYTES]; 8], used: 0, by_products: products::are_fast() }
     }
 
-    /// Adds `factor` times a stripe of at most [`STRIPE_BYTES`].
     pub(super) fn add(&mut self, factor: u8, stripe: &[u8]) {
         if self.by_products {
             self.used = 1;
@@ -42,7 +37,6 @@ impl Sum {
         }
     }
 
-    /// Writes the sum's first bytes over `stripe`, and begins anew.
     pub(super) fn take(&mut self, stripe: &mut [u8]) {
         stripe.fill(0);
         for (bit, plane) in self.planes.iter_mut().enumerate().rev() {
@@ -58,7 +52,6 @@ impl Sum {
     }
 }
 
-/// Adds as many bytes of `stripe` as both have.
 fn add(sum: &mut [u8], stripe: &[u8]) {
     sum.iter_mut().zip(stripe).for_each(|(byte, added)| *byte ^= added);
 }

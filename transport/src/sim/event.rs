@@ -1,35 +1,29 @@
-//! The event queue: what happens next, in order of time, and in order of scheduling among events of the same moment.
+//! Event queue of the simulator, ordered by time, and by scheduling order among simultaneous
+//! events.
 //!
-//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): no event is ever scheduled before the one last taken, so events
-//! are sorted only as far as needed, by the highest bit in which their time differs from it. Events of the same moment
-//! always share a bucket and keep their order there, which makes runs repeatable without a sequence number. Cheaper
-//! than a binary heap once a flood puts thousands of events into the same microsecond.
+//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): no event is scheduled before the one last
+//! taken, so events are sorted only as far as needed, by the highest bit in which their time
+//! differs from it. Simultaneous events always share a bucket and keep their order there, which
+//! makes runs repeatable without a sequence number. It is cheaper than a binary heap once a flood
+//! puts thousands of events into one microsecond.
 
 use super::network::{CableId, SwitchId};
 use super::settings::StormControl;
 
-/// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A host is switched on.
     Start(u32),
-    /// A host's application is called on the test's request.
     Wake(u32),
-    /// The first frame on a wire has arrived completely at its far end.
     Arrival(u32),
-    /// A frame held back by the faults or made up by the test reaches a host.
     Late(u32),
-    /// A host's process is done with the first frame of its receive ring.
     Process(u32),
-    /// A host that ran out of transmit ring has room again.
     Room(u32),
-    /// A host may have to be called: its wish is looked up when this happens, so a cancelled timer costs one look.
+    /// A timer of a host may be due. The host's request is looked up when this happens, so a
+    /// cancelled timer costs one check.
     Timer(u32),
-    /// A host or cable fails or comes back.
     Control(u32),
 }
 
-/// A change that a test has scheduled.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Control {
     Crash(u32),
@@ -41,31 +35,25 @@ pub(super) enum Control {
     Police(SwitchId, Option<StormControl>),
 }
 
-/// Nanoseconds since the start, and what happens then.
 type Scheduled = (u64, Event);
 
-/// All scheduled events.
 #[derive(Debug)]
 pub(super) struct EventQueue {
-    /// Bucket 0: the moment last taken; bucket n: the highest bit that differs from it is bit n − 1.
+    /// Bucket 0 has the time last taken; bucket n the events whose highest bit differing from it is
+    /// bit n − 1.
     buckets: [Vec<Scheduled>; 65],
-    /// How much of bucket 0 has been taken.
     taken: usize,
-    /// Bit n: bucket n is not empty (bucket 0 aside).
     occupied: u128,
-    /// The moment last taken.
     last: u64,
-    /// Scheduled events that will do something for certain: all but timers.
+    /// Scheduled events except timers, which may have been cancelled.
     certain: usize,
 }
 
 impl EventQueue {
-    /// An empty queue at the start of time.
     pub(super) fn new() -> Self {
         EventQueue { buckets: std::array::from_fn(|_| Vec::new()), taken: 0, occupied: 0, last: 0, certain: 0 }
     }
 
-    /// Schedules `event`; a moment that has passed becomes the present.
     pub(super) fn push(&mut self, at: u64, event: Event) {
         if !matches!(event, Event::Timer(_)) {
             self.certain += 1;
@@ -73,7 +61,6 @@ impl EventQueue {
         self.sort_in((at.max(self.last), event));
     }
 
-    /// Takes the next event that happens at `limit` or before.
     pub(super) fn pop_until(&mut self, limit: u64) -> Option<Scheduled> {
         if self.taken == self.buckets[0].len() {
             self.refill(limit)?;
@@ -93,12 +80,10 @@ impl EventQueue {
         Some(entry)
     }
 
-    /// How many scheduled events are not timers, which may have been cancelled.
     pub(super) fn certain(&self) -> usize {
         self.certain
     }
 
-    /// Moves on to the next moment with an event, unless that is after `limit`.
     fn refill(&mut self, limit: u64) -> Option<()> {
         if self.occupied == 0 {
             return None;
@@ -114,7 +99,7 @@ impl EventQueue {
         for entry in entries.drain(..) {
             self.sort_in(entry);
         }
-        // Every entry went to a lower bucket; the memory stays where it was needed.
+        // Every entry went to a lower bucket; its memory stays with this one.
         self.buckets[lowest] = entries;
         Some(())
     }

@@ -1,7 +1,7 @@
-//! Everything between two hosts: wires, switches, the clock, and the frames and events that move through them.
+//! Everything between two hosts: wires, switches, the clock, and the frames and events in transit.
 //!
-//! Cable number c is wire 2c (forward) and wire 2c + 1 (backward); a switch's port is named by the wire that leaves it,
-//! so the port a frame came in by is the other wire of the same cable.
+//! Cable number c is wire 2c (forward) and wire 2c + 1 (backward). A switch's port is named by the
+//! wire that leaves it, so the ingress port of a frame is the other wire of its cable.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,16 +15,13 @@ use super::switch::{Forwarding, Switch};
 use super::wire::{Offered, Wire};
 use crate::Instant;
 
-/// See the module's description.
 #[derive(Debug)]
 pub(super) struct Fabric {
-    /// In nanoseconds since the start.
     now: u64,
     events: EventQueue,
     pool: FramePool,
     wires: Vec<Wire>,
     switches: Vec<Switch>,
-    /// Pause frames so far.
     pauses: u64,
 }
 
@@ -50,86 +47,70 @@ impl Fabric {
         }
     }
 
-    /// The virtual clock, in nanoseconds.
     pub(super) fn now(&self) -> u64 {
         self.now
     }
 
-    /// The virtual clock, as machines see it.
     pub(super) fn instant(&self) -> Instant {
         Instant::from_nanos(self.now)
     }
 
-    /// Schedules `event`; a moment that has passed becomes the present.
     pub(super) fn schedule(&mut self, at: u64, event: Event) {
         self.events.push(at.max(self.now), event);
     }
 
-    /// Moves on to the next event, if it happens at `limit` or before; else to `limit`.
     pub(super) fn next_event(&mut self, limit: u64) -> Option<Event> {
         let next = self.events.pop_until(limit);
         self.now = next.map_or(self.now.max(limit), |(at, _)| at);
         next.map(|(_, event)| event)
     }
 
-    /// Whether anything is scheduled but looks at timers, which may have been cancelled.
     pub(super) fn is_busy(&self) -> bool {
         self.events.certain() > 0
     }
 
-    /// A frame nobody else holds, with arbitrary content.
     pub(super) fn take_frame(&mut self) -> Rc<SharedFrame> {
         self.pool.take()
     }
 
-    /// Takes back one holder's share of a frame.
     pub(super) fn give_back(&mut self, frame: Rc<SharedFrame>) {
         self.pool.give_back(frame);
     }
 
-    /// In place of `frame` a copy that `change` has been at.
     pub(super) fn changed(&mut self, frame: Rc<SharedFrame>, change: impl FnOnce(&mut [u8])) -> Rc<SharedFrame> {
         let changed = self.pool.changed(&frame, change);
         self.pool.give_back(frame);
         changed
     }
 
-    /// Whether the queue in front of a wire takes another frame.
     pub(super) fn has_room(&mut self, wire: u32) -> bool {
         self.wires[wire as usize].has_room(self.now, 0)
     }
 
-    /// When the frame that is being sent on a wire will have left.
     pub(super) fn next_departure(&self, wire: u32) -> Option<u64> {
         self.wires[wire as usize].next_departure()
     }
 
-    /// Loses every frame whose last bit leaves a wire from now on.
     pub(super) fn cut(&mut self, wire: u32) {
         self.wires[wire as usize].cut(self.now);
     }
 
-    /// Ends an outage of a wire.
     pub(super) fn restore(&mut self, wire: u32) {
         self.wires[wire as usize].restore(self.now);
     }
 
-    /// Changes the policer of a switch.
     pub(super) fn police(&mut self, switch: SwitchId, control: Option<StormControl>) {
         self.switches[switch.index()].police(control);
     }
 
-    /// Lets the clock begin later than at the start.
     pub(super) fn begin_at(&mut self, at: Instant) {
         self.now = at.as_nanos();
     }
 
-    /// Cuts both directions of a cable.
     pub(super) fn cut_cable(&mut self, cable: CableId) {
         self.directions(cable).for_each(|(now, wire)| wire.cut(now));
     }
 
-    /// Puts both directions of a cable together again.
     pub(super) fn restore_cable(&mut self, cable: CableId) {
         self.directions(cable).for_each(|(now, wire)| wire.restore(now));
     }
@@ -139,7 +120,6 @@ impl Fabric {
         self.wires[cable.index() * 2..][..2].iter_mut().map(move |wire| (now, wire))
     }
 
-    /// Puts a frame into the queue in front of a wire, or drops it.
     pub(super) fn send(&mut self, wire: u32, frame: Rc<SharedFrame>) {
         let has_room = match self.wires[wire as usize].from() {
             Node::Switch(switch) => self.books(switch, frame.length() as u64),
@@ -160,26 +140,22 @@ impl Fabric {
         }
     }
 
-    /// Whether a switch has room in its shared buffer, if it has one.
     fn books(&mut self, switch: u32, bytes: u64) -> bool {
         let (now, wires) = (self.now, &mut self.wires);
         let used = |ports: &[u32]| ports.iter().map(|&port| wires[port as usize].queue(now).0).sum();
         self.switches[switch as usize].book(now, bytes, used)
     }
 
-    /// How many pause frames there were.
     pub(super) fn pauses(&self) -> u64 {
         self.pauses
     }
 
-    /// A pause frame stops a wire for so long.
     pub(super) fn hold(&mut self, wire: u32, lasts: Duration) {
         self.pauses += 1;
         let until = (self.instant() + lasts).as_nanos();
         self.wires[wire as usize].hold(self.now, until);
     }
 
-    /// Stops the wire `from` if the queue at `port`, which it has just filled, is long.
     fn pause(&mut self, switch: u32, from: u32, port: u32) {
         if let Some(pause) = self.switches[switch as usize].pause()
             && self.wires[port as usize].queue(self.now).1 >= pause.high_frames
@@ -188,7 +164,6 @@ impl Fabric {
         }
     }
 
-    /// Takes the frame that has arrived at the far end of `wire`; a switch there passes it on, a host gets it returned.
     pub(super) fn arrive(&mut self, wire: u32) -> Option<(u32, Rc<SharedFrame>)> {
         let line = &mut self.wires[wire as usize];
         if let Some(later) = line.held_up(self.now) {
@@ -213,7 +188,6 @@ impl Fabric {
         }
     }
 
-    /// The counters of all cables.
     pub(super) fn stats(&self) -> Vec<CableStats> {
         let both = |wires: &[Wire]| CableStats { forward: wires[0].stats(), backward: wires[1].stats() };
         self.wires.chunks_exact(2).map(both).collect()
@@ -234,7 +208,6 @@ impl Fabric {
         self.pool.give_back(frame);
     }
 
-    /// Puts a frame into the queues of all other ports: a shared buffer holds it once, for all of them.
     fn flood(&mut self, switch: u32, ingress: u32, frame: &Rc<SharedFrame>) {
         let has_room = self.books(switch, frame.length() as u64);
         let (mut index, mut until) = (0, self.now);

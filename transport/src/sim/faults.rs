@@ -1,4 +1,4 @@
-//! What goes wrong on the last hop: the fate of each frame that arrives at a host's network card.
+//! Faults on the last hop: the fate of each frame that arrives at a host's network card.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,75 +6,77 @@ use std::time::Duration;
 use super::random::Random;
 use crate::Instant;
 
-/// A frame that has arrived at the card of a host that wants it, before the receive ring.
+/// A frame that has arrived at the card of a host that accepts it, before the receive ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
-    /// The host that sent it; `None` if the test made it up.
+    /// Host that sent it; `None` if the test injected it.
     pub from: Option<usize>,
-    /// The host it arrives at.
+    /// Host it arrives at.
     pub to: usize,
-    /// When it arrives.
+    /// Time of arrival.
     pub at: Instant,
-    /// How many deliveries this run has seen before, at all hosts together.
+    /// Number of earlier deliveries in this run, at all hosts together.
     pub ordinal: u64,
     /// The whole frame, padded.
     pub frame: &'a [u8],
 }
 
-/// What becomes of a delivery.
+/// Fate of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is delivered as it is.
+    /// Delivered unchanged.
     Deliver,
-    /// It is lost.
+    /// Lost.
     Drop,
-    /// It is delivered now, and once more `after` that (which may be at once).
+    /// Delivered now, and once more later.
     Duplicate {
-        /// The time between the two.
+        /// Time between both deliveries; may be zero.
         after: Duration,
     },
-    /// It is delivered with one bit changed; a bit beyond the end is counted from the start again.
+    /// Delivered with one bit changed.
     Corrupt {
-        /// Which bit: 8 times the byte's offset plus the bit's number from the lowest.
+        /// Bit number: 8 times the byte's offset plus the bit's number from the lowest; modulo the
+        /// frame's length.
         bit: usize,
     },
-    /// It is delivered with one byte of its payload changed and a checksum that fits: what broke it was no cable, but
-    /// memory or hardware on the way.
+    /// Delivered with one payload byte changed and a matching checksum, as by faulty memory or
+    /// hardware on the way.
     Damage {
-        /// Which byte of the payload; one beyond the end is counted from the start again.
+        /// Offset of the byte in the payload, modulo its length.
         byte: usize,
     },
-    /// It is delivered so much later; what arrives in between overtakes it.
+    /// Delivered later by this time; frames in between overtake it.
     Delay(Duration),
 }
 
-/// A frame that a machine has written and its driver hands to the kernel.
+/// A frame that a machine has written and its driver submits to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure<'a> {
-    /// The host that sends it.
+    /// Sending host.
     pub from: usize,
-    /// When.
+    /// Time of sending.
     pub at: Instant,
     /// The whole frame, padded.
     pub frame: &'a [u8],
 }
 
-/// What the kernel makes of a departure.
+/// The kernel's answer to a departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// It takes the frame.
+    /// The kernel takes the frame.
     Taken,
-    /// It has no room for so long (`EAGAIN`, `ENOBUFS`, a batch of which it took a part): the driver keeps the frame,
-    /// asks the machine for no other, and then hands it over.
+    /// The kernel has no room for this time (`EAGAIN`, `ENOBUFS`, a batch taken in part): the
+    /// driver keeps the frame, requests no other from the machine, and retries then.
     NoRoom(Duration),
 }
 
-/// Decides the fate of every delivery, and of every departure if it likes. A closure is a `Faults` too.
+/// Decides the fate of every delivery, and optionally of every departure. A closure is a `Faults`
+/// too.
 pub trait Faults {
-    /// Called once per delivery, in order; a delayed or duplicated frame is not asked about again.
+    /// Called once per delivery, in order; a delayed or duplicated frame is not decided again.
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate;
 
-    /// Called once for each frame that a machine writes, in order.
+    /// Called once per frame that a machine writes, in order.
     fn sending(&mut self, _departure: &Departure<'_>) -> Sending {
         Sending::Taken
     }
@@ -86,7 +88,7 @@ impl<F: FnMut(&Delivery<'_>) -> Fate> Faults for F {
     }
 }
 
-/// Everything arrives.
+/// Delivers everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFaults;
 
@@ -97,9 +99,10 @@ impl Faults for NoFaults {
 }
 
 with_defaults! {
-    /// Independent faults at fixed probabilities. One delivery suffers one fault at most.
+    /// Independent faults at fixed probabilities. A delivery suffers at most one fault.
     ///
-    /// If loss, duplication, reordering and corruption add up to more than 1, the later ones give way in this order.
+    /// If loss, duplication, reordering and corruption add up to more than 1, the later ones are
+    /// reduced in this order.
     #[derive(Clone, Debug)]
     pub struct RandomFaults {
         random: Random = Random::new(0),
@@ -113,7 +116,7 @@ with_defaults! {
 }
 
 impl RandomFaults {
-    /// No faults yet; `seed` decides everything to come.
+    /// Creates faultless delivery; `seed` determines all later faults.
     pub fn new(seed: u64) -> Self {
         RandomFaults { random: Random::new(seed), ..RandomFaults::default() }
     }
@@ -130,14 +133,14 @@ impl RandomFaults {
         self
     }
 
-    /// Delivers twice with this probability; the second time up to [`reorder`](RandomFaults::reorder)'s longest delay
-    /// later.
+    /// Delivers twice with this probability; the second time up to
+    /// [`reorder`](RandomFaults::reorder)'s longest delay later.
     pub fn duplicate(mut self, probability: f64) -> Self {
         self.duplicate = probability;
         self
     }
 
-    /// Delays deliveries with this probability, evenly between 0 and `longest`.
+    /// Delays deliveries with this probability, uniformly between 0 and `longest`.
     pub fn reorder(mut self, probability: f64, longest: Duration) -> Self {
         self.reorder = probability;
         self.late_by = longest;
@@ -179,10 +182,11 @@ impl Faults for RandomFaults {
     }
 }
 
-/// One given loss pattern: loses those of the first 64 deliveries that satisfy `matches` whose bit in `pattern` is 1,
-/// lowest bit first; the rest arrives.
+/// Creates one given loss pattern: of the first 64 deliveries that satisfy `matches`, loses those
+/// whose bit in `pattern` is 1, lowest bit first; delivers the rest.
 ///
-/// Counting the pattern through all its values tries every way to lose some of the first deliveries.
+/// Counting the pattern through all its values tries every way to lose some of the first
+/// deliveries.
 pub fn script(mut pattern: u64, mut matches: impl FnMut(&Delivery<'_>) -> bool) -> impl Faults {
     move |delivery: &Delivery<'_>| {
         if !matches(delivery) {

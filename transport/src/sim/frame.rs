@@ -1,14 +1,13 @@
-//! Frames in flight: shared between all cables that carry them, their memory used again and again.
+//! Frames in flight, shared by all cables that carry them, with reused memory.
 
 use std::rc::Rc;
 
 use crate::MacAddr;
 use crate::wire::ETHERNET_BYTES;
 
-/// Ethernet pads shorter frames to this length (checksum not counted).
 pub(super) const MINIMUM_BYTES: usize = 60;
 
-/// One frame; flooding copies the [`Rc`] around it, never the bytes.
+/// A frame; flooding copies the [`Rc`] around it, never the bytes.
 #[derive(Debug)]
 pub(super) struct SharedFrame {
     buffer: Box<[u8]>,
@@ -17,27 +16,22 @@ pub(super) struct SharedFrame {
 }
 
 impl SharedFrame {
-    /// The frame as it is on the wire: header first, padded.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer[..self.length]
     }
 
-    /// Its length in bytes.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 
-    /// The host that sent it; `None` for one made up by the test.
     pub(super) fn origin(&self) -> Option<u32> {
         self.origin
     }
 
-    /// The first address in the header.
     pub(super) fn destination(&self) -> MacAddr {
         self.address(0)
     }
 
-    /// The second address in the header.
     pub(super) fn source(&self) -> MacAddr {
         self.address(6)
     }
@@ -47,7 +41,6 @@ impl SharedFrame {
         MacAddr::new(b[0], b[1], b[2], b[3], b[4], b[5])
     }
 
-    /// The whole memory, to be written before [`finish`](SharedFrame::finish).
     pub(super) fn buffer_mut(&mut self) -> &mut [u8] {
         &mut self.buffer
     }
@@ -69,7 +62,6 @@ impl SharedFrame {
     }
 }
 
-/// Frames out of use, all of one size.
 #[derive(Debug)]
 pub(super) struct FramePool {
     unused: Vec<Rc<SharedFrame>>,
@@ -77,19 +69,16 @@ pub(super) struct FramePool {
 }
 
 impl FramePool {
-    /// A pool of frames that can hold `frame_bytes` each.
     pub(super) fn new(frame_bytes: usize) -> Self {
         FramePool { unused: Vec::new(), frame_bytes }
     }
 
-    /// A frame nobody else holds, with arbitrary content.
     pub(super) fn take(&mut self) -> Rc<SharedFrame> {
         self.unused.pop().unwrap_or_else(|| {
             Rc::new(SharedFrame { buffer: vec![0; self.frame_bytes].into_boxed_slice(), length: 0, origin: None })
         })
     }
 
-    /// A copy of `frame` that `change` has been at.
     pub(super) fn changed(&mut self, frame: &SharedFrame, change: impl FnOnce(&mut [u8])) -> Rc<SharedFrame> {
         let mut copy = self.take();
         let changed = unshared(&mut copy);
@@ -100,7 +89,6 @@ impl FramePool {
         copy
     }
 
-    /// Takes back one holder's share; the last one makes the frame available again.
     pub(super) fn give_back(&mut self, frame: Rc<SharedFrame>) {
         if Rc::strong_count(&frame) == 1 {
             self.unused.push(frame);
@@ -108,7 +96,6 @@ impl FramePool {
     }
 }
 
-/// Write access to a frame fresh from [`FramePool::take`].
 pub(super) fn unshared(frame: &mut Rc<SharedFrame>) -> &mut SharedFrame {
     Rc::get_mut(frame).expect("a frame from the pool has one holder")
 }

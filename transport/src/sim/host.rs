@@ -1,5 +1,5 @@
-//! A simulated host around its machine: a network card with two rings, a process that can be busy, and the calls of the
-//! machine.
+//! A simulated host around its machine: a network card with two rings, a process that can be busy,
+//! and the machine's calls.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -16,12 +16,10 @@ use super::stats::HostStats;
 use super::wishes::Wishes;
 use crate::{Deadline, Instant, MacAddr, Machine};
 
-/// The application at a host; see [`Simulation::run`](super::Simulation::run).
 pub(super) trait Application<M>: FnMut(usize, &mut M, Instant) -> Option<Instant> {}
 
 impl<M, A: FnMut(usize, &mut M, Instant) -> Option<Instant>> Application<M> for A {}
 
-/// What a host acts with: lent to it for one call.
 pub(super) struct Call<'a, M, A> {
     pub machine: &'a mut M,
     pub application: &'a mut A,
@@ -29,7 +27,6 @@ pub(super) struct Call<'a, M, A> {
     pub faults: &'a mut dyn Faults,
 }
 
-/// What the process needs for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
     frame_nanos: u64,
@@ -50,41 +47,31 @@ impl Cost {
     }
 }
 
-/// Whether a host does anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     Running,
-    /// Its process stands still; its card goes on until the receive ring is full.
     Paused,
-    /// Nothing goes in or out any more.
     Crashed,
 }
 
-/// See the module's description. The machine is the simulation's, and lent for each call.
 #[derive(Debug)]
 pub(super) struct Host {
     number: u32,
     condition: Condition,
     mac: MacAddr,
     groups: Vec<MacAddr>,
-    /// The direction of its cable that leaves it.
     wire: u32,
     stats: HostStats,
-    /// Received frames the process has not finished.
     ring: VecDeque<Rc<SharedFrame>>,
     ring_frames: usize,
     receiving: Cost,
     sending: Cost,
     wake_up_nanos: u64,
-    /// When the process is done with all it has begun.
     busy_until: u64,
-    /// A `Process` event is scheduled.
     busy: bool,
-    /// It stands for the moment at which the process has woken up, and not for the end of its work on a frame.
+    /// Whether that event marks the process's wake-up, instead of the end of its work on a frame.
     waking: bool,
-    /// A `Room` event is scheduled.
     wants_room: bool,
-    /// A frame that the kernel has no room for or the process is not done with, and until when.
     refused: Option<(Rc<SharedFrame>, u64)>,
     timer_slack_nanos: u64,
     pause: Option<PauseFrames>,
@@ -117,7 +104,6 @@ impl Host {
         }
     }
 
-    /// Its number among the hosts.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
@@ -126,30 +112,24 @@ impl Host {
         self.stats
     }
 
-    /// What its machine has asked for.
     pub(super) fn deadline(&self) -> Option<Deadline> {
         self.wishes.deadline()
     }
 
-    /// Whether its machine or its application wants to be called.
     pub(super) fn wants_call(&self) -> bool {
         self.wishes.next().is_some()
     }
 
-    /// Takes frames for `group` from now on.
     pub(super) fn join(&mut self, group: MacAddr) {
         if !self.groups.contains(&group) {
             self.groups.push(group);
         }
     }
 
-    /// Takes no frames for `group` from now on.
     pub(super) fn leave(&mut self, group: MacAddr) {
         self.groups.retain(|&member| member != group);
     }
 
-    /// The frame, if it is for this host and the host there to take it: own address or one of its groups. It is counted
-    /// otherwise.
     pub(super) fn filter(&mut self, frame: Rc<SharedFrame>, fabric: &mut Fabric) -> Option<Rc<SharedFrame>> {
         let destination = frame.destination();
         if self.condition == Condition::Crashed {
@@ -163,13 +143,11 @@ impl Host {
         None
     }
 
-    /// A frame for this host is lost by a fault.
     pub(super) fn lose(&mut self, frame: Rc<SharedFrame>, fabric: &mut Fabric) {
         self.stats.drops.fault += 1;
         fabric.give_back(frame);
     }
 
-    /// A frame that has passed the filter reaches the receive ring, or the machine at once if nothing makes it wait.
     pub(super) fn receive<M: Machine, A: Application<M>>(&mut self, frame: Rc<SharedFrame>, call: &mut Call<M, A>) {
         let running = self.condition == Condition::Running;
         let instant = self.receiving.is_nothing() && self.sending.is_nothing() && self.wake_up_nanos == 0;
@@ -189,7 +167,6 @@ impl Host {
         }
     }
 
-    /// The process has finished the first frame of the receive ring.
     pub(super) fn process_first<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         self.busy = false;
         if std::mem::take(&mut self.waking) {
@@ -206,10 +183,10 @@ impl Host {
         }
     }
 
-    /// Makes the process work on its receive ring, if it does not yet, after waking up for so long.
+    /// Starts the process on its receive ring, if it is idle, after `wake_up_nanos`.
     ///
-    /// A process that is sending is awake: it looks at the ring when it is done. One that sleeps through arrivals has
-    /// its processor free for what it has to send meanwhile.
+    /// A process that is sending is awake: it checks the ring when it is done. While it sleeps
+    /// through arrivals its processor is free to send.
     fn begin_processing(&mut self, wake_up_nanos: u64, fabric: &mut Fabric) {
         if let (false, Some(frame)) = (self.busy, self.ring.front()) {
             self.busy = true;
@@ -228,8 +205,6 @@ impl Host {
         }
     }
 
-    /// When the process is done with something that takes so long, and that it can begin at `from`, or when it has
-    /// done everything else.
     fn work(&mut self, from: u64, cost_nanos: u64) -> u64 {
         let done = from.max(self.busy_until).saturating_add(cost_nanos);
         if !self.sending.is_nothing() {
@@ -246,7 +221,6 @@ impl Host {
         self.serve(call);
     }
 
-    /// The first call.
     pub(super) fn switch_on<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         if self.condition == Condition::Running {
             call.machine.handle_timeout(call.fabric.instant());
@@ -254,7 +228,6 @@ impl Host {
         }
     }
 
-    /// What follows every input of a running host: the application, sending, and the look at the timers.
     pub(super) fn serve<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         if self.condition != Condition::Running {
             return;
@@ -266,7 +239,6 @@ impl Host {
         self.set_alarm(call.fabric);
     }
 
-    /// Moves frames from the machine into the transmit ring until one of them has had enough.
     fn fill_ring<M: Machine, A>(&mut self, call: &mut Call<M, A>) {
         if !self.retry(call.fabric) {
             return;
@@ -299,7 +271,6 @@ impl Host {
         }
     }
 
-    /// Hands over the frame that had to wait; whether none is left.
     fn retry(&mut self, fabric: &mut Fabric) -> bool {
         let now = fabric.now();
         let Some((_, until)) = &mut self.refused else { return true };
@@ -323,14 +294,14 @@ impl Host {
         fabric.send(self.wire, frame);
     }
 
-    /// A frame has left a transmit ring that was full.
     pub(super) fn use_room<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         self.wants_room = false;
         self.serve(call);
     }
 
-    /// Calls the machine if its time has come; if its wish has changed since the event was scheduled, looks again
-    /// later. An outcome, if that happens again and again.
+    /// Calls the machine if its timer is due; if the request has changed since the event was
+    /// scheduled, sets the alarm anew. Returns an outcome if timers fire endlessly without time
+    /// passing.
     pub(super) fn look_at_timers<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) -> Option<Outcome> {
         let (now, at) = (call.fabric.now(), call.fabric.instant());
         if !self.wishes.alarm_rang(now) {
@@ -351,7 +322,6 @@ impl Host {
         }
     }
 
-    /// Nothing goes in or out any more.
     pub(super) fn crash(&mut self, fabric: &mut Fabric) {
         self.wishes.set(None, None);
         self.condition = Condition::Crashed;
@@ -363,7 +333,6 @@ impl Host {
         fabric.cut(self.wire);
     }
 
-    /// A crashed host is there again, with whatever machine it has been given.
     pub(super) fn restart<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         if self.condition == Condition::Crashed {
             self.condition = Condition::Running;
@@ -372,7 +341,6 @@ impl Host {
         }
     }
 
-    /// Its process stops.
     pub(super) fn pause(&mut self) {
         if self.condition == Condition::Running {
             self.wishes.set(None, None);
@@ -380,7 +348,6 @@ impl Host {
         }
     }
 
-    /// A paused process goes on.
     pub(super) fn resume<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) {
         if self.condition == Condition::Paused {
             self.condition = Condition::Running;

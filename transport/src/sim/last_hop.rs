@@ -1,4 +1,4 @@
-//! The last hop: what the faults make of a frame that has come over the cable, and the frames they hold back.
+//! The last hop: applies faults to frames that have come over the cable, and holds delayed frames.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,27 +10,21 @@ use super::frame::SharedFrame;
 use super::host::Host;
 use crate::wire;
 
-/// A frame on its way outside all wires.
 #[derive(Debug)]
 struct Late {
     host: u32,
     frame: Rc<SharedFrame>,
-    /// Its fate is still to be decided.
     undecided: bool,
 }
 
-/// See the module's description.
 #[derive(Debug, Default)]
 pub(super) struct LastHop {
-    /// Deliveries whose fate has been decided.
     deliveries: u64,
-    /// Frames outside all wires, by the number in their `Late` event, and the numbers out of use.
     late: Vec<Option<Late>>,
     unused: Vec<u32>,
 }
 
 impl LastHop {
-    /// Takes a frame that has come to the card of `host`; what is left of it for the receive ring now.
     pub(super) fn pass(
         &mut self,
         frame: Rc<SharedFrame>,
@@ -61,12 +55,10 @@ impl LastHop {
         }
     }
 
-    /// The host of a frame that was held back or made up, whose event has happened.
     pub(super) fn host_of(&self, number: u32) -> u32 {
         self.late[number as usize].as_ref().expect("a late frame is kept until its event happens").host
     }
 
-    /// Takes that frame; what is left of it for the receive ring now.
     pub(super) fn pass_late(
         &mut self,
         number: u32,
@@ -79,7 +71,6 @@ impl LastHop {
         if late.undecided { self.pass(late.frame, host, fabric, faults) } else { host.filter(late.frame, fabric) }
     }
 
-    /// Schedules a frame that nobody has sent: it comes to the card of `host` at `at`, in nanoseconds.
     pub(super) fn inject(&mut self, frame: Rc<SharedFrame>, host: u32, at: u64, fabric: &mut Fabric) {
         self.hold_back(Late { host, frame, undecided: true }, at, fabric);
     }

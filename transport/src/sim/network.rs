@@ -1,4 +1,4 @@
-//! The description of a network: which switches and hosts there are, and the cables between them, which form a tree.
+//! Description of a network: switches, hosts, and the cables between them, which form a tree.
 
 use thiserror::Error;
 
@@ -7,29 +7,29 @@ use super::settings::{Cable, HostSettings, QueueLimit, SwitchSettings, host_mac,
 use crate::MacAddr;
 use crate::wire::ETHERNET_BYTES;
 
-/// Names a switch of a [`Network`].
+/// Identifies a switch of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SwitchId(u32);
 
 impl SwitchId {
-    /// Its number, in the order of [`Network::add_switch`].
+    /// Returns its number, in the order of [`Network::add_switch`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Names a cable of a [`Network`].
+/// Identifies a cable of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CableId(u32);
 
 impl CableId {
-    /// Its number, in the order in which hosts and links were added.
+    /// Returns its number, in the order in which hosts and links were added.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Why a network cannot be built like this.
+/// Reason why a network cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NetworkError {
     /// The switches would not form a tree.
@@ -45,17 +45,14 @@ pub enum NetworkError {
     },
 }
 
-/// One end of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Node {
     Switch(u32),
     Host(u32),
 }
 
-/// A cable between two nodes.
 type Connection = ([Node; 2], Cable);
 
-/// A host and the cable it hangs on.
 #[derive(Clone, Debug)]
 struct Attached {
     settings: HostSettings,
@@ -68,29 +65,29 @@ with_defaults! {
     pub struct Network {
         switches: Vec<SwitchSettings> = Vec::new(),
         hosts: Vec<Attached> = Vec::new(),
-        /// By [`CableId::index`].
         connections: Vec<Connection> = Vec::new(),
         mtu_bytes: usize = 1500,
         // Preamble and delimiter 8, checksum 4, gap 12 (IEEE 802.3).
         overhead_bytes: usize = 24,
-        /// For each switch one it is connected to, or itself: the root of its tree (union-find).
+        /// A connected switch for each switch, or itself at the root of its tree (union-find).
         joined: Vec<u32> = Vec::new(),
     }
 }
 
 impl Network {
-    /// Neither switch nor host; MTU 1500, and each frame costs 24 bytes more on the wire than its own length.
+    /// Creates an empty network with MTU 1500, where each frame occupies 24 bytes more on the wire
+    /// than its own length.
     pub fn new() -> Self {
         Network::default()
     }
 
-    /// `hosts` equal hosts on one switch.
+    /// Creates `hosts` equal hosts on one switch.
     pub fn star(hosts: usize, cable: Cable, settings: &HostSettings) -> Self {
         Network::line(1, hosts, cable, settings)
     }
 
-    /// `switches` switches in a row with `hosts_each` equal hosts on each, all cables alike; hosts are numbered switch
-    /// by switch.
+    /// Creates `switches` switches in a row with `hosts_each` equal hosts on each and equal cables;
+    /// hosts are numbered switch by switch.
     pub fn line(switches: usize, hosts_each: usize, cable: Cable, settings: &HostSettings) -> Self {
         let mut network = Network::new();
         let mut previous = None;
@@ -120,7 +117,8 @@ impl Network {
         self
     }
 
-    /// Sets what a frame costs on the wire beside its own bytes (default 24); 0 to count frame bytes only.
+    /// Sets the bytes that a frame occupies on the wire beside its own (default 24); 0 counts frame
+    /// bytes only.
     pub fn with_overhead_bytes(mut self, overhead_bytes: usize) -> Self {
         self.overhead_bytes = overhead_bytes;
         self
@@ -140,7 +138,8 @@ impl Network {
         switch
     }
 
-    /// Adds a host on `switch` and returns its index; [`cable_of`](Network::cable_of) names its cable.
+    /// Adds a host on `switch` and returns its index; [`cable_of`](Network::cable_of) returns its
+    /// cable.
     ///
     /// # Panics
     /// If `switch` belongs to another network or a ring has no slot.
@@ -162,7 +161,7 @@ impl Network {
     /// Adds a cable between two switches.
     ///
     /// # Errors
-    /// [`NetworkError::Loop`] if they are connected already, be it by way of others.
+    /// [`NetworkError::Loop`] if they are connected already, directly or through others.
     ///
     /// # Panics
     /// If one belongs to another network.
@@ -175,47 +174,43 @@ impl Network {
         Ok(self.add_cable(Node::Switch(first.0), Node::Switch(second.0), cable))
     }
 
-    /// All switches, in the order in which they were added.
+    /// Returns all switches, in the order in which they were added.
     pub fn switches(&self) -> impl Iterator<Item = SwitchId> + use<> {
         (0..number(self.switches.len())).map(SwitchId)
     }
 
-    /// How many hosts there are.
+    /// Returns the number of hosts.
     pub fn hosts(&self) -> usize {
         self.hosts.len()
     }
 
-    /// The address of a host.
+    /// Returns the address of a host.
     pub fn mac_of(&self, host: usize) -> MacAddr {
         self.hosts[host].settings.mac.unwrap_or_else(|| host_mac(host))
     }
 
-    /// The settings of a host, to be changed.
+    /// Returns the settings of a host for modification.
     pub fn host_mut(&mut self, host: usize) -> &mut HostSettings {
         &mut self.hosts[host].settings
     }
 
-    /// The cable between a host and its switch; its forward direction leaves the host.
+    /// Returns the cable between a host and its switch; its forward direction leaves the host.
     pub fn cable_of(&self, host: usize) -> CableId {
         self.hosts[host].cable
     }
 
-    /// How a host was set up.
     pub(super) fn settings_of(&self, host: usize) -> &HostSettings {
         &self.hosts[host].settings
     }
 
-    /// All cables with their ends.
     pub(super) fn connections(&self) -> &[Connection] {
         &self.connections
     }
 
-    /// How each switch was set up.
     pub(super) fn switch_settings(&self) -> impl Iterator<Item = &SwitchSettings> {
         self.switches.iter()
     }
 
-    /// What the queue in front of a cable holds: a host's is its card's transmit ring, a switch's its port's.
     pub(super) fn queue_limit(&self, from: Node) -> QueueLimit {
         match from {
             Node::Switch(switch) => self.switches[switch as usize].port_queue,
@@ -223,12 +218,10 @@ impl Network {
         }
     }
 
-    /// The largest frame, Ethernet header included.
     pub(super) fn frame_bytes(&self) -> usize {
         ETHERNET_BYTES + self.mtu_bytes
     }
 
-    /// What a frame costs on the wire beside its own bytes.
     pub(super) fn overhead_bytes(&self) -> usize {
         self.overhead_bytes
     }
@@ -239,7 +232,6 @@ impl Network {
         id
     }
 
-    /// The switch that stands for all those connected with `switch`; shortens the way for the next question.
     fn tree_of(&mut self, mut switch: u32) -> u32 {
         while self.joined[switch as usize] != switch {
             let next = self.joined[switch as usize];

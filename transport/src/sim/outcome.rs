@@ -1,34 +1,35 @@
-//! Why a run has ended.
+//! End of a run.
 
 use crate::{Instant, Timer};
 
-/// Why a run has ended.
+/// Reason why a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a run that has not gone quiet has shown nothing yet"]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Nothing is left to do: no frame under way, no deadline, no appointment.
+    /// The run has quiesced: no frame in flight, no deadline, no appointment.
     Quiet {
-        /// When the last thing happened.
+        /// Time of the last event.
         at: Instant,
     },
-    /// The next thing happens after the moment the run was to end.
+    /// The next event is after the time limit of the run.
     TimeLimit {
-        /// That moment.
+        /// The time limit.
         at: Instant,
     },
-    /// As many events have happened as [`Simulation::set_event_limit`](super::Simulation::set_event_limit) allows.
+    /// The limit set by [`Simulation::set_event_limit`](super::Simulation::set_event_limit) is
+    /// reached.
     EventLimit {
-        /// When that was.
+        /// Time of the last event.
         at: Instant,
     },
-    /// A host has asked again and again to be called at a moment that has come, and time does not pass.
+    /// A host requests calls endlessly at the present time, so that time does not pass.
     LiveLock {
-        /// When that was.
+        /// The present time.
         at: Instant,
         /// The host.
         host: usize,
-        /// The machine's timer; `None` if it is the application that asks.
+        /// The machine's timer; `None` if the application requests the calls.
         why: Option<Timer>,
     },
 }

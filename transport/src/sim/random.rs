@@ -1,20 +1,20 @@
-//! The simulator's only source of chance: xoshiro256++ (Blackman and Vigna 2021), its state filled from one seed by
+//! The simulator's only random source: xoshiro256++ (Blackman and Vigna 2021), seeded through
 //! splitmix64.
 
-/// A small, fast, seeded generator; the same seed gives the same numbers on every platform. Not for secrets.
+/// A small, fast, seeded generator with equal numbers on every platform. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    /// A generator whose whole future is decided by `seed`.
+    /// Creates a generator whose output `seed` determines.
     pub fn new(seed: u64) -> Self {
         let mut mixer = seed;
         Random { state: std::array::from_fn(|_| splitmix(&mut mixer)) }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
         let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
@@ -23,7 +23,7 @@ impl Random {
         result
     }
 
-    /// A number in `0..bound`; the bias is below `bound` / 2⁶⁴.
+    /// Returns a number in `0..bound`; the bias is below `bound` / 2⁶⁴.
     ///
     /// # Panics
     /// If `bound` is zero.
@@ -32,12 +32,12 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in `[0, 1)` with 53 random bits.
+    /// Returns a number in `[0, 1)` with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// `true` with the given probability.
+    /// Returns `true` with the given probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
@@ -50,7 +50,7 @@ impl Random {
     }
 }
 
-/// One step of splitmix64: neighbouring seeds give unrelated numbers.
+/// Runs one step of splitmix64: neighbouring seeds give unrelated numbers.
 fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

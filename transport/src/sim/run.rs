@@ -1,4 +1,5 @@
-//! The simulation: takes event after event, and lets machines and the test's application act on each.
+//! The simulation loop: takes one event after the other, and calls machines and the test's
+//! application.
 
 use std::fmt;
 
@@ -26,9 +27,7 @@ pub struct Simulation<M, F> {
     fabric: Fabric,
     last_hop: LastHop,
     faults: F,
-    /// What the test does to the network while it runs, by the number in the `Control` event.
     controls: Vec<Control>,
-    /// How many hosts want to be called.
     wishes: usize,
     events: u64,
     event_limit: u64,
@@ -60,10 +59,12 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         }
     }
 
-    /// Runs until nothing is left to do, or up to and including `until`; may be called again to go on.
+    /// Runs until nothing is left to do, or up to and including `until`; may be called again to
+    /// continue.
     ///
-    /// `application(host, machine, now)` is called after each input of a host: it moves data in and out of the
-    /// machine and may name the moment at which it wants to be called again; each answer replaces the one before.
+    /// `application(host, machine, now)` is called after each input of a host: it moves data in and
+    /// out of the machine and may return the time of its next call, which replaces the previous
+    /// request.
     pub fn run(
         &mut self,
         until: Instant,
@@ -76,7 +77,8 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         }
     }
 
-    /// Goes through one event, as [`run`](Simulation::run) does; `None` if the run is not over. For audits in between.
+    /// Processes one event, as [`run`](Simulation::run) does, for audits in between; `None` if the
+    /// run is not over.
     pub fn step(
         &mut self,
         until: Instant,
@@ -138,7 +140,6 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         None
     }
 
-    /// Lets something happen at a host, and keeps count of the hosts that want to be called.
     fn at<A, R>(
         &mut self,
         host: u32,
@@ -153,45 +154,48 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         result
     }
 
-    /// Ends a host: its machine is never called again, what it has not sent is lost, what reaches it vanishes.
+    /// Crashes a host: its machine is never called again, its unsent frames are lost, arriving
+    /// frames vanish.
     ///
-    /// This and the other changes are scheduled; a moment that has passed becomes the present. Several at the same
-    /// moment happen in the order of the calls, and before the hosts' first calls if that moment is the start.
+    /// This and the other changes are scheduled; a time in the past becomes the present. Changes at
+    /// one time happen in the order of the calls, and before the hosts' first calls if that time is
+    /// the start.
     pub fn crash(&mut self, host: usize, at: Instant) {
         self.schedule(at, Control::Crash(host as u32));
     }
 
-    /// Stops a host's process: its card goes on sending what it has, and receiving until the ring is full.
+    /// Stops a host's process: its card continues to send what it has, and to receive until the
+    /// ring is full.
     pub fn pause(&mut self, host: usize, at: Instant) {
         self.schedule(at, Control::Pause(host as u32));
     }
 
-    /// Lets a paused host go on: first with what has fallen due, then with the frames in its receive ring.
+    /// Continues a paused host: first with due timers, then with the frames in its receive ring.
     pub fn resume(&mut self, host: usize, at: Instant) {
         self.schedule(at, Control::Resume(host as u32));
     }
 
-    /// Cuts a cable: frames whose last bit has not left by then are lost, in both directions.
+    /// Cuts a cable: frames in both directions whose last bit has not left by `at` are lost.
     pub fn cut(&mut self, cable: CableId, at: Instant) {
         self.schedule(at, Control::Cut(cable));
     }
 
-    /// Puts a cut cable together again; frames that waited in the queues before it and leave from now on arrive.
+    /// Repairs a cut cable; queued frames that leave from then on arrive.
     pub fn restore(&mut self, cable: CableId, at: Instant) {
         self.schedule(at, Control::Restore(cable));
     }
 
-    /// Switches a crashed host on again, with the machine that [`machine_mut`](Simulation::machine_mut) has put there.
+    /// Restarts a crashed host, with the machine set by [`machine_mut`](Simulation::machine_mut).
     pub fn restart(&mut self, host: usize, at: Instant) {
         self.schedule(at, Control::Restart(host as u32));
     }
 
-    /// Gives a switch another policer, or none.
+    /// Replaces the policer of a switch; `None` removes it.
     pub fn police(&mut self, switch: SwitchId, control: Option<StormControl>, at: Instant) {
         self.schedule(at, Control::Police(switch, control));
     }
 
-    /// Lets the clock begin at `at` instead of [`Instant::START`], for what happens when a counter of time wraps.
+    /// Starts the clock at `at` instead of [`Instant::START`], to test time counters that wrap.
     ///
     /// # Panics
     /// If the run has begun.
@@ -200,12 +204,13 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         self.fabric.begin_at(at);
     }
 
-    /// Calls a host's application at a moment of the test's choosing.
+    /// Calls a host's application at `at`.
     pub fn wake(&mut self, host: usize, at: Instant) {
         self.fabric.schedule(at.as_nanos(), Event::Wake(host as u32));
     }
 
-    /// Schedules a frame that nobody has sent: it reaches the card of host `to` at `at`, or now if that has passed.
+    /// Schedules a frame without a sender: it reaches the card of host `to` at `at`, or now if that
+    /// has passed.
     ///
     /// # Panics
     /// If the frame has no whole header or is longer than 14 bytes + MTU.
@@ -229,59 +234,60 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         self.fabric.schedule(at.as_nanos(), Event::Control(number));
     }
 
-    /// Makes a host take frames for `group` from now on.
+    /// Makes a host accept frames for `group` from now on.
     pub fn join_group(&mut self, host: usize, group: MacAddr) {
         self.hosts[host].join(group);
     }
 
-    /// Makes a host leave frames for `group` alone from now on.
+    /// Makes a host ignore frames for `group` from now on.
     pub fn leave_group(&mut self, host: usize, group: MacAddr) {
         self.hosts[host].leave(group);
     }
 
-    /// Ends every run after so many events in all; no limit by default.
+    /// Ends every run after `events` events in all; no limit by default.
     pub fn set_event_limit(&mut self, events: u64) {
         self.event_limit = events;
     }
 
-    /// The virtual clock.
+    /// Returns the virtual time.
     pub fn now(&self) -> Instant {
         self.fabric.instant()
     }
 
-    /// All machines, by host.
+    /// Returns all machines, by host.
     pub fn machines(&self) -> &[M] {
         &self.machines
     }
 
-    /// One machine, to be changed between two runs; [`wake`](Simulation::wake) makes its host take notice.
+    /// Returns one machine for modification between two runs; [`wake`](Simulation::wake) makes its
+    /// host react.
     pub fn machine_mut(&mut self, host: usize) -> &mut M {
         &mut self.machines[host]
     }
 
-    /// The machines, when the run is over.
+    /// Returns the machines after the run.
     pub fn into_machines(self) -> Vec<M> {
         self.machines
     }
 
-    /// The source of faults, to be changed between two runs.
+    /// Returns the source of faults for modification between two runs.
     pub fn faults_mut(&mut self) -> &mut F {
         &mut self.faults
     }
 
-    /// The machine that wants to be called first, for a run that should have gone quiet and has not.
+    /// Returns the machine with the earliest deadline, to diagnose a run that has not quiesced.
     pub fn next_deadline(&self) -> Option<(usize, Deadline)> {
         let deadlines = self.hosts.iter().enumerate();
         deadlines.filter_map(|(host, state)| Some((host, state.deadline()?))).min_by_key(|(_, deadline)| *deadline)
     }
 
-    /// A copy of all counters.
+    /// Returns a copy of all counters.
     pub fn stats(&self) -> Stats {
         let hosts = self.hosts.iter().map(Host::stats).collect();
         Stats::sum(self.fabric.stats(), hosts, self.fabric.pauses(), self.events)
     }
 
-    /// How many events have happened.
+    /// Returns the number of events so far.
     pub fn events(&self) -> u64 {
         self.events
     }

@@ -1,10 +1,10 @@
-//! What cables, switches and hosts can do.
+//! Properties of cables, switches and hosts.
 
 use std::time::Duration;
 
 use crate::MacAddr;
 
-/// What a cable can carry; both directions are independent.
+/// A cable; both directions are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cable {
     rate_bits_per_second: u64,
@@ -17,7 +17,7 @@ impl Cable {
     pub const GIGABIT: Cable =
         Cable { rate_bits_per_second: 1_000_000_000, delay: Duration::from_nanos(500), burst_bytes: 0 };
 
-    /// A cable with a rate and the time a bit needs from end to end.
+    /// Creates a cable with a rate and a propagation delay.
     ///
     /// # Panics
     /// If the rate is zero: nothing would ever arrive.
@@ -26,112 +26,114 @@ impl Cable {
         Cable { rate_bits_per_second, delay, burst_bytes: 0 }
     }
 
-    /// Makes it a token bucket instead of a wire: after a pause so many bytes pass in no time, and only then the rate
-    /// counts.
+    /// Makes the cable a token bucket: after a pause `burst_bytes` pass in no time, and only then
+    /// the rate limits.
     ///
-    /// That is what a shaper such as Linux's tbf does, where a wire takes its time for every single bit.
+    /// A shaper such as Linux's tbf behaves like this, while a wire takes its time for every bit.
     pub fn with_burst_bytes(mut self, burst_bytes: u64) -> Self {
         self.burst_bytes = burst_bytes;
         self
     }
 
-    /// Bits per second, preamble, checksum and gap included.
+    /// Returns bits per second, counting preamble, checksum and gap.
     pub fn rate_bits_per_second(self) -> u64 {
         self.rate_bits_per_second
     }
 
-    /// The time a bit needs from end to end.
+    /// Returns the propagation delay.
     pub fn delay(self) -> Duration {
         self.delay
     }
 
-    /// How many bytes pass in no time after a pause; 0 for a wire.
+    /// Returns the bytes that pass in no time after a pause; 0 for a wire.
     pub fn burst_bytes(self) -> u64 {
         self.burst_bytes
     }
 }
 
-/// How much an output queue holds, counting the frame that is just being sent.
+/// Capacity of an output queue, including the frame being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// At most so many frames.
+    /// Number of frames.
     Frames(usize),
-    /// At most so many bytes, header and padding included; an empty queue takes any one frame.
+    /// Number of bytes, header and padding included; an empty queue takes any one frame.
     Bytes(u64),
 }
 
-/// How many flooded frames (broadcast, multicast, unknown destination) a switch takes from one port; the rest is
-/// dropped.
+/// Storm control: the flooded frames (broadcast, multicast, unknown destination) that a switch
+/// takes from one port; the rest is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StormControl {
-    /// The sustained rate.
+    /// Sustained rate.
     pub frames_per_second: u64,
-    /// How many frames may come at once after a pause.
+    /// Frames that may come at once after a pause.
     pub burst_frames: u64,
 }
 
-/// Flow control by pause frames (IEEE 802.3 annex 31B): a queue that is so long stops whoever sends into it.
+/// Flow control by pause frames (IEEE 802.3 annex 31B): a long queue pauses the ports that feed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseFrames {
-    /// From so many frames in the queue on.
+    /// Queue length, in frames, from which pause frames are sent.
     pub high_frames: usize,
-    /// How long the other end of the cable is silent after each pause frame.
+    /// Time for which the other end of the cable stops after each pause frame.
     pub lasts: Duration,
 }
 
 with_defaults! {
-    /// One switch.
+    /// Settings of a switch.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct SwitchSettings {
-        /// The queue in front of each output port; tail drop.
+        /// Queue in front of each output port; tail drop.
         // 512 frames of 1500 bytes: the 0.75 MB that a small store-and-forward switch can give one congested port.
         pub port_queue: QueueLimit = QueueLimit::Frames(512),
-        /// The policer behind each input port; none by default.
+        /// Policer behind each input port; none by default.
         pub storm_control: Option<StormControl> = None,
-        /// All its ports' queues together hold so many bytes, whatever each may hold, and a flooded frame once for all
-        /// of them; a buffer of its own for each by default.
+        /// Bytes in all ports' queues together, in addition to each queue's own limit; a flooded
+        /// frame counts once. By default each port has its own buffer.
         pub shared_bytes: Option<u64> = None,
-        /// Whether a long queue at an output port stops the input ports that fill it; not by default.
+        /// Thresholds at which a long output queue pauses the input ports that feed it; none by
+        /// default.
         pub pause: Option<PauseFrames> = None,
     }
 
-    /// One host.
+    /// Settings of a host.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct HostSettings {
-        /// Its address; `None` for [`host_mac`] of its index.
+        /// Address; `None` for [`host_mac`] of its index.
         pub mac: Option<MacAddr> = None,
-        /// Group addresses it takes frames for; broadcast only if listed here.
+        /// Group addresses it accepts; broadcast only if listed here.
         pub groups: Vec<MacAddr> = Vec::new(),
-        /// Slots of the transmit ring, the frame being sent included.
-        // What Linux drivers set up for a 1 Gbit/s card.
+        /// Slots of the transmit ring, including the frame being sent.
+        // The default of Linux drivers for a 1 Gbit/s card.
         pub nic_transmit_frames: usize = 256,
-        /// Slots of the receive ring, the frame being processed included.
+        /// Slots of the receive ring, including the frame being processed.
         pub nic_receive_frames: usize = 256,
-        /// What the process needs for one received frame before the machine sees it.
+        /// Time that the process needs for a received frame before the machine sees it.
         pub per_frame_cost: Duration = Duration::ZERO,
-        /// What it needs for each byte of one, in picoseconds.
+        /// Time that it needs for each byte received, in picoseconds.
         pub per_byte_cost_picos: u64 = 0,
-        /// What the process needs to send a frame: meanwhile it does nothing else.
+        /// Time that the process needs to send a frame; it does nothing else meanwhile.
         pub per_sent_frame_cost: Duration = Duration::ZERO,
-        /// What it needs for each byte of one, in picoseconds.
+        /// Time that it needs for each byte sent, in picoseconds.
         pub per_sent_byte_cost_picos: u64 = 0,
-        /// How long after a frame the process takes notice if it was idle; what arrives meanwhile it finds in the ring.
-        /// The delay of an interrupt and a context switch, of a card that moderates its interrupts, or of a driver that
+        /// Delay after a frame before an idle process notices it; later arrivals wait in the ring.
+        /// It models an interrupt and a context switch, interrupt moderation, or a driver that
         /// sleeps through arrivals.
         pub wake_up: Duration = Duration::ZERO,
-        /// Timers ring only at moments that lie so far apart: what the kernel's timer slack and a busy scheduler do.
+        /// Granularity of timers: they fire only at multiples of it, as with the kernel's timer
+        /// slack and a busy scheduler.
         pub timer_slack: Duration = Duration::ZERO,
-        /// Whether a long receive ring stops the switch; not by default.
+        /// Thresholds at which a long receive ring pauses the switch; none by default.
         pub pause: Option<PauseFrames> = None,
     }
 }
 
-/// Numbers are kept in 32 bits to keep events small.
 pub(super) fn number(index: usize) -> u32 {
     u32::try_from(index).expect("memory ends long before four billion hosts")
 }
 
-/// The address of host number `host` unless told otherwise: locally administered, the index in its last four bytes.
+/// Returns the default address of host number `host`: locally administered, the index in its last
+/// four bytes.
 pub fn host_mac(host: usize) -> MacAddr {
     let [a, b, c, d] = number(host).to_be_bytes();
     MacAddr::new(0x02, 0xEB, a, b, c, d)

@@ -1,51 +1,53 @@
-//! What a run has cost: frames and bytes per cable and host, and every lost frame with its reason.
+//! Counters of a run: frames and bytes per cable and host, and every lost frame by reason.
 
 summed! {
     /// Frames that got no further, by reason.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Drops {
-        /// Lost because the run's [`Faults`](super::Faults) said so.
+        /// Lost by the run's [`Faults`](super::Faults).
         pub fault: u64,
         /// The queue of a switch's output port was full.
         pub port_queue: u64,
         /// The receive ring of a host's network card was full.
         pub nic_ring: u64,
-        /// Not for this host, or for an address behind the port it came from.
+        /// Frames not for this host, or for an address behind the port they came from.
         pub filter: u64,
-        /// More flooded frames than the ingress port's storm control allows.
+        /// Flooded frames above the ingress port's storm control.
         pub storm_control: u64,
-        /// To or from a crashed host, or over a cut cable.
+        /// Frames to or from a crashed host, or over a cut cable.
         pub dead: u64,
     }
 }
 
 impl Drops {
-    /// Lost frames, whatever the reason.
+    /// Returns all lost frames.
     pub fn total(&self) -> u64 {
         self.harmful() + self.filter
     }
 
-    /// Lost frames that somebody wanted: all but those filtered away.
+    /// Returns the lost frames that were wanted: all but the filtered ones.
     pub fn harmful(&self) -> u64 {
         self.fault + self.port_queue + self.nic_ring + self.storm_control + self.dead
     }
 }
 
-/// One direction of a cable.
+/// Counters of one direction of a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStats {
-    /// Frames taken into the queue in front of this direction.
+    /// Frames queued for this direction.
     pub frames: u64,
-    /// Their bytes, header and padding included, preamble, checksum and gap not.
+    /// Bytes of these frames, header and padding included, preamble, checksum and gap not.
     pub bytes: u64,
-    /// The most frames that ever waited or were being sent at once.
+    /// Most frames waiting or being sent at once.
     pub queue_peak_frames: usize,
-    /// Frames lost in front of this direction (port queue), on it (dead) or at its far end (filter, storm control).
+    /// Frames lost in front of this direction (port queue), on it (dead) or at its far end (filter,
+    /// storm control).
     pub drops: Drops,
 }
 
 impl DirectionStats {
-    /// What has come since an earlier copy of these counters, except that the peak is that of the whole time.
+    /// Returns the difference to an earlier copy of these counters, except that the peak is that of
+    /// the whole run.
     ///
     /// # Panics
     /// If `earlier` is not earlier.
@@ -59,57 +61,56 @@ impl DirectionStats {
     }
 }
 
-/// Both directions of a cable.
+/// Counters of both directions of a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CableStats {
-    /// From the host to its switch, or from the first switch of a pair to the second.
+    /// Direction from the host to its switch, or from the first switch of a pair to the second.
     pub forward: DirectionStats,
-    /// The other way.
+    /// Opposite direction.
     pub backward: DirectionStats,
 }
 
 summed! {
-    /// One host.
+    /// Counters of a host.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct HostStats {
-        /// Frames the machine wrote into the transmit ring.
+        /// Frames that the machine wrote into the transmit ring.
         pub sent_frames: u64,
-        /// Their bytes, header and padding included.
+        /// Bytes of these frames, header and padding included.
         pub sent_bytes: u64,
-        /// Frames handed to the machine.
+        /// Frames passed to the machine.
         pub received_frames: u64,
-        /// Their bytes, header and padding included.
+        /// Bytes of these frames, header and padding included.
         pub received_bytes: u64,
         /// Frames lost at this host's network card.
         pub drops: Drops,
     }
 }
 
-/// A copy of all counters of a run.
+/// Copy of all counters of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// By [`CableId::index`](super::CableId::index).
+    /// Indexed by [`CableId::index`](super::CableId::index).
     pub cables: Vec<CableStats>,
-    /// By host index.
+    /// Indexed by host.
     pub hosts: Vec<HostStats>,
-    /// All drops at hosts and on cables together.
+    /// Drops at all hosts and cables.
     pub drops: Drops,
-    /// Frames all machines wrote.
+    /// Frames that all machines wrote.
     pub sent_frames: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub sent_bytes: u64,
-    /// Frames handed to all machines.
+    /// Frames passed to all machines.
     pub received_frames: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub received_bytes: u64,
-    /// Pause frames that switches and hosts have sent; they cost nothing on the wire.
+    /// Pause frames that switches and hosts have sent; they occupy no time on the wire.
     pub pauses: u64,
-    /// Events the simulation has gone through.
+    /// Events processed.
     pub events: u64,
 }
 
 impl Stats {
-    /// Adds up the totals.
     pub(super) fn sum(cables: Vec<CableStats>, hosts: Vec<HostStats>, pauses: u64, events: u64) -> Stats {
         let HostStats { sent_frames, sent_bytes, received_frames, received_bytes, drops } =
             hosts.iter().fold(HostStats::default(), |sum, &host| sum + host);

@@ -1,4 +1,4 @@
-//! A learning switch: which port a frame leaves by, and how many floods an input port may start.
+//! A learning switch: output port of a frame, and storm control of input ports.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -9,31 +9,24 @@ use crate::MacAddr;
 /// A store-and-forward switch. A port is named by the wire that leaves through it.
 #[derive(Debug)]
 pub(super) struct Switch {
-    /// All ports, in the order in which their cables were added.
     ports: Vec<u32>,
-    /// Which port an address is behind.
     learnt: QuickMap<u32>,
     storm_control: Option<StormControl>,
     pause: Option<PauseFrames>,
-    /// What all port queues hold together, at most, and no less than they do hold.
     shared_bytes: u64,
     used_bytes: u64,
-    /// Flooded frames, which lie there once whatever the number of ports: until when, and their bytes.
+    /// Flooded frames, each counted once whatever the number of ports: time until they have left,
+    /// and bytes.
     flooded: VecDeque<(u64, u64)>,
-    /// By port; one is made when the port first floods.
     buckets: QuickMap<Bucket>,
 }
 
 type QuickMap<V> = HashMap<u64, V, BuildHasherDefault<QuickHasher>>;
 
-/// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forwarding {
-    /// Out of this one port.
     Port(u32),
-    /// Nowhere: its destination is behind the port it came from.
     Back,
-    /// Out of all other ports.
     Flood,
 }
 
@@ -51,18 +44,17 @@ impl Switch {
         }
     }
 
-    /// Whether long queues stop those who fill them.
     pub(super) fn pause(&self) -> Option<PauseFrames> {
         self.pause
     }
 
-    /// Books room for a frame in the shared buffer, of which `used` tells how much is in use beside what is flooded;
-    /// false if there is none.
+    /// Reserves room in the shared buffer; false if there is none. `used` returns the bytes in use
+    /// except flooded frames.
     pub(super) fn book(&mut self, now: u64, bytes: u64, used: impl FnOnce(&[u32]) -> u64) -> bool {
         if self.shared_bytes == u64::MAX {
             return true;
         }
-        // What has left since is counted only when it matters.
+        // Departed frames are subtracted only when the room seems used up.
         if self.used_bytes + bytes > self.shared_bytes {
             self.flooded.retain(|&(until, _)| until > now);
             let flooded: u64 = self.flooded.iter().map(|(_, bytes)| bytes).sum();
@@ -73,14 +65,12 @@ impl Switch {
         fits
     }
 
-    /// A flooded frame for which room has been booked lies there until it has left by the last port.
     pub(super) fn keep(&mut self, until: u64, bytes: u64) {
         if self.shared_bytes < u64::MAX {
             self.flooded.push_back((until, bytes));
         }
     }
 
-    /// Allows another number of floods from now on.
     pub(super) fn police(&mut self, storm_control: Option<StormControl>) {
         self.storm_control = storm_control;
         self.buckets.clear();
@@ -90,12 +80,10 @@ impl Switch {
         self.ports.push(port);
     }
 
-    /// Port number `index`.
     pub(super) fn port(&self, index: usize) -> Option<u32> {
         self.ports.get(index).copied()
     }
 
-    /// Learns where `source` is and decides where a frame from port `ingress` to `destination` goes.
     pub(super) fn route(&mut self, ingress: u32, source: MacAddr, destination: MacAddr) -> Forwarding {
         self.learn(key(source), ingress);
         if destination.is_multicast() {
@@ -108,7 +96,6 @@ impl Switch {
         }
     }
 
-    /// Whether port `ingress` may flood one more frame.
     pub(super) fn may_flood(&mut self, now: u64, ingress: u32) -> bool {
         let Some(control) = self.storm_control else {
             return true;
@@ -118,14 +105,13 @@ impl Switch {
     }
 
     fn learn(&mut self, source: u64, ingress: u32) {
-        // Most frames confirm what is known: look before writing.
+        // Most frames confirm a known address: look up before writing.
         if self.learnt.get(&source) != Some(&ingress) {
             self.learnt.insert(source, ingress);
         }
     }
 }
 
-/// A token bucket.
 #[derive(Debug)]
 struct Bucket {
     units: u64,
@@ -160,7 +146,8 @@ fn key(address: MacAddr) -> u64 {
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-/// One multiplication instead of the standard library's keyed hash: nobody attacks a simulated switch.
+/// One multiplication instead of the standard library's keyed hash: a simulated switch needs no
+/// protection from attacks.
 #[derive(Default)]
 struct QuickHasher(u64);
 

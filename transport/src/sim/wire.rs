@@ -1,7 +1,8 @@
 //! One direction of a cable with the queue and the transmitter in front of it.
 //!
-//! A transmitter serves its queue in order at a fixed rate, so the moment a frame will arrive is known when it is
-//! queued: one event per frame and hop. Only the first frame of a wire is in the event queue, which keeps that small.
+//! A transmitter serves its queue in order at a fixed rate, so the arrival time of a frame is known
+//! when it is queued: one event per frame and hop. Only the first frame of a wire is in the event
+//! queue, which keeps that small.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -13,50 +14,39 @@ use super::stats::{DirectionStats, Drops};
 
 #[derive(Debug)]
 struct InFlight {
-    /// When its first bit leaves.
     begins: u64,
     arrives: u64,
     frame: Rc<SharedFrame>,
-    /// The switch keeps it once for all ports.
     flooded: bool,
 }
 
-/// See the module's description.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// The near end and the far end.
     from: Node,
     to: Node,
     stats: DirectionStats,
     rate_bits_per_second: u64,
     delay_nanos: u64,
-    /// How long the bytes of a burst take at this rate.
     burst_nanos: u64,
     overhead_bytes: usize,
     limit: QueueLimit,
-    /// Frames that wait, are being sent or are on their way, in this order from the back.
+    /// Frames that wait, are being sent or are in flight, in this order from the back.
     in_flight: VecDeque<InFlight>,
-    /// How many frames at the front of `in_flight` have left the transmitter.
     left: usize,
-    /// Bytes of those that have not.
     queued_bytes: u64,
-    /// The part of them that no other port has, too.
     own_bytes: u64,
-    /// When the transmitter has sent, or in a token bucket paid for, all it has.
+    /// Time when the transmitter has sent, or with a token bucket paid for, everything queued.
     free_at: u64,
-    /// What `free_at` leaves out, in units of 1 / rate nanoseconds: rounding must not change the rate.
+    /// Rounding remainder of `free_at`, in units of 1 / rate nanoseconds, so that rounding does not
+    /// change the rate.
     fraction: u64,
-    /// Frames whose last bit leaves after the first and not after the second moment are lost.
+    /// Frames whose last bit leaves after the first and not after the second time are lost.
     outage: (u64, u64),
 }
 
-/// What became of a frame offered to a wire.
 pub(super) enum Offered {
-    /// Queued behind others.
     Queued,
-    /// The only frame on this wire: its arrival has to be scheduled for this moment.
     First(u64),
-    /// No room.
     Full(Rc<SharedFrame>),
 }
 
@@ -82,12 +72,10 @@ impl Wire {
         }
     }
 
-    /// The near end.
     pub(super) fn from(&self) -> Node {
         self.from
     }
 
-    /// The far end.
     pub(super) fn to(&self) -> Node {
         self.to
     }
@@ -96,12 +84,10 @@ impl Wire {
         self.stats
     }
 
-    /// Where frames are counted that get no further.
     pub(super) fn drops_mut(&mut self) -> &mut Drops {
         &mut self.stats.drops
     }
 
-    /// Queues `frame` if there is room; other ports may have it, too, if it is `flooded`.
     pub(super) fn offer(&mut self, now: u64, frame: Rc<SharedFrame>, flooded: bool) -> Offered {
         if !self.has_room(now, frame.length()) {
             return Offered::Full(frame);
@@ -120,12 +106,10 @@ impl Wire {
         }
     }
 
-    /// When the first frame arrives, if that is later than it was to be: it has been held up.
     pub(super) fn held_up(&self, now: u64) -> Option<u64> {
         self.in_flight.front().map(|first| first.arrives).filter(|&arrives| arrives > now)
     }
 
-    /// Sends nothing more before `until` but the frame that is just leaving.
     pub(super) fn hold(&mut self, now: u64, until: u64) {
         let waiting = self.in_flight.iter().position(|one| one.begins >= now).unwrap_or(self.in_flight.len());
         let begins = self.in_flight.get(waiting).map_or(self.free_at, |one| one.begins);
@@ -136,18 +120,15 @@ impl Wire {
         }
     }
 
-    /// Bytes that no other port has and that have not left, and how many frames have not.
     pub(super) fn queue(&mut self, now: u64) -> (u64, usize) {
         self.settle(now);
         (self.own_bytes, self.queued_frames())
     }
 
-    /// When the last frame in the queue will have left.
     pub(super) fn last_departure(&self) -> Option<u64> {
         self.in_flight.back().map(|last| last.arrives - self.delay_nanos)
     }
 
-    /// Takes the frame whose arrival is due, and says when the next one arrives.
     pub(super) fn arrive(&mut self, now: u64) -> (Rc<SharedFrame>, Option<u64>) {
         self.settle(now);
         let first = self.in_flight.pop_front().expect("an arrival is scheduled only for a wire that carries a frame");
@@ -155,7 +136,6 @@ impl Wire {
         (first.frame, self.in_flight.front().map(|next| next.arrives))
     }
 
-    /// Whether a frame of `frame_bytes` would be taken.
     pub(super) fn has_room(&mut self, now: u64, frame_bytes: usize) -> bool {
         self.settle(now);
         match self.limit {
@@ -164,27 +144,23 @@ impl Wire {
         }
     }
 
-    /// When the frame that is being sent will have left.
     pub(super) fn next_departure(&self) -> Option<u64> {
         let first = self.in_flight.get(self.left)?;
         Some(first.arrives - self.delay_nanos)
     }
 
-    /// Loses every frame whose last bit leaves after `now`, until [`restore`](Wire::restore).
     pub(super) fn cut(&mut self, now: u64) {
         if !self.is_cut() {
             self.outage = (now, u64::MAX);
         }
     }
 
-    /// Ends an outage.
     pub(super) fn restore(&mut self, now: u64) {
         if self.is_cut() {
             self.outage.1 = now;
         }
     }
 
-    /// Whether a frame that arrives at `now` was sent during an outage.
     pub(super) fn lost(&self, now: u64) -> bool {
         let left_at = now - self.delay_nanos;
         self.outage.0 < left_at && left_at <= self.outage.1
@@ -198,7 +174,6 @@ impl Wire {
         self.in_flight.len() - self.left
     }
 
-    /// Books the transmitter for a frame and returns when its first and its last bit leave.
     fn transmit(&mut self, now: u64, frame_bytes: usize) -> (u64, u64) {
         if self.free_at < now {
             self.free_at = now;
@@ -213,7 +188,6 @@ impl Wire {
         (begins, self.free_at.saturating_sub(self.burst_nanos).max(now))
     }
 
-    /// Moves on to the first frame that has not left by `now`.
     fn settle(&mut self, now: u64) {
         while let Some(first) = self.in_flight.get(self.left)
             && first.arrives - self.delay_nanos <= now

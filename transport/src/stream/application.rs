@@ -1,30 +1,31 @@
-//! What the local application gives a stream and takes from it.
+//! The local application's calls on a stream: push at the origin, read and consume at a receiver.
 
 use super::Stream;
 use super::terms::Ending;
 use crate::time::Instant;
 
-/// Most frames that the application is shown at a time, and most bytes of more than one. A slow one gives room in such
-/// portions: of a feed of 512 frames 64 at a time hide for seconds longer how slow it is.
+/// Most frames per run, and the lag of the credit that an application gives: of a feed of 512
+/// frames, runs of 64 would hide for seconds how slow it is.
 const MOST_FRAMES: u64 = 16;
 const MOST_BYTES: usize = 128 << 10;
 
-/// Frames that have come one after the other, as they lie in the feed.
+/// Consecutive frames that have arrived, as they lie in the feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run<'a> {
-    /// Their payloads.
+    /// Payloads of all frames, back to back.
     pub bytes: &'a [u8],
-    /// How many they are.
+    /// Number of frames.
     pub frames: u64,
-    /// What ends with the last of them; with none of the others anything does.
+    /// Boundary after the last frame; no earlier frame of the run has one.
     pub ending: Ending,
 }
 
 impl Stream {
-    /// Appends a frame at the origin; false, and nothing taken, while the feed is full.
+    /// Appends a frame at the origin. Returns false, and takes nothing, while the feed is full.
     ///
     /// # Panics
-    /// If the payload is longer than a frame's, the stream has ended, or this host is not the origin.
+    /// If the payload is longer than a frame's, the stream has ended, or this host is not the
+    /// origin.
     #[must_use = "a frame that was not taken is to be pushed again"]
     pub fn push(&mut self, payload: &[u8], ending: Ending) -> bool {
         assert!(self.intake.is_none(), "only the origin pushes");
@@ -35,18 +36,20 @@ impl Stream {
         taken.is_some()
     }
 
-    /// The frame that the local application needs next; without one, the end of what has been pushed.
+    /// Returns the number of the frame that the local application reads next; without a local
+    /// reader, the end of what has been pushed.
     pub fn position(&self) -> u64 {
         self.local.map_or(self.feed.head(), |reader| self.feed.position(reader))
     }
 
-    /// The next frame for the local application, and what ends with it; `None` if it has not arrived.
+    /// Returns the next frame for the local application and the boundary after it; `None` if it has
+    /// not arrived.
     pub fn peek(&self) -> Option<(&[u8], Ending)> {
         self.peek_run(1).map(|run| (run.bytes, run.ending))
     }
 
-    /// The next frames for the local application, up to `most` and to the first with which something ends; `None` if
-    /// the next has not arrived.
+    /// Returns the next frames for the local application: up to `most`, and up to the first one
+    /// with a boundary. `None` if the next frame has not arrived.
     pub fn peek_run(&self, most: u64) -> Option<Run<'_>> {
         let (from, head) = (self.feed.position(self.local?), self.feed.head());
         let ending = (from < head).then(|| self.ending(from))?;
@@ -59,12 +62,13 @@ impl Stream {
         Some(Run { bytes, frames, ending })
     }
 
-    /// The message that the local application reads ends before frame `sequence`: it knows so beforehand.
+    /// Announces that the message being read ends before frame `sequence`, if the application knows
+    /// its length beforehand.
     pub fn expect_message_end(&mut self, sequence: u64) {
         self.message_end = sequence;
     }
 
-    /// The local application is done with the frame that was [shown](Stream::peek); what ended with it.
+    /// Releases the frame that [`peek`](Stream::peek) returned; returns the boundary after it.
     ///
     /// # Panics
     /// If there was none.
@@ -72,11 +76,11 @@ impl Stream {
         self.consume_run(now, 1)
     }
 
-    /// The local application is done with the first `frames` of the [run](Stream::peek_run) that it was shown; what
-    /// ended with the last of them.
+    /// Releases the first `frames` of the run that [`peek_run`](Stream::peek_run) returned; returns
+    /// the boundary after the last of them.
     ///
     /// # Panics
-    /// If they have not arrived, or are none.
+    /// If they have not arrived, or `frames` is zero.
     pub fn consume_run(&mut self, now: Instant, frames: u64) -> Ending {
         let reader = self.local.expect("there is a local reader");
         let end = self.feed.position(reader) + frames;
@@ -86,7 +90,7 @@ impl Stream {
         ending
     }
 
-    /// Frames that have arrived and wait for the local application.
+    /// Returns the number of frames that have arrived and wait for the local application.
     pub fn backlog_frames(&self) -> u64 {
         self.local.map_or(0, |reader| self.feed.head() - self.feed.position(reader))
     }

@@ -1,9 +1,9 @@
-//! Where messages and segments end within a stream.
+//! Ends of messages and segments within a stream.
 //!
-//! A frame with which a message ends is handed on at once, and whoever sent it may want to know when every application
-//! has consumed it. Between the ends of messages the stream is cut into segments (Patarasuk 2008 §3.1): a relay has all
-//! of a segment before it sends any of it on, and sends it to one child after the other. Segments are counted from the
-//! end of the message before them.
+//! The last frame of a message is sent on at once, and its sender may want to know when every
+//! application has consumed it. Between the ends of messages the stream is cut into segments
+//! (Patarasuk 2008 §3.1): a relay receives a whole segment before it forwards any of it, and sends
+//! it to one child after the other. Segments are counted from the end of the preceding message.
 
 use super::memory::tree_bytes;
 use super::terms::Ending;
@@ -11,21 +11,18 @@ use crate::feed::Feed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Which of a feed's frames end a message, and the length of a segment.
 #[derive(Clone, Debug)]
 pub(super) struct Boundaries {
     segment_frames: u64,
-    /// The last frames of messages that are kept and whether their passing is to be reported, and the newest of those
-    /// that are not kept: segments are counted from there.
+    /// Last frames of messages still in the feed, each with whether its consumption is reported,
+    /// and the newest one already freed: segments are counted from there.
     frames: BTreeMap<u64, bool>,
-    /// The end of the newest message that has been forgotten and whose passing is to be reported: what is freed may not
-    /// be consumed.
+    /// End of the newest freed message whose consumption is reported: a freed frame may not be
+    /// consumed yet.
     reported: u64,
 }
 
 impl Boundaries {
-    /// No message has ended yet.
-    ///
     /// # Panics
     /// If `segment_frames` is zero.
     pub(super) fn new(segment_frames: u64) -> Boundaries {
@@ -33,21 +30,17 @@ impl Boundaries {
         Boundaries { segment_frames, frames: BTreeMap::new(), reported: 0 }
     }
 
-    /// Segments have so many frames from now on.
-    ///
     /// # Panics
-    /// If that is zero.
+    /// If `segment_frames` is zero.
     pub(super) fn set_segment(&mut self, segment_frames: u64) {
         assert!(segment_frames > 0, "a segment has at least one frame");
         self.segment_frames = segment_frames;
     }
 
-    /// Frame `sequence` ends a message, whose passing is to be reported or not.
     pub(super) fn add(&mut self, sequence: u64, report: bool) {
         self.frames.insert(sequence, report);
     }
 
-    /// Frames below `tail` are not kept any more.
     pub(super) fn forget_below(&mut self, tail: u64) {
         while self.frames.range(..tail).nth(1).is_some() {
             if let Some((last, true)) = self.frames.pop_first() {
@@ -56,23 +49,19 @@ impl Boundaries {
         }
     }
 
-    /// Bytes that they take at most.
     pub(super) fn bytes(&self) -> usize {
         tree_bytes(self.frames.len(), size_of::<u64>())
     }
 
-    /// Whether frame `sequence` ends a message whose passing is to be reported.
     #[inline]
     pub(super) fn is_reported(&self, sequence: u64) -> bool {
         !self.frames.is_empty() && self.frames.get(&sequence) == Some(&true)
     }
 
-    /// Whether no message ends with any of `frames`.
     pub(super) fn has_none(&self, frames: Range<u64>) -> bool {
         self.frames.is_empty() || self.frames.range(frames).next().is_none()
     }
 
-    /// Which kind of message ends with frame `sequence`, if one does.
     #[inline]
     pub(super) fn ending(&self, sequence: u64) -> Ending {
         if self.frames.is_empty() {
@@ -85,7 +74,6 @@ impl Boundaries {
         }
     }
 
-    /// The first frame from `position` on with which a message ends.
     #[inline]
     pub(super) fn next(&self, position: u64) -> Option<u64> {
         if self.frames.is_empty() {
@@ -94,7 +82,6 @@ impl Boundaries {
         self.frames.range(position..).next().map(|(&last, _)| last)
     }
 
-    /// The end of the newest message before `position` whose passing is to be reported; zero if there is none.
     #[inline]
     pub(super) fn reported_before(&self, position: u64) -> u64 {
         if self.frames.is_empty() && self.reported == 0 {
@@ -104,7 +91,6 @@ impl Boundaries {
         kept.unwrap_or(if self.reported <= position { self.reported } else { 0 })
     }
 
-    /// The end of the newest message before `position`; zero if there is none.
     #[inline]
     pub(super) fn before(&self, position: u64) -> u64 {
         if self.frames.is_empty() {
@@ -113,13 +99,11 @@ impl Boundaries {
         self.frames.range(..position).next_back().map_or(0, |(last, _)| last + 1)
     }
 
-    /// Whether more is certain to come: a message of which some is here is not whole, or the stream whose end is known.
     pub(super) fn expect_more(&self, feed: &Feed) -> bool {
         let begun = feed.highest() > self.before(feed.head());
         !feed.is_complete() && (begun || feed.expected_last().is_some())
     }
 
-    /// How far whole segments reach in a stream of which everything below `head` is here.
     #[inline]
     pub(super) fn whole_segments(&self, head: u64, complete: bool) -> u64 {
         if complete || self.segment_frames == 1 {
@@ -129,14 +113,13 @@ impl Boundaries {
         start + ((head - start) / self.segment_frames + u64::from(planted!("segment-too-early"))) * self.segment_frames
     }
 
-    /// How far frames may be sent to whoever takes them in any order: all that has come where each frame is a segment
-    /// of its own, whole segments otherwise.
+    /// Returns the end of what may be sent to a reader that takes frames in any order: everything
+    /// received if each frame is a segment, whole segments otherwise.
     #[inline]
     pub(super) fn sendable(&self, feed: &Feed) -> u64 {
         if self.segment_frames == 1 { feed.highest() } else { self.whole_segments(feed.head(), feed.is_complete()) }
     }
 
-    /// Whether a segment ends right before `position`.
     pub(super) fn ends_at(&self, position: u64) -> bool {
         self.segment_frames == 1 || (position - self.before(position)).is_multiple_of(self.segment_frames)
     }

@@ -1,13 +1,15 @@
-//! One remote reader served by unicast with a window: EQA's lightweight directed point, a sender that owns no buffer.
+//! One remote reader served by unicast with a window: EQA's lightweight directed point, a sender
+//! that owns no buffer.
 //!
-//! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of first transmissions.
-//! What is lost is found by evidence only (RFC 8985): a frame is lost when one sent later has arrived. Timeouts send a
-//! heartbeat, never data; the answer to it is the evidence. Under `InOrderOnly` a loss rewinds `next`; the stamps drawn
-//! on the way forward make that one rewind per gap. Under `HolesAllowed` just the missing frames are queued, and what
-//! has not come here yet is passed over, and sent when it has.
+//! Two cursors: `cursor` follows the reader's acknowledgements, `next` is the go-back-n cursor of
+//! first transmissions. Losses are found by evidence only (RFC 8985): a frame is lost when one sent
+//! later has arrived. Timeouts send a heartbeat, never data; the answer is the evidence. Under
+//! `InOrderOnly` a loss rewinds `next`; the stamps drawn on the way forward limit that to one
+//! rewind per gap. Under `HolesAllowed` only the missing frames are queued; a frame that has not
+//! reached this host is skipped and sent when it arrives.
 //!
-//! A child that was grafted may need frames that are gone here: then the reader stands above the cursor, at the first
-//! frame that is kept, and the lane serves the child from there on; somebody else sends what lies between.
+//! A grafted child may need frames that this host has freed: the reader then stands above the
+//! cursor, at the first frame still kept, and another host sends what lies between.
 
 mod sending;
 
@@ -26,7 +28,6 @@ use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, Peer};
 
-/// A child served by unicast.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     peer: Peer,
@@ -37,7 +38,6 @@ pub(super) struct Lane {
     highest: u64,
     limit: u64,
     consumed: u64,
-    /// The end of the newest message sent: the child is to say when it has been consumed.
     awaited: u64,
     in_flight: u64,
     arrived: u64, // Frames that the child is known to have: the window's measure.
@@ -46,14 +46,13 @@ pub(super) struct Lane {
     round: LossRound,
     echo: Echo,
     question: Question,
-    /// False from a graft until the child's first acknowledgement says where it stands.
+    /// False from a graft until the child's first acknowledgement reports its cursor.
     synced: bool,
     origins: Origins,
     moved_at: Instant, // It got further, or began to owe an answer.
 }
 
 impl Lane {
-    /// A lane to a child that stands at the stream's beginning.
     pub(super) fn new(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
         let tail = if planted!("bridge-keeps-nothing") { feed.head() } else { feed.tail() };
         let reader = feed.add_reader(tail).expect("the tail can always be read");
@@ -80,8 +79,8 @@ impl Lane {
         }
     }
 
-    /// A lane to a child that another host served until now: everything still here is kept until it says where it
-    /// stands.
+    /// Creates a lane to a child that another host served until now. Everything still here is kept
+    /// until it reports its cursor.
     pub(super) fn graft(now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
         let mut lane = Lane { synced: false, origins: Origins::Former, ..Lane::new(peer, feed, tuning) };
         lane.question.ask();
@@ -89,54 +88,44 @@ impl Lane {
         lane
     }
 
-    /// A lane to a child that another stream served until now, with nothing in this one's feed yet.
     pub(super) fn alone(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
         let mut lane = Lane { synced: false, origins: Origins::Elsewhere, ..Lane::new(peer, feed, tuning) };
         lane.question.ask();
         lane
     }
 
-    /// The child.
     pub(super) fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// The feed's reader that stands for this lane.
     pub(super) fn reader(&self) -> ReaderId {
         self.reader
     }
 
-    /// Bytes of stamps and queued repairs.
     pub(super) fn memory(&self) -> Memory {
         self.sent.memory()
     }
 
-    /// All frames below this have been acknowledged.
     pub(super) fn cursor(&self) -> u64 {
         self.cursor
     }
 
-    /// What every application behind the child has consumed.
     pub(super) fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// What is on its way.
     pub(super) fn flight(&self) -> Flight {
         Flight { rank: self.peer.rank, next: self.next, in_flight: self.in_flight, window: self.window.frames() }
     }
 
-    /// The next frame to be sent for the first time.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// When the child is to be asked where it stands.
     pub(super) fn due(&self) -> Option<Instant> {
         self.question.due()
     }
 
-    /// Takes an acknowledgement, as far as it can be true; `newest` is the last stamp drawn here.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, newest: Stamp) -> AckFrom {
         self.end(feed);
         let (ack, forged) =
@@ -190,7 +179,7 @@ impl Lane {
         self.known(feed).forged_if(behind)
     }
 
-    /// Where the stream ends shows late if nothing but the last frame says it: what seemed to lie beyond never was.
+    /// Drops state beyond the stream's end, which may become known only with the last frame.
     fn end(&mut self, feed: &Feed) {
         if let Some(end) = feed.last().map(|last| last + 1).filter(|&end| end < self.next) {
             (self.next, self.highest) = (end, end);
@@ -198,7 +187,6 @@ impl Lane {
         }
     }
 
-    /// A frame has come here, `late` if one behind it had before it.
     pub(super) fn on_data(&mut self, sequence: u64, late: bool, feed: &Feed) {
         if late {
             self.sent.on_arrival(sequence);
@@ -206,8 +194,8 @@ impl Lane {
         self.end(feed);
     }
 
-    /// Whether an acknowledgement behind the cursor proves that the child does not stand there: then it is served as if
-    /// it had been grafted anew, from what is still kept. A word in doubt is asked for again.
+    /// Whether an acknowledgement behind the cursor proves the cursor wrong. The child is then
+    /// served as if just grafted, from what is still kept. A doubtful acknowledgement is probed.
     fn is_contradicted(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> bool {
         let judged = self.echo.judge_behind(ack);
         let contradicted = judged == Behind::Contradiction;
@@ -225,17 +213,14 @@ impl Lane {
         contradicted
     }
 
-    /// The first frame that this lane serves: the child's cursor, unless what it needs is gone.
     fn from(&self, feed: &Feed) -> u64 {
         self.cursor.max(feed.position(self.reader))
     }
 
-    /// Whether the child needs frames that are gone.
     fn is_orphaned(&self, feed: &Feed) -> bool {
         self.cursor < feed.position(self.reader)
     }
 
-    /// Whether the child keeps what this lane would send now: strict go-back-n throws away what does not come next.
     fn is_of_use(&self, feed: &Feed) -> bool {
         self.policy == Policy::HolesAllowed || !self.is_orphaned(feed)
     }
@@ -244,7 +229,6 @@ impl Lane {
         AckFrom::known(self.peer.rank, self.cursor, self.limit, feed.position(self.reader))
     }
 
-    /// A child that others served has said where it stands.
     fn sync(&mut self, ack: &Ack<'_>, feed: &mut Feed) {
         self.synced = true;
         if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
@@ -257,7 +241,8 @@ impl Lane {
         self.sent.replace_queued(lacking, |sequence| is_to_come(sequence, feed));
     }
 
-    /// The child has frames of others up to `covered`. Nothing else here was sent under a stamp of this lane.
+    /// Records that the child has frames of others up to `covered`; nothing else here was sent
+    /// under a stamp of this lane.
     fn know(&mut self, covered: u64) {
         if covered > self.highest {
             self.sent.forget(self.next..covered);
@@ -266,8 +251,8 @@ impl Lane {
         }
     }
 
-    /// If the frame at the cursor has arrived, it may tell how far frames overtake each other. Strict go-back-n has
-    /// nothing to wait for: what overtook it was thrown away.
+    /// Measures reordering if the frame at the cursor has arrived. Under strict go-back-n there is
+    /// nothing to measure: what overtook it was dropped.
     fn note_arrival(&mut self, ack: &Ack<'_>) {
         if self.policy == Policy::HolesAllowed && self.cursor < self.next && ack.cursor > self.cursor {
             let (before, last) = self.sent.before_and_last(self.cursor);
@@ -278,7 +263,6 @@ impl Lane {
         }
     }
 
-    /// Lets the reader follow; how many frames that this lane serves have newly arrived before all others.
     fn advance(&self, ack: &Ack<'_>, feed: &mut Feed) -> u64 {
         let before = self.from(feed);
         if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
@@ -286,12 +270,11 @@ impl Lane {
         }
         let below = if planted!("ack-frees-for-grandchildren") { ack.cursor } else { ack.body.below };
         assert!(ack.cursor <= feed.highest(), "nobody has what has never been here");
-        // It may have got from others what comes next here.
+        // The child may have received from others what this lane would send next.
         feed.advance(self.reader, below.min(feed.head()).max(feed.position(self.reader)));
         ack.cursor.saturating_sub(before)
     }
 
-    /// Finds what of the frames from `from` on the echo proves lost; returns how many frames.
     fn find_lost(&mut self, ack: &Ack<'_>, from: u64, feed: &Feed) -> u64 {
         let evidence = Evidence { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered: ack.covered() };
         let mut found = evidence.missing(ack, from..self.next, |sequence| self.sent.last(sequence));
@@ -300,8 +283,8 @@ impl Lane {
                 let found: Vec<u64> = found.collect();
                 self.sent.add_repairs(found.into_iter(), |sequence| is_to_come(sequence, feed))
             }
-            // Only the cursor itself is judged: what follows it was thrown away by the receiver and goes out again
-            // anyway.
+            // Only the cursor itself is judged: the receiver dropped what follows it, and all of
+            // that goes out again.
             Policy::InOrderOnly => {
                 let rewind = found.next() == Some(from) && from == self.cursor;
                 if rewind {
@@ -313,7 +296,6 @@ impl Lane {
     }
 }
 
-/// Whether a frame is not here yet, and will show when it comes.
 fn is_to_come(sequence: u64, feed: &Feed) -> bool {
     sequence < feed.highest() && !feed.has(sequence)
 }

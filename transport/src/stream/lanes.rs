@@ -12,25 +12,21 @@ use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer, Rank};
 
-/// The lanes of one stream.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    /// The lanes in the order in which they are asked: the child in the middle of a segment has its turn, for who
-    /// shared the link with it would only delay both; then the one that is furthest behind, in sending order.
+    /// Lanes in the order of service: first the child in the middle of a segment, as sharing the
+    /// link would only delay both; then the one furthest behind, in sending order.
     turns: Vec<usize>,
-    /// Whether they still stand in that order.
     sorted: bool,
 }
 
 impl Lanes {
-    /// Lanes to `children`, which stand at the stream's beginning.
     pub(super) fn new(children: &[Peer], feed: &mut Feed, tuning: &Tuning) -> Lanes {
         let lanes: Vec<Lane> = children.iter().map(|&child| Lane::new(child, feed, tuning)).collect();
         Lanes { turns: (0..lanes.len()).collect(), lanes, sorted: false }
     }
 
-    /// The lane to one child that another stream served until now.
     pub(super) fn alone(child: Peer, feed: &mut Feed, tuning: &Tuning) -> Lanes {
         Lanes { lanes: vec![Lane::alone(child, feed, tuning)], turns: vec![0], sorted: true }
     }
@@ -48,7 +44,6 @@ impl Lanes {
         }
     }
 
-    /// The lane at `place` has been sent something: it alone takes its new place.
     fn move_on(&mut self, place: usize, boundaries: &Boundaries) {
         if self.turns.len() > 1 {
             let at = self.turns.remove(place);
@@ -137,8 +132,8 @@ impl Readers for Lanes {
         self.lanes.iter().map(Lane::flight).collect()
     }
 
-    /// Lanes answer for their children alone: a child's own children can be taken over by this host as long as it keeps
-    /// what they need.
+    /// A lane answers for its child alone: this host can adopt the child's children as long as it
+    /// keeps what they need.
     fn below(&self) -> u64 {
         self.lanes.iter().map(Lane::cursor).min().unwrap_or(u64::MAX)
     }
@@ -155,8 +150,8 @@ impl Readers for Lanes {
         lane.waiting_since(feed).is_none().then(|| lane.next())
     }
 
-    /// The last child, if it is well behind the others: where all are alike it is what they have in common, the link
-    /// from here, that carries no more.
+    /// Returns the last child if it is well behind the others. If all are alike, the link from here
+    /// is the limit.
     fn crowded_by(&self, feed: &Feed) -> Option<Rank> {
         let position = |lane: &&Lane| feed.position(lane.reader());
         let (last, first) =

@@ -1,33 +1,32 @@
-//! What a stream's structures take (EQA §4.2): counted from what is allocated, whether it is in use or not.
+//! Memory of a stream's structures (EQA §4.2): allocated bytes, in use or not.
 
 use crate::feed::Feed;
 
 summed! {
     /// Bytes of one stream's structures at this moment.
     ///
-    /// Trees of the standard library do not say what they take: for theirs stands the most it can be.
+    /// Trees of the standard library do not report their size: for those it is an upper bound.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
     pub struct Memory {
         /// The feed's payload slots: the retransmission buffer.
         pub payload_bytes: usize,
-        /// What the feed knows about its slots: lengths, arrivals, readers at each position.
+        /// The feed's bookkeeping per slot: lengths, arrivals, readers at each position.
         pub slots_bytes: usize,
-        /// When a cast last sent each frame, to all its receivers at once, and which it is to send again; when each
-        /// arrived, where a receiver repairs for others.
+        /// Stamps of a cast's transmissions and its queue of repairs; arrival stamps where a
+        /// receiver repairs for others.
         pub stamps_bytes: usize,
-        /// What is known about each reader: position, cursor, credit, round trip; for a lane also its window and its
-        /// own stamps.
+        /// State of each reader: position, cursor, credit, round trip; for a lane also its window
+        /// and stamps.
         pub readers_bytes: usize,
-        /// What is to be repaired: queued frames, the holes that receivers reported, stamps of repairs by unicast.
+        /// Queued repairs, holes reported by receivers, stamps of repairs by unicast.
         pub repairs_bytes: usize,
-        /// The stream itself, and where messages end in it.
+        /// The stream itself, and its message ends.
         pub stream_bytes: usize,
     }
 }
 
 impl Memory {
-    /// What a feed takes.
     pub(super) fn of_feed(feed: &Feed) -> Memory {
         Memory {
             payload_bytes: feed.payloads_memory_bytes(),
@@ -37,26 +36,26 @@ impl Memory {
         }
     }
 
-    /// What is there once, however many read it.
+    /// Returns the bytes allocated once, however many readers there are.
     pub fn buffer_bytes(&self) -> usize {
         self.payload_bytes + self.slots_bytes + self.stamps_bytes + self.stream_bytes
     }
 
-    /// What the readers add, all of them together.
+    /// Returns the bytes that all readers add together.
     pub fn added_bytes(&self) -> usize {
         self.readers_bytes + self.repairs_bytes
     }
 
-    /// Everything.
+    /// Returns the sum of all fields.
     pub fn total_bytes(&self) -> usize {
         self.buffer_bytes() + self.added_bytes()
     }
 }
 
-/// The most that a standard library's tree (`BTreeMap`, `BTreeSet`) of so many entries takes.
+/// Returns the most that a standard library's tree (`BTreeMap`, `BTreeSet`) of `entries` takes.
 ///
-/// Its nodes have room for 11 entries, a parent and two counts; all but the root hold at least 5 (Bayer and McCreight
-/// 1972). A node above the leaves has 12 edges more, and at least 6 children.
+/// Its nodes have room for 11 entries, a parent and two counts; all but the root hold at least 5
+/// (Bayer and McCreight 1972). A node above the leaves has 12 edges more, and at least 6 children.
 pub(super) fn tree_bytes(entries: usize, entry_bytes: usize) -> usize {
     if entries == 0 {
         return 0;
@@ -77,7 +76,6 @@ mod tests {
     use crate::{Instant, Tuning};
     use std::time::Duration;
 
-    /// Full frames at an MTU of 1500.
     const PAYLOAD_BYTES: usize = 1468;
 
     fn peer(host: usize) -> Peer {
@@ -103,7 +101,6 @@ mod tests {
         Stream::origin(identity(0), PAYLOAD_BYTES, &Outlet::Lanes(vec![peer(receiver)]), Tuning::default())
     }
 
-    /// The most that readers add at the root at any moment while it casts `frames`.
     fn peak_added_bytes(receivers: usize, frames: u64, faults: RandomFaults) -> usize {
         let short_payload_bytes = 64;
         let settings = HostSettings { groups: vec![group_mac("memory")], ..HostSettings::default() };

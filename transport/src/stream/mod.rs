@@ -46,7 +46,6 @@ use outgoing::{Departure, Outgoing};
 use readers::Readers;
 use upstream::Upstream;
 
-/// Returns those whom `outlet` names, with nothing sent to them yet.
 fn readers_of(outlet: &Outlet, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Readers> {
     match outlet {
         Outlet::Lanes(children) => Box::new(Lanes::new(children, feed, tuning)),
@@ -59,19 +58,16 @@ fn readers_of(outlet: &Outlet, feed: &mut Feed, tuning: &Tuning) -> Box<dyn Read
 #[derive(Clone, Debug)]
 pub struct Stream {
     identity: Identity,
-    /// The low bits of the view number, for the header.
     epoch: u8,
     tuning: Tuning,
     feed: Feed,
     boundaries: Boundaries,
-    /// What every application here and behind is known to have consumed.
     consumed: u64,
     stamps: Stamps,
     upstream: Upstream,
     intake: Option<Intake>,
     readers: Box<dyn Readers>,
     local: Option<ReaderId>,
-    /// Where the application knows that the message it reads ends.
     message_end: u64,
     orphans: Orphans,
     crowding: Crowding,
@@ -79,7 +75,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The origin of a stream whose frames carry up to `payload_bytes`.
+    /// Creates the origin of a stream whose frames carry up to `payload_bytes`.
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
@@ -87,9 +83,9 @@ impl Stream {
         Stream::new(identity, payload_bytes, None, outlet, tuning)
     }
 
-    /// An origin that serves `child` alone, from frame `first` on, as another stream did under another number so far.
-    /// It asks the child first where it stands. To be pushed is always the feed's [`head`](Feed::head). What the child
-    /// lacks below `first` makes it an [`Orphan`].
+    /// Creates an origin that serves `child` alone from frame `first` on, in place of another
+    /// stream number. It probes the child first. The next frame to push is always the feed's
+    /// [`head`](Feed::head). If the child lacks frames below `first` it becomes an [`Orphan`].
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
@@ -100,7 +96,7 @@ impl Stream {
         stream
     }
 
-    /// A receiver of a stream, which hands it on to `outlet` and to the local application.
+    /// Creates a receiver that forwards the stream to `outlet` and to the local application.
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
@@ -134,22 +130,22 @@ impl Stream {
         }
     }
 
-    /// What has been sent and received so far.
+    /// Returns the counters of this stream.
     pub fn stats(&self) -> StreamStats {
         self.stats
     }
 
-    /// The buffer behind the stream.
+    /// Returns the buffer of the stream.
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
 
-    /// The longest payload of one frame, in bytes.
+    /// Returns the longest payload of one frame, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.feed.payload_bytes()
     }
 
-    /// A receiver needs nothing before frame `first`: it begins there.
+    /// Makes a receiver begin at frame `first` and need nothing before it.
     ///
     /// # Panics
     /// If anything has come.
@@ -172,7 +168,8 @@ impl Stream {
         if self.feed.last() == Some(sequence) { Ending::Stream } else { self.boundaries.ending(sequence) }
     }
 
-    /// A reader has moved, or this stream's turn may have come nearer: the parent may have to be told of room.
+    /// Handles a reader that moved, or a stream whose turn may be nearer: the parent may have to
+    /// learn of new room.
     pub fn on_progress(&mut self, now: Instant) {
         self.consumed = self.consumed.max(self.readers.consumed().min(self.position()));
         let (standing, flushed) = (self.standing(), self.boundaries.reported_before(self.consumed));
@@ -181,69 +178,71 @@ impl Stream {
         }
     }
 
-    /// Every application here and behind has consumed the frames below this; it may lag until a message ends.
+    /// Returns the frame below which every application here and behind has consumed; it may lag
+    /// until a message ends.
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// What the parent is told beside this host's own cursor.
     fn standing(&self) -> Standing {
         let head = self.feed.head();
         let limit = self.feed.limit().min(self.readers.limit()).max(head);
         Standing { below: self.readers.below().min(head), consumed: self.consumed.min(head), limit }
     }
 
-    /// Whether everything that has been pushed or received is acknowledged by every remote reader.
+    /// Whether every remote reader has acknowledged everything pushed or received.
     pub fn is_settled(&self) -> bool {
         self.feed.is_complete() && self.cursors().iter().all(|&(_, cursor)| cursor == self.feed.head())
     }
 
-    /// Every remote reader's rank and cursor.
+    /// Returns every remote reader's rank and cursor.
     pub fn cursors(&self) -> Vec<(Rank, u64)> {
         self.readers.cursors()
     }
 
-    /// What is on its way to each remote reader that gets new frames from here.
+    /// Returns the flight of each remote reader that gets new frames from here.
     pub fn flights(&self) -> Vec<Flight> {
         self.readers.flights()
     }
 
-    /// Stops serving the reader `rank`: what only it needed is freed.
+    /// Stops serving the reader `rank` and frees what only it needed.
     pub fn remove_reader(&mut self, now: Instant, rank: Rank) {
         self.readers.remove(now, rank, &mut self.feed);
         self.orphans.note(rank, None);
         self.on_progress(now);
     }
 
-    /// Serves a child that another host served until now, in the way this host serves its others.
+    /// Serves a child that another host served until now, in the same way as this host's other
+    /// children.
     pub fn graft_child(&mut self, now: Instant, child: Peer) {
         self.readers.graft(now, child, &mut self.feed, &self.tuning);
     }
 
-    /// The children that need frames which are gone here, to be [written again](Stream::write_again), each with the
-    /// newest range shown since the last call.
+    /// Returns the children that need freed frames, to be sent by
+    /// [`write_again`](Stream::write_again), each with the newest range shown since the last call.
     pub fn take_orphans(&mut self) -> Vec<Orphan> {
         self.orphans.take()
     }
 
-    /// The remote reader for which this stream cannot go on: who keeps the feed full; else who has owed an answer for
-    /// longest, which means nothing before nothing has moved for a while.
+    /// Returns the remote reader that holds up this stream: one that keeps the feed full, else the
+    /// one that has owed an answer longest (meaningful only after a while without progress).
     pub fn held_up_by(&self) -> Option<Rank> {
         self.readers.held_up_by(&self.feed)
     }
 
-    /// The next frame of a child that has answered for all before it and has room for more: only this host can move it
-    /// on, when its turn comes. Nothing for whoever hears a cast.
+    /// Returns the next frame for a child that has acknowledged everything sent and has room for
+    /// more, so that it waits for its turn here. `None` for a listener of a cast.
     pub fn turn_of(&self, child: Rank) -> Option<u64> {
         self.readers.turn_of(child, &self.feed)
     }
 
-    /// The remote reader for which the feed is crowded; nobody, while it is this host's own link that is busy.
+    /// Returns the remote reader that keeps the feed crowded; `None` while this host's own link is
+    /// the limit.
     pub fn blocked_by(&self, now: Instant) -> Option<Rank> {
         self.crowding.by(now, &self.feed, self.readers.as_ref())
     }
 
-    /// Takes frames from another parent from now on, or acknowledges to it.
+    /// Takes frames from another parent from now on, and acknowledges to it.
     pub fn set_parent(&mut self, parent: Peer) {
         if self.upstream.set_parent(parent)
             && let Some(intake) = &mut self.intake
@@ -252,22 +251,24 @@ impl Stream {
         }
     }
 
-    /// Names the origin: its data frames are taken, too.
+    /// Sets the origin, whose data frames are taken beside the parent's.
     pub fn set_origin(&mut self, origin: Peer) {
         self.upstream.set_origin(origin);
     }
 
-    /// The stream is known to end with frame `sequence`: none is taken beyond, and no other as the last.
+    /// Sets the stream's last frame: later frames are rejected, and so is any other frame marked as
+    /// the last.
     pub fn expect_last(&mut self, sequence: u64) {
         self.feed.expect_last(sequence);
     }
 
-    /// Whether a child is in the middle of a segment, and the lowest frame that a child has not been sent yet.
+    /// Returns whether a child is in the middle of a segment, and the lowest frame not yet sent to
+    /// every child.
     pub fn sending(&self) -> (bool, u64) {
         self.readers.sending(&self.boundaries)
     }
 
-    /// Whether a child is in the middle of a segment, which goes on as soon as it has acknowledged some of it.
+    /// Whether a child is in the middle of a segment and waits for its acknowledgement to go on.
     pub fn is_pausing(&self) -> bool {
         self.readers.is_pausing(&self.feed, &self.boundaries)
     }
@@ -305,7 +306,8 @@ impl Stream {
         })
     }
 
-    /// Writes a frame (number, payload, what ends with it) for `to`, who lacks it, in the feed or not; its length.
+    /// Writes a frame (number, payload, boundary) for `to`, which lacks it, whether the feed has it
+    /// or not; returns its length.
     pub fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: (u64, &[u8], Ending)) -> usize {
         let (sequence, payload, ending) = frame;
         self.stats.data_resent += 1;
@@ -318,7 +320,6 @@ impl Stream {
         Header { epoch: self.epoch, flags, sequence, stamp: stamp.0, ..self.identity.header(kind) }
     }
 
-    /// Takes a data frame of the parent or the origin. What it says of messages counts only with its payload.
     fn on_data(&mut self, now: Instant, frame: &Frame<'_>) {
         let from_parent = self.upstream.is_parent(frame);
         let known = from_parent || self.upstream.is_origin(frame);
@@ -344,7 +345,8 @@ impl Stream {
                 self.stats.heartbeats_received += 1;
                 intake.on_heartbeat(now, &frame.header, frame.payload);
             }
-            // In a cast the origin's come by at those, too, who acknowledge to another receiver.
+            // In a cast the origin's frames also reach receivers that acknowledge to another
+            // receiver.
             Some(_) if self.upstream.is_origin(frame) => {}
             _ => self.stats.strangers += 1,
         }
@@ -361,7 +363,7 @@ impl Stream {
         self.on_progress(now);
     }
 
-    /// The bytes of each of the stream's structures.
+    /// Returns the bytes of the stream's structures.
     pub fn memory(&self) -> Memory {
         let stream_bytes = size_of::<Stream>() + self.boundaries.bytes() + self.orphans.bytes();
         Memory { stream_bytes, ..Memory::of_feed(&self.feed) } + self.readers.memory()

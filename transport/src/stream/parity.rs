@@ -1,4 +1,4 @@
-//! Parity at a stream: frames of it that are written, and those that are taken and bring back what was lost.
+//! Parity of a stream: writing, receiving, and recovery.
 
 use super::Stream;
 use super::intake::Received;
@@ -7,7 +7,6 @@ use crate::time::Instant;
 use crate::wire::{Flags, Frame, Kind, MacAddr, OVERHEAD_BYTES, Parity};
 
 impl Stream {
-    /// Writes a parity frame; its length. Whoever is not made whole by an `urgent` one is to say so.
     pub(super) fn write_parity(
         &mut self,
         buffer: &mut [u8],
@@ -24,7 +23,6 @@ impl Stream {
         self.identity.seal(buffer, to, &header, bytes)
     }
 
-    /// Takes a parity frame of the parent or the origin. No message ends within a block.
     pub(super) fn on_parity(&mut self, now: Instant, frame: &Frame<'_>) {
         let from_parent = self.upstream.is_parent(frame);
         let known = from_parent || self.upstream.is_origin(frame);
@@ -37,7 +35,6 @@ impl Stream {
         }
     }
 
-    /// Brings back what is missing of the block of frame `sequence`, if parity frames of it suffice.
     pub(super) fn recover(&mut self, now: Instant, sequence: u64) {
         for recovered in self.feed.recover(sequence) {
             self.stats.data_received += 1;

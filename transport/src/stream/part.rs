@@ -1,4 +1,4 @@
-//! A stream as a part of a machine: which of its ends a frame is for, and when it wants to be called.
+//! A stream as a part of a machine: frames in and out, and timers.
 
 use super::Stream;
 use super::intake::Intake;
@@ -8,11 +8,11 @@ use crate::split_frame::{Kept, SplitFrame};
 use crate::time::Instant;
 use crate::wire::{Frame, Kind, Reject};
 
-/// A message of this many frames is bulk: what counts is how many frames a wake-up serves, not how soon each is.
+/// Length from which a message is bulk: the number of frames per wake-up matters more than the
+/// latency of each.
 const BULK_FRAMES: u64 = 64;
 
 impl Part for Stream {
-    /// Takes a frame; one of another session or stream is ignored.
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if frame.header.session != self.identity.session {
             return self.stats.strangers += 1;
@@ -45,7 +45,6 @@ impl Part for Stream {
         Some(split.join(buffer, |kept| self.payload(kept)))
     }
 
-    /// Acknowledgements first: they are what others wait for.
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         if let Some(length) = self.poll_ack(now, buffer) {
             return Some(SplitFrame::whole(length));
@@ -68,7 +67,6 @@ impl Part for Stream {
         [ack, deadline(self.readers.due(now), Timer::HEARTBEAT), pace].into_iter().flatten().min()
     }
 
-    /// Whether a message, or the stream, is at its beginning or end, so that somebody waits for each frame of it.
     fn is_urgent(&self) -> bool {
         let (head, began) = (self.feed.head(), self.boundaries.before(self.feed.head()));
         let ends = || began > 0 && self.readers.have_been_sent(head) && self.consumed < head;

@@ -1,5 +1,5 @@
-//! A stream that is carried in another way from some frame on: a cast that goes on as a tree, where the network throws
-//! away what is sent to all; a receiver that is served alone. The feed stays, and whatever anybody needs in it.
+//! Changes of a stream's way from some frame on: a cast that continues as a tree where switches
+//! drop broadcasts, or a receiver that gets its own stream. The feed and its contents stay.
 
 use super::intake::Intake;
 use super::{Outlet, Stream, readers_of};
@@ -8,29 +8,32 @@ use crate::tuning::Tuning;
 use crate::wire::{Rank, StreamId};
 
 impl Stream {
-    /// Sends nothing new any more, and what a reader lacks to that reader alone, until
-    /// [`reroute`](Stream::reroute) says how to go on.
+    /// Stops sending new frames and repairs losses by unicast, until [`reroute`](Stream::reroute)
+    /// gives new readers.
     pub fn retire(&mut self) {
         self.readers.retire();
     }
 
-    /// Whether nobody needs anything of what has been sent: everybody has got it, and whoever is behind them.
+    /// Whether every reader, and every host behind it, has received everything sent.
     pub fn is_level(&self) -> bool {
         self.everywhere() == self.readers.sending(&self.boundaries).1.min(self.feed.head())
     }
 
-    /// One past the last frame that all readers have got, and everybody behind them. The feed may keep more of it.
+    /// Returns one past the last frame that all readers and every host behind them have received.
+    /// The feed may keep more.
     pub fn everywhere(&self) -> u64 {
         self.readers.everywhere(&self.feed)
     }
 
-    /// How often a frame of a cast was lost on its way to each listener, as far as is known.
+    /// Returns how often a frame of a cast was lost on its way to each listener, as far as is
+    /// known.
     pub fn lost(&self) -> Vec<(Rank, u64)> {
         self.readers.lost()
     }
 
-    /// Goes on to other readers, with other numbers: what is here is kept for them until each has said where it stands.
-    /// Segments are counted anew. Of the numbers for the feed none counts: it stays as it is.
+    /// Continues with the readers of `outlet` and other tuning. Everything in the feed is kept
+    /// until each reader has reported its cursor; segments are counted anew. The feed's own
+    /// settings in `tuning` are ignored.
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
@@ -52,8 +55,9 @@ impl Stream {
         }
     }
 
-    /// Goes on under another number: a receiver whose parent, an [`origin_at`](Stream::origin_at), serves it alone from
-    /// now on. Feed, cursor and the local application's place stay; its readers are gone.
+    /// Continues a receiver under another stream number, served alone by an
+    /// [`origin_at`](Stream::origin_at). Feed, cursor and the application's position stay; its
+    /// readers are removed.
     pub fn set_number(&mut self, now: Instant, number: StreamId) {
         self.identity.stream = number;
         self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));

@@ -1,8 +1,8 @@
-//! The words a stream is described with.
+//! Types that describe a stream: its outlet, boundaries and flights.
 
 use crate::wire::{Flags, MacAddr, Peer, Rank};
 
-/// Who reads this host's feed over the network.
+/// Remote readers of this host's feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outlet {
     /// Children, each by unicast, in sending order; none for a leaf.
@@ -11,21 +11,21 @@ pub enum Outlet {
     Cast {
         /// The group address.
         group: MacAddr,
-        /// Those that acknowledge to this host: all receivers, or the first level of the ack tree over them.
+        /// Receivers that acknowledge to this host: all of them, or the first level of the ack
+        /// tree.
         listeners: Vec<Peer>,
     },
-    /// Receivers of the same cast that acknowledge to this one, and are sent by it what they lost and nothing else.
+    /// Receivers of the same cast that acknowledge to this one; it sends them repairs and nothing
+    /// else.
     RepairChildren(Vec<Peer>),
 }
 
 impl Outlet {
-    /// Those who are sent to, or acknowledge.
     pub(super) fn peers(&self) -> &[Peer] {
         let (Outlet::Lanes(peers) | Outlet::Cast { listeners: peers, .. } | Outlet::RepairChildren(peers)) = self;
         peers
     }
 
-    /// The same way, with nobody there yet.
     pub(super) fn without_peers(&self) -> Outlet {
         match self {
             Outlet::Lanes(_) => Outlet::Lanes(Vec::new()),
@@ -35,23 +35,23 @@ impl Outlet {
     }
 }
 
-/// What ends with a frame.
+/// Boundary after a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// Nothing: more follows.
+    /// None: more follows.
     #[default]
     None,
-    /// A message that nobody waits for: its passing will show with what follows.
+    /// End of a message whose consumption needs no report of its own: it shows with what follows.
     Quiet,
-    /// A message. The frame goes out without waiting for its segment to fill, and
-    /// [`Stream::consumed`](super::Stream::consumed) soon says when every application has consumed it.
+    /// End of a message. The frame is sent without waiting for its segment to fill, and
+    /// [`Stream::consumed`](super::Stream::consumed) soon reports when every application has
+    /// consumed it.
     Message,
-    /// The stream.
+    /// End of the stream.
     Stream,
 }
 
 impl Ending {
-    /// The flags of a frame with which it ends.
     pub(super) fn flags(self) -> Flags {
         match self {
             Ending::None => Flags::default(),
@@ -62,17 +62,18 @@ impl Ending {
     }
 }
 
-/// What has been sent to a remote reader for the first time, and how much of it may be on its way.
+/// Frames sent to a remote reader for the first time, and the part still in flight.
 ///
-/// Whenever a frame leaves `in_flight` is at most `window`; one that is cut may be smaller than what is on its way.
+/// Whenever a frame leaves, `in_flight` is at most `window`; a window that has just been cut may be
+/// smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
     /// The reader.
     pub rank: Rank,
-    /// One past the last frame that has been sent to it for the first time.
+    /// One past the last frame sent to it for the first time.
     pub next: u64,
-    /// Frames that are on their way, as far as is known here.
+    /// Frames in flight, as far as is known here.
     pub in_flight: u64,
-    /// Frames that may be on their way; `u64::MAX` if its credit alone bounds them.
+    /// Frames that may be in flight; `u64::MAX` if only its credit bounds them.
     pub window: u64,
 }

@@ -1,4 +1,4 @@
-//! What a lane has sent, each frame under which stamp, and what of it is to be sent again.
+//! Transmissions of a lane: the stamp of each frame sent, and the frames to be repeated.
 
 use super::memory::{Memory, tree_bytes};
 use crate::arq::stamp::{Stamp, StampRing};
@@ -6,23 +6,16 @@ use crate::wire::Ack;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The transmissions to one child.
 #[derive(Clone, Debug)]
 pub(super) struct Transmissions {
-    /// Under which stamp each frame was sent last.
     last: StampRing,
-    /// Under which stamp what has been sent again was sent the time before.
     before: BTreeMap<u64, Stamp>,
-    /// What is to be sent again.
     repairs: BTreeSet<u64>,
-    /// What was passed over because it is not here yet, while what lies behind it was sent.
     passed_over: BTreeSet<u64>,
-    /// What of that has come since, and is to be sent.
     late: BTreeSet<u64>,
 }
 
 impl Transmissions {
-    /// Nothing sent, of frames that lie in so many slots.
     pub(super) fn new(slots: u64) -> Transmissions {
         Transmissions {
             last: StampRing::new(slots),
@@ -33,7 +26,6 @@ impl Transmissions {
         }
     }
 
-    /// Bytes of the stamps, and at most of what is queued.
     pub(super) fn memory(&self) -> Memory {
         let before_bytes = tree_bytes(self.before.len(), size_of::<(u64, Stamp)>());
         let queued = self.repairs.len() + self.passed_over.len() + self.late.len();
@@ -41,18 +33,15 @@ impl Transmissions {
         Memory { readers_bytes: self.last.bytes(), repairs_bytes, ..Memory::default() }
     }
 
-    /// Under which stamp frame `sequence` was sent last.
     pub(super) fn last(&self, sequence: u64) -> Stamp {
         self.last.get(sequence)
     }
 
-    /// Under which stamps it was sent last, and the time before that; twice the same if once.
     pub(super) fn before_and_last(&self, sequence: u64) -> (Stamp, Stamp) {
         let last = self.last(sequence);
         (self.before.get(&sequence).copied().unwrap_or(last), last)
     }
 
-    /// A frame is sent, for the first time or again.
     #[inline]
     pub(super) fn sent(&mut self, sequence: u64, stamp: Stamp) {
         if !self.repairs.is_empty() && self.repairs.remove(&sequence) {
@@ -62,32 +51,27 @@ impl Transmissions {
         self.last.set(sequence, stamp);
     }
 
-    /// These frames are not here yet, and what lies behind them is sent.
     pub(super) fn pass_over(&mut self, frames: Range<u64>) {
         self.forget(frames.clone());
         self.passed_over.extend(frames);
     }
 
-    /// A frame has come here; if it had been passed over, it is to be sent now.
     pub(super) fn on_arrival(&mut self, sequence: u64) {
         if self.passed_over.remove(&sequence) {
             self.late.insert(sequence);
         }
     }
 
-    /// Nothing lies from frame `end` on.
     pub(super) fn end_at(&mut self, end: u64) {
         for queued in [&mut self.repairs, &mut self.passed_over, &mut self.late] {
             queued.split_off(&end);
         }
     }
 
-    /// These frames were not sent from here.
     pub(super) fn forget(&mut self, frames: Range<u64>) {
         frames.take(self.last.slots()).for_each(|sequence| self.last.set(sequence, Stamp::NONE));
     }
 
-    /// Frames from `from` on are of interest, and only those that have not arrived.
     pub(super) fn settle(&mut self, ack: &Ack<'_>, from: u64) {
         let is_lacking = |&sequence: &u64| sequence >= from && !ack.has(sequence);
         self.repairs.retain(|sequence| is_lacking(sequence) || planted!("freed-slot-sent-again"));
@@ -98,14 +82,13 @@ impl Transmissions {
         }
     }
 
-    /// These frames, and no others, are to be sent again, or those that are `to_come` when they have.
     pub(super) fn replace_queued(&mut self, frames: impl Iterator<Item = u64>, to_come: impl Fn(u64) -> bool) {
         (self.passed_over, self.repairs) = frames.partition(|&sequence| to_come(sequence));
         self.late.clear();
     }
 
-    /// These frames are to be sent again, too; how many of them were not. What has not been sent from here is not lost,
-    /// nor is what is `to_come`: that is sent when it has.
+    /// Adds `frames` to the queue of repeats; returns how many are new. A frame never sent from
+    /// here is not lost, nor is one that is `to_come`: it is sent when it arrives.
     pub(super) fn add_repairs(&mut self, frames: impl Iterator<Item = u64>, to_come: impl Fn(u64) -> bool) -> u64 {
         let before = self.repairs.len();
         for sequence in frames {
@@ -118,23 +101,19 @@ impl Transmissions {
         (self.repairs.len() - before) as u64
     }
 
-    /// How many frames are to be sent once more, or for the first time although others behind them were.
     pub(super) fn queued(&self) -> u64 {
         (self.repairs.len() + self.passed_over.len() + self.late.len()) as u64
     }
 
-    /// Whether frames that others were sent before are not here yet.
     pub(super) fn has_passed_over(&self) -> bool {
         !self.passed_over.is_empty()
     }
 
-    /// The first frame that came here late and has not been sent, if it still is here.
     #[inline]
     pub(super) fn next_late(&self, is_here: impl Fn(u64) -> bool) -> Option<u64> {
         self.late.iter().copied().find(|&sequence| is_here(sequence))
     }
 
-    /// The first frame that is to be sent again, and that is here.
     #[inline]
     pub(super) fn next_repair(&self, is_here: impl Fn(u64) -> bool) -> Option<u64> {
         self.repairs.iter().copied().find(|&sequence| is_here(sequence))

@@ -1,4 +1,4 @@
-//! Every number the engine runs on, each with its unit, its source and its reason.
+//! Tuning parameters of the engine, each with its unit, source and reason.
 
 mod numbers;
 
@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A number that the engine cannot run on, and what to write instead.
+/// A parameter that the engine cannot run with, and a valid value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field} = {found}: write {instead}")]
 pub struct TuningError {
@@ -17,64 +17,60 @@ pub struct TuningError {
     instead: String,
 }
 
-/// What a receiver does with frames that arrive out of order.
+/// Treatment of out-of-order frames at a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Strict go-back-n: they are thrown away, and the sender goes back (EQA §3.2).
+    /// Strict go-back-n: they are dropped, and the sender goes back (EQA §3.2).
     InOrderOnly,
-    /// They are kept, and the sender is told the holes.
+    /// They are kept, and the sender learns of the holes.
     #[default]
     HolesAllowed,
 }
 
-/// The most receivers of a cast that all acknowledge alike: more would make their parent hear more than a frame for
-/// every 32.
+/// Most receivers of a cast that all acknowledge: more would send their parent more than a frame
+/// for every 32.
 const ALL_ACKNOWLEDGE: u32 = 16;
-/// The most whose reports of the same loss a short stagger keeps apart.
 const STAGGERED: u32 = 32;
-/// The lengths of a block of which parity can be sent: see `parity`.
 const PARITY_BLOCK_FRAMES: std::ops::RangeInclusive<u64> = 8..=128;
-/// So many blocks fit a feed at least: what waits for the end of a block is a small part of it.
+/// Fewest blocks in a feed, so that a block waiting for its end is a small part of it.
 const BLOCKS_IN_A_FEED: u64 = 16;
-/// The fewest slots of a feed: a relay has room for a segment that goes and for one that comes, with a frame to spare
-/// for each.
+/// Fewest slots of a feed: a relay has room for an outgoing and an incoming segment, with a frame
+/// to spare for each.
 const LEAST_FEED_FRAMES: u64 = 4;
-/// BTP₁ + BTP₂ of a broadcast (EQA §4.1).
 const PUSH_BYTES: u64 = 860;
 
-/// The engine's numbers. [`Tuning::default`] is what the tool runs on; [`Tuning::paper`] and [`Tuning::push_pull`] are
-/// the EQA paper's protocols.
+/// Tuning parameters of the engine. [`Tuning::default`] is what the tool uses; [`Tuning::paper`]
+/// and [`Tuning::push_pull`] are the EQA paper's protocols.
 ///
-/// Numbers of one's own are checked where they come in: by [`check`](Tuning::check), or by the stream that is made of
-/// them.
+/// Custom values are validated by [`check`](Tuning::check), and by every stream created with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// Out-of-order frames: kept or thrown away.
+    /// Treatment of out-of-order frames.
     pub policy: Policy,
-    /// The shared buffer of a stream.
+    /// Shared buffer of a stream.
     pub feed: FeedTuning,
-    /// How many frames may be in flight.
+    /// Frames in flight.
     pub window: WindowTuning,
-    /// How long a sender waits.
+    /// Timeouts of a sender.
     pub timeout: TimeoutTuning,
-    /// When a receiver acknowledges.
+    /// Acknowledgements of a receiver.
     pub ack: AckTuning,
-    /// Who acknowledges for the others of a cast.
+    /// Acker of a cast, which acknowledges for the others.
     pub designated: DesignatedTuning,
-    /// One frame for all receivers, and their repairs.
+    /// Broadcast frames and their repairs.
     pub cast: CastTuning,
 }
 
 impl Tuning {
-    /// The EQA paper's Simple Broadcast: strict go-back-n with a window of 16 (§3.2).
+    /// Returns the EQA paper's Simple Broadcast: strict go-back-n with a window of 16 (§3.2).
     pub fn paper() -> Self {
         let ack = AckTuning { every_frames: 4, ..AckTuning::default() };
         Tuning { policy: Policy::InOrderOnly, window: WindowTuning::paper(), ack, ..Tuning::default() }
     }
 
-    /// The EQA paper's Push-Pull Broadcast (§3.3): as Simple Broadcast, but of each message the first frame is pushed,
-    /// which one receiver answers; the rest follows as all grant credit. What is pushed is BTP₁ + BTP₂ = 860 bytes
-    /// (§4.1).
+    /// Returns the EQA paper's Push-Pull Broadcast (§3.3): Simple Broadcast, but the first frame of
+    /// each message is pushed and acknowledged by one receiver; the rest follows as all give
+    /// credit. BTP₁ + BTP₂ = 860 bytes are pushed (§4.1).
     pub fn push_pull() -> Self {
         let designated = DesignatedTuning { every_frames: 4, ..DesignatedTuning::default() };
         let mut tuning = Tuning { designated, ..Tuning::paper() }.with_push_frames(Some(1));
@@ -82,22 +78,22 @@ impl Tuning {
         tuning
     }
 
-    /// The same with so many slots in a feed.
+    /// Sets the slots of a feed.
     #[must_use]
     pub fn with_feed_frames(mut self, frames: u64) -> Tuning {
         self.feed.frames = frames;
         self
     }
 
-    /// The same with so many frames of a message pushed.
+    /// Sets the pushed frames of a message.
     #[must_use]
     pub fn with_push_frames(mut self, frames: Option<u64>) -> Tuning {
         self.cast.push_frames = frames;
         self
     }
 
-    /// The same with so many bytes of a message pushed, if any are, where frames carry up to `payload_bytes`, of which
-    /// the first has `head_bytes` before those of the message.
+    /// Sets the pushed bytes of a message, if any are pushed. Frames carry up to `payload_bytes`;
+    /// the first has `head_bytes` in front of the message.
     #[must_use]
     pub fn with_push_bytes(mut self, bytes: u64, payload_bytes: usize, head_bytes: usize) -> Tuning {
         if self.cast.push_frames.is_some() {
@@ -107,10 +103,10 @@ impl Tuning {
         self
     }
 
-    /// Whether the engine can run on these numbers.
+    /// Validates the parameters.
     ///
     /// # Errors
-    /// The first field that is wrong, and what to write instead.
+    /// The first invalid field, and a valid value.
     pub fn check(&self) -> Result<(), TuningError> {
         let Tuning { feed, window, timeout, ack, designated, cast, .. } = self;
         let slots = feed.frames.clamp(LEAST_FEED_FRAMES, 1 << 62).next_power_of_two();
@@ -122,7 +118,7 @@ impl Tuning {
         let permille = ack.turn_permille;
         let block = cast.parity_block_frames;
         let is_block = block == 0 || block.is_power_of_two() && PARITY_BLOCK_FRAMES.contains(&block);
-        // The field, what it is, whether that will do, and what will.
+        // Field, value, whether it is valid, and the valid values.
         let rules: [(_, &dyn fmt::Debug, _, &dyn fmt::Display); 17] = [
             ("feed.frames", &feed.frames, slots == feed.frames, &format!("a power of two, such as {slots}")),
             ("feed.segment_frames", &feed.segment_frames, feed.segment_frames > 0, &"at least 1"),
@@ -148,44 +144,41 @@ impl Tuning {
         })
     }
 
-    /// Panics with what [`check`](Tuning::check) finds.
     pub(crate) fn assert_valid(&self) {
         if let Err(error) = self.check() {
             panic!("wrong tuning: {error}");
         }
     }
 
-    /// Whether one receiver of a cast acknowledges for the others.
     pub(crate) fn designates(&self) -> bool {
         self.designated.enabled || self.cast.push_frames.is_some()
     }
 
-    /// The window that strict go-back-n keeps; without limit where holes are allowed.
     pub(crate) fn strict_window(&self) -> u64 {
         if self.policy == Policy::InOrderOnly { self.window.max_frames } else { u64::MAX }
     }
 
-    /// Frames of a cast's blocks where a feed has so many slots; none if what is lost is repeated as it was.
     pub(crate) fn block_frames_for(&self, slots: u64) -> Option<u64> {
         let block = self.cast.parity_block_frames.min(slots / BLOCKS_IN_A_FEED);
         let takes_any = self.policy == Policy::HolesAllowed && self.cast.push_frames.is_none();
         Some(block).filter(|block| takes_any && PARITY_BLOCK_FRAMES.contains(block))
     }
 
-    /// The same numbers for one receiver of a cast that acknowledges to the same host as `siblings` receivers in all,
-    /// at `position` among them, from 0. Up to 16 all acknowledge, rarer and staggered as they grow in number, so that
-    /// at full speed their parent hears about one for every 32 frames; above 16 the slowest does so for all, and the
-    /// others speak when half of the feed has come. Above 32 reports of losses are backed off.
+    /// Returns the parameters of a receiver of a cast, one of `siblings` that acknowledge to one
+    /// host, at index `position`. Up to 16 siblings all acknowledge, more rarely and more staggered
+    /// with their number, so that at full speed their parent receives about one acknowledgement for
+    /// every 32 frames. Above 16 the slowest acknowledges for all, and the others when half of the
+    /// feed has come. Above 32, loss reports are backed off.
     ///
-    /// Strict go-back-n cannot wait: everybody acknowledges, as often as it would alone.
+    /// Strict go-back-n cannot wait: every receiver acknowledges as often as it would alone.
     pub fn for_cast(&self, siblings: usize, position: usize) -> Tuning {
         let mut tuning = self.clone();
         let siblings = siblings.max(1) as u32;
         let spread = siblings.div_ceil(8);
         let strict = self.policy == Policy::InOrderOnly;
         let Tuning { timeout, ack, designated, .. } = &mut tuning;
-        // Strict: acknowledgements are as prompt as ever, and a lost tail stops everybody; only their stagger comes on
-        // top.
+        // Strict go-back-n: acknowledgements are as prompt as ever, and a lost tail stops every
+        // receiver; only their stagger is added.
         let min = if strict { timeout.min + Duration::from_micros(200) * spread } else { timeout.min * 2 * spread };
         timeout.min = min.min(timeout.max);
         timeout.prompt = if siblings > ALL_ACKNOWLEDGE { (timeout.prompt * 2).min(timeout.max) } else { timeout.min };
@@ -206,9 +199,9 @@ impl Tuning {
         tuning
     }
 
-    /// The same numbers for one receiver of a cast to `receivers` in all, among which an ack tree lies: as
-    /// [`for_cast`](Tuning::for_cast) for its siblings, but everybody acknowledges an eighth of the feed at a time, so
-    /// that three levels of the tree hold back less than half of it.
+    /// Returns the parameters of a receiver of a cast to `receivers` in all, under an ack tree: as
+    /// [`for_cast`](Tuning::for_cast) for its siblings, but every receiver acknowledges an eighth
+    /// of the feed at a time, so that three levels of the tree hold back less than half of it.
     pub fn for_ack_tree(&self, receivers: usize, siblings: usize, position: usize) -> Tuning {
         let mut tuning = self.for_cast(siblings, position);
         tuning.designated.enabled = false;
@@ -221,8 +214,8 @@ impl Tuning {
         tuning
     }
 
-    /// The same numbers for one that was a receiver of a cast and is served alone from now on: its acknowledgements are
-    /// nobody else's, and held back for nobody.
+    /// Returns the parameters of a former receiver of a cast that has its own stream now: it
+    /// acknowledges only for itself, and without stagger.
     pub(crate) fn alone(&self) -> Tuning {
         let every_frames = self.ack.every_frames.min(AckTuning::default().every_frames);
         let ack = AckTuning { every_frames, ..AckTuning::default() };
@@ -230,14 +223,14 @@ impl Tuning {
         Tuning { ack, cast, designated: DesignatedTuning::default(), ..self.clone() }
     }
 
-    /// Slots of a feed whose frames carry up to `payload_bytes`: a power of two within both limits, at least 64.
+    /// Returns the slots of a feed whose frames carry up to `payload_bytes`: a power of two within
+    /// both limits, at least 64.
     pub fn feed_frames_for(&self, payload_bytes: usize) -> u64 {
         let affordable = (self.feed.bytes / payload_bytes.max(1) as u64).max(64);
         self.feed.frames.min(1 << affordable.ilog2())
     }
 }
 
-/// The turn of one of so many, in thousandths of a round.
 fn turn(siblings: u32, position: usize) -> u64 {
     position as u64 * 1000 / u64::from(siblings.max(1)) % 1000
 }

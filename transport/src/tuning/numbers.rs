@@ -1,121 +1,128 @@
-//! The numbers, in groups: what they mean, and their defaults.
+//! Groups of tuning parameters with their defaults.
 
 use std::time::Duration;
 
 with_defaults! {
-    /// How much a stream keeps.
+    /// Buffer of a stream.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct FeedTuning {
-        /// Slots of a feed (a power of two). Not more than the receive ring has, so that credit alone keeps the ring
-        /// from overflowing.
+        /// Slots of a feed (a power of two). At most those of the receive ring, so that credit
+        /// alone keeps the ring from overflowing.
         pub frames: u64 = 4096,
-        /// A feed's slots are fewer if they would take more than this many bytes (jumbo frames).
+        /// Memory limit of a feed in bytes, which reduces its slots (jumbo frames).
         pub bytes: u64 = 16 << 20,
-        /// Frames in a segment, which a relay has whole before it sends any of it on (Patarasuk 2008 §3.1); a quarter
-        /// of the feed at most.
+        /// Frames in a segment, which a relay receives completely before it forwards any of it
+        /// (Patarasuk 2008 §3.1); at most a quarter of the feed.
         pub segment_frames: u64 = 1,
     }
 
-    /// The window of a sender, in frames.
+    /// Window of a sender, in frames.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct WindowTuning {
-        /// A new sender's window; enough for 100 Mbit/s at 3 ms.
+        /// Window of a new sender; enough for 100 Mbit/s at 3 ms.
         pub start_frames: u64 = 32,
-        /// A window never falls below this, so that a link's own losses cannot stop it.
+        /// Smallest window, so that a link's own losses cannot stop the sender.
         pub min_frames: u64 = 16,
-        /// A window never grows beyond this.
+        /// Largest window.
         pub max_frames: u64 = 4096,
-        /// Loss up to this part of a round is taken as the link's own and slows nothing down: plans are
-        /// contention-free. Above the worst links there are (30 % in the tests), below what a sender at twice the
-        /// bottleneck's rate loses.
+        /// Loss in a round that is taken as the link's own and slows nothing down, as plans are
+        /// contention-free. Above the worst links there are (30 % in the tests), below the loss of
+        /// a sender at twice the bottleneck's rate.
         pub loss_tolerated_percent: u64 = 40,
     }
 
-    /// The timeouts of a sender.
+    /// Timeouts of a sender.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct TimeoutTuning {
         /// First timeout of a sender that has no round-trip sample.
         pub initial: Duration = Duration::from_millis(10),
-        /// Shortest timeout: above `ack.delay`, or every held-back acknowledgement would be asked for.
+        /// Shortest timeout: above `ack.delay`, or every delayed acknowledgement would be probed
+        /// for.
         pub min: Duration = Duration::from_millis(4),
-        /// Shortest timeout where the acknowledgement is not to be held back: after the end of a stream, or when credit
-        /// is used up.
+        /// Shortest timeout if the acknowledgement must not be delayed: after the end of a stream,
+        /// or when credit is used up.
         pub prompt: Duration = Duration::from_millis(4),
         /// Longest timeout.
         pub max: Duration = Duration::from_millis(250),
-        /// A frame counts as lost only when one sent this much later has arrived, or a quarter of the round trip if
-        /// less (RFC 8985 §6.2).
+        /// Reordering tolerance: a frame counts as lost only when one sent this much later has
+        /// arrived, or a quarter of the round trip if less (RFC 8985 §6.2).
         pub reorder_max: Duration = Duration::from_millis(1),
     }
 
-    /// The acknowledgements of a receiver.
+    /// Acknowledgements of a receiver.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AckTuning {
-        /// At least every this many frames.
+        /// Most frames per acknowledgement.
         pub every_frames: u64 = 16,
-        /// Which of those frames it is, in thousandths, so that the receivers of a cast speak one after the other;
-        /// `None` if whichever.
+        /// Position of the acknowledged frame in a round, in thousandths, so that the receivers of
+        /// a cast acknowledge one after the other; `None` for any.
         pub turn_permille: Option<u64> = None,
-        /// At most this long after a frame. Below the smallest timeout of a sender.
+        /// Longest delay of an acknowledgement after a frame. Below the shortest timeout of a
+        /// sender.
         pub delay: Duration = Duration::from_millis(1),
-        /// New room is told of at once when it is one of so many parts of the feed: a quarter keeps a sender from
-        /// standing still.
+        /// Divisor of the feed: new room is announced at once when this part of it is free. A
+        /// quarter keeps a sender from stalling.
         pub room_parts: u64 = 4,
-        /// A gap is reported, and a question answered, this long after it came (staggered among the receivers of a
-        /// cast).
+        /// Delay of a gap's report, and of the answer to a heartbeat (staggered among the receivers
+        /// of a cast).
         pub gap_delay: Duration = Duration::ZERO,
-        /// Where so many receivers would report the same loss to one host, reports wait by RFC 5401's back-off instead,
-        /// so that most of them are not needed any more; `None` if `gap_delay` is enough.
+        /// Receivers that would report one loss to one host, if their reports use RFC 5401's
+        /// back-off, which makes most of them unnecessary; `None` if `gap_delay` is enough.
         pub backoff_group: Option<u32> = None,
-        /// The longest back-off, in round trips of the group: RFC 5401 §3.2.2's K.
+        /// Longest back-off, in round trips of the group: RFC 5401 §3.2.2's K.
         pub backoff_round_trips: u32 = 6,
-        /// The round trip of the group, assumed: in RFC 5401 the sender measures and announces it. On switched Ethernet
-        /// it is two wake-ups and what waits at the root before a repair: 32 full frames at 1 Gbit/s are 400 µs.
+        /// Assumed round trip of the group: in RFC 5401 the sender measures and announces it. On
+        /// switched Ethernet it is two wake-ups and the queue in front of a repair at the root: 32
+        /// full frames at 1 Gbit/s are 400 µs.
         pub group_round_trip: Duration = Duration::from_micros(500),
     }
 
-    /// The sending end of a cast, and those who repair in its place.
+    /// Sending end of a cast, and hosts that repair in its place.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CastTuning {
-        /// Frames of a message that are pushed at once, before the designated receiver has answered and the rest
+        /// Frames of a message that are pushed at once, before the acker has answered and the rest
         /// follows (EQA §3.3); `None` for Simple Broadcast.
         pub push_frames: Option<u64> = None,
-        /// How many bytes of the message are in those frames, if whoever cuts it into frames is to cut it there: the
-        /// paper's BTP1 + BTP2. `None` if they are as full as all others.
+        /// Bytes of the message in the pushed frames, if it is to be cut there: the paper's BTP1 +
+        /// BTP2. `None` if these frames are as full as all others.
         pub push_bytes: Option<u64> = None,
-        /// Repairs a cast may send for each hundred new frames while it has new ones: a quarter of the rate.
+        /// Repairs that a cast may send per hundred new frames while it has new ones: a quarter of
+        /// the rate.
         pub repair_percent: u64 = 25,
-        /// How long a cast waits for others to report a loss before it repairs it by unicast: longer than their
-        /// stagger.
+        /// Wait for other reports of a loss before it is repaired by unicast: longer than the
+        /// reports' stagger.
         pub repair_hold: Duration = Duration::from_micros(500),
-        /// Frames of a block of which several have lost different ones, so that parity frames go to all of them: a
-        /// power of two from 8 to 128, and a sixteenth of the feed at most; 0 for no parity. Longer blocks take less
-        /// parity for the same loss, more time until they are whole, and more work for each frame that comes back: 128
-        /// is worth it where several receivers lose frames each for itself.
+        /// Frames of a block, for which parity is sent to all if several receivers have lost
+        /// different ones: a power of two from 8 to 128, and at most a sixteenth of the feed; 0 for
+        /// no parity. Longer blocks take less parity for a given loss, more time until they are
+        /// whole, and more work per recovered frame: 128 is worth it if several receivers lose
+        /// frames independently.
         pub parity_block_frames: u64 = 128,
-        /// New frames between two looks at a cast's loss.
+        /// New frames between two evaluations of a cast's loss.
         pub round_frames: u64 = 256,
-        /// A receiver that others acknowledge to gives a frame this much time to reach them after itself, before it
-        /// sends it: more than the stagger between two ports of a switch, less than a repair is worth waiting for.
+        /// Time that a repair parent gives a frame to reach its children after itself, before it
+        /// sends it: more than the stagger between two ports of a switch, less than a repair is
+        /// worth waiting for.
         pub arrival_tolerance: Duration = Duration::from_micros(500),
     }
 
-    /// The designated receiver: one, the slowest, acknowledges often and the others now and then.
+    /// The acker: the slowest receiver acknowledges often and the others now and then.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct DesignatedTuning {
-        /// Whether there is one; pushing needs one in any case.
+        /// Whether there is an acker; pushing needs one in any case.
         pub enabled: bool = false,
-        /// Whether this receiver is the designated one until the root names another.
+        /// Whether this receiver is the acker until the root names another.
         pub first: bool = false,
-        /// It acknowledges at least every this many frames: enough to keep round trip and credit fresh.
+        /// Most frames per acknowledgement of the acker: enough to keep round trip and credit
+        /// fresh.
         pub every_frames: u64 = 64,
-        /// And at most this long after a frame.
+        /// Longest delay of its acknowledgement after a frame.
         pub delay: Duration = Duration::from_millis(1),
     }
 }
 
 impl WindowTuning {
-    /// Strict go-back-n's window of 16 (EQA §3.2).
+    /// Returns strict go-back-n's window of 16 (EQA §3.2).
     pub fn paper() -> Self {
         WindowTuning { start_frames: 16, min_frames: 16, max_frames: 16, ..WindowTuning::default() }
     }

@@ -1,18 +1,16 @@
-//! The body of an acknowledgement: credit, the subtree's cursor, and the holes as a bitmap.
+//! The body of an acknowledgement: credit, subtree cursor, and holes as a bitmap.
 
 use super::Fields;
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The longest bitmap there is: 1024 bytes cover 8192 frames, twice the largest feed; a small MTU leaves room for less.
+/// Longest bitmap in bytes, for 8192 frames, twice the largest feed; a small MTU has room for less.
 pub const MAX_BITMAP_BYTES: usize = 1024;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawAck {
-    /// How far above the cursor the limit is.
     limit_above: U32,
-    /// How far below the cursor the others are.
     below_behind: U32,
     consumed_behind: U32,
     held_us: U32,
@@ -20,41 +18,43 @@ struct RawAck {
     reserved: U16,
 }
 
-/// The fixed part of an acknowledgement's body.
+/// Fixed part of an acknowledgement's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckBody {
     /// One past the highest sequence number the receiver has room for (its credit).
     pub limit: u64,
-    /// The lowest cursor among the receiver and those it forwards to: what its parent must keep in case the receiver
-    /// dies.
+    /// Lowest cursor among the receiver and the hosts it forwards to: its parent must keep frames
+    /// from there on, in case the receiver dies.
     pub below: u64,
-    /// Every application among the receiver and all those behind it has consumed the frames below this.
+    /// Frames below this have been consumed by every application at the receiver and behind it.
     pub consumed: u64,
     /// Microseconds between the arrival of the newest frame and this acknowledgement.
     pub held_us: u32,
 }
 
-/// An acknowledgement taken apart.
+/// A parsed acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
     /// All frames below this number have arrived.
     pub cursor: u64,
-    /// The newest transmission stamp that has arrived.
+    /// Newest transmission stamp received.
     pub echo: u32,
-    /// The fixed part.
+    /// Fixed part.
     pub body: AckBody,
-    /// Bit `i` (least significant first) says that frame `cursor + 1 + i` has arrived.
+    /// Arrival bitmap: bit `i` (least significant first) means that frame `cursor + 1 + i` has
+    /// arrived.
     pub bitmap: &'a [u8],
-    /// Nothing is said about frames from here on, whatever the bitmap has: what cannot be true is not taken.
+    /// End of the valid part: bits for frames from here on are ignored, because they are
+    /// impossible.
     pub end: u64,
 }
 
 impl AckBody {
-    /// Bytes of the fixed part.
+    /// Size of the fixed part.
     pub const BYTES: usize = size_of::<RawAck>();
 
-    /// Writes the body of an acknowledgement of all frames below `cursor`, with a bitmap of `bitmap_bytes` that already
-    /// lies behind the fixed part; returns the body's length.
+    /// Writes the body of an acknowledgement of all frames below `cursor`, with a bitmap of
+    /// `bitmap_bytes` that is already in place behind the fixed part; returns the body's length.
     ///
     /// # Panics
     /// If `below` or `consumed` is beyond the cursor, or the cursor beyond the limit.
@@ -63,7 +63,7 @@ impl AckBody {
             self.below <= cursor && self.consumed <= cursor && cursor <= self.limit,
             "{self:?} does not fit cursor {cursor}"
         );
-        // A distance that 32 bits do not hold is as good as the greatest that they do: nobody keeps so many frames.
+        // Distances are capped at 32 bits: no host keeps that many frames.
         let distance = |far: u64| U32::new(u32::try_from(far).unwrap_or(u32::MAX));
         let raw = RawAck {
             limit_above: distance(self.limit - cursor),
@@ -79,7 +79,7 @@ impl AckBody {
 }
 
 impl<'a> Ack<'a> {
-    /// Takes an acknowledgement apart; `None` if it is malformed.
+    /// Parses an acknowledgement; `None` if it is malformed.
     pub fn parse(frame: &super::Frame<'a>) -> Option<Ack<'a>> {
         let (raw, rest) = RawAck::ref_from_prefix(frame.payload).ok()?;
         let bitmap = rest.get(..usize::from(raw.bitmap_bytes.get()))?;
@@ -99,14 +99,14 @@ impl<'a> Ack<'a> {
         })
     }
 
-    /// What it says, in words.
+    /// Returns its fields by name, for diagnostic tools.
     pub fn fields(&self) -> Fields {
         let AckBody { limit, below, consumed, held_us } = self.body;
         let fields = Fields::default().number("limit", limit).number("below", below).number("consumed", consumed);
         fields.number("held_us", held_us).number("arrived_beyond", self.arrived_beyond())
     }
 
-    /// One past the highest frame the acknowledgement speaks about.
+    /// Returns one past the highest frame that the acknowledgement covers.
     pub fn covered(&self) -> u64 {
         let highest = self
             .bitmap
@@ -116,7 +116,7 @@ impl<'a> Ack<'a> {
         self.cursor.saturating_add(highest).min(self.end)
     }
 
-    /// Frames beyond the cursor that have arrived.
+    /// Returns the number of frames beyond the cursor that have arrived.
     pub fn arrived_beyond(&self) -> u64 {
         if self.end == u64::MAX {
             return self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
@@ -124,7 +124,6 @@ impl<'a> Ack<'a> {
         (self.cursor..self.covered()).filter(|&sequence| self.has(sequence)).count() as u64
     }
 
-    /// Those of them from frame `from` on.
     pub(crate) fn arrived_from(&self, from: u64) -> u64 {
         match from <= self.cursor {
             true => self.arrived_beyond(),

@@ -1,28 +1,28 @@
-//! Which protocol an Ethernet frame carries.
+//! EtherTypes: the protocol number of an Ethernet frame.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// An EtherType (IEEE 802.3 §3.2.6): which protocol an Ethernet frame carries.
+/// An EtherType (IEEE 802.3 §3.2.6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EtherType(u16);
 
-/// The text is no EtherType.
+/// Reason why a text is no EtherType.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseEtherTypeError {
-    /// It is no number of 16 bits in hexadecimal.
+    /// The text is no hexadecimal number of 16 bits.
     #[error("expected up to four hexadecimal digits, such as 88b5")]
     NoNumber,
     /// The number is a length.
     #[error("values below 0600 are lengths, not EtherTypes; 88b5 and 88b6 are free for local use")]
     Length,
-    /// The number is another protocol's, which hosts and switches would take the frames for.
+    /// The number belongs to another protocol, for which hosts and switches would take the frames.
     #[error("that is {0}'s EtherType; 88b5 and 88b6 are free for local use")]
     Taken(&'static str),
 }
 
-/// Whose EtherTypes hosts and switches act on (IANA, IEEE 802 Numbers): frames with one would be taken for theirs.
+/// EtherTypes that hosts and switches act on, with their protocols (IANA, IEEE 802 Numbers).
 const TAKEN: [(u16, &str); 18] = [
     (0x0800, "IPv4"),
     (0x0806, "ARP"),
@@ -47,24 +47,24 @@ const TAKEN: [(u16, &str); 18] = [
 impl EtherType {
     /// IEEE Std 802 local experimental EtherType 1.
     pub const DEFAULT: EtherType = EtherType::new(0x88B5);
-    /// The lowest; what is below is the length of a frame of another format.
+    /// Lowest EtherType; a smaller value is the length of a frame in another format.
     const LOWEST: u16 = 0x0600;
 
-    /// The EtherType of that number.
+    /// Creates the EtherType of that number.
     ///
     /// # Panics
-    /// If it is below 0x0600: that is a length.
+    /// If it is below 0x0600, which is a length.
     pub const fn new(number: u16) -> EtherType {
         assert!(number >= Self::LOWEST, "values below 0x0600 are lengths, not EtherTypes");
         EtherType(number)
     }
 
-    /// Its number.
+    /// Returns its number.
     pub const fn number(self) -> u16 {
         self.0
     }
 
-    /// Its two bytes as they lie in a frame.
+    /// Returns its two bytes in wire order.
     pub const fn octets(self) -> [u8; 2] {
         self.0.to_be_bytes()
     }

@@ -1,37 +1,37 @@
-//! What a frame says, field by field: for those who look at frames, not for those who act on them.
+//! Decoded fields of a frame, for diagnostic tools only.
 
-/// What one field says.
+/// Value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
-    /// A number, in the unit that its name ends with, if it has one.
+    /// A number, in the unit at the end of the field's name, if there is one.
     Number(u64),
-    /// A word, a name, a digest in hexadecimal digits.
+    /// A name, or a digest in hexadecimal.
     Text(String),
 }
 
-/// Names and values of a body's fields, in their order on the wire.
+/// Names and values of a body's fields, in wire order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     list: Vec<(&'static str, FieldValue)>,
 }
 
-/// What a frame carries, by name.
+/// A decoded frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spelled {
-    /// Its kind, as `docs/protocol.md` calls it.
+    /// Kind, as named in `docs/protocol.md`.
     pub kind: &'static str,
-    /// What its body says; `None` if that is malformed.
+    /// Fields of the body; `None` if it is malformed.
     pub fields: Option<Fields>,
 }
 
 impl Fields {
-    /// With one more number.
+    /// Adds a number.
     pub fn number(mut self, name: &'static str, value: impl Into<u64>) -> Fields {
         self.list.push((name, FieldValue::Number(value.into())));
         self
     }
 
-    /// With one more number, if there is one.
+    /// Adds a number, if there is one.
     pub fn perhaps(self, name: &'static str, value: Option<impl Into<u64>>) -> Fields {
         match value {
             Some(value) => self.number(name, value),
@@ -39,25 +39,25 @@ impl Fields {
         }
     }
 
-    /// With one more text.
+    /// Adds a text.
     pub fn text(mut self, name: &'static str, value: impl ToString) -> Fields {
         self.list.push((name, FieldValue::Text(value.to_string())));
         self
     }
 
-    /// With one more text of bytes: two hexadecimal digits for each.
+    /// Adds bytes as hexadecimal text.
     pub fn hex(self, name: &'static str, bytes: &[u8]) -> Fields {
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.text(name, digits)
     }
 
-    /// With all of `other` behind these.
+    /// Appends all fields of `other`.
     pub fn and(mut self, other: Fields) -> Fields {
         self.list.extend(other.list);
         self
     }
 
-    /// All of them.
+    /// Returns all fields.
     pub fn iter(&self) -> impl Iterator<Item = &(&'static str, FieldValue)> {
         self.list.iter()
     }

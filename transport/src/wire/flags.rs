@@ -1,4 +1,4 @@
-//! What a frame says about itself in single bits.
+//! Flag bits of a frame.
 
 /// Bits of the flags byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,15 +12,15 @@ impl Flags {
     /// The frame was sent before.
     pub const RESENT: Flags = Flags(4);
 
-    /// The last frame of a message: to be handed on at once.
+    /// The last frame of a message: to be forwarded at once.
     pub const FLUSH: Flags = Flags(8);
-    /// With FLUSH: the sender waits to hear that every application behind has consumed the message.
+    /// Request, with FLUSH, for a report when every application behind has consumed the message.
     pub const REPORT: Flags = Flags(16);
 
-    /// Those that the origin of a frame sets and nobody on the way changes: they are sealed with its payload.
+    /// Flags that the origin sets and no host on the way changes: they are sealed with the payload.
     pub const SEALED: Flags = Flags(Flags::LAST.0 | Flags::FLUSH.0 | Flags::REPORT.0);
 
-    /// The names of the bits that are set and known, from the lowest on.
+    /// Returns the names of the known bits that are set, lowest first.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         ["LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT"]
             .into_iter()
@@ -34,12 +34,11 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Those bits that are sealed.
     pub(crate) const fn sealed(self) -> Flags {
         Flags(self.0 & Flags::SEALED.0)
     }
 
-    /// Both sets of bits.
+    /// Returns the union of both sets.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }

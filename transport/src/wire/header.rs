@@ -1,8 +1,8 @@
 //! The 14-byte Ethernet header and the 32-byte ethbcast header behind it.
 //!
-//! The ethbcast header has two parts. What says how a frame makes its way (addresses, sender, stamp) is written anew on
-//! every hop and lies before the checksum. What the origin has sealed (session, stream, length, number, payload) lies
-//! behind it in one piece, and nobody on the way changes it.
+//! The ethbcast header has two parts. The part of one hop (addresses, sender, stamp) is written
+//! anew by each host and lies in front of the checksum. The part sealed by the origin (session,
+//! stream, length, number, payload) lies behind it in one piece, and no host on the way changes it.
 
 use super::checksum::ContentChecksum;
 use super::{EtherType, Flags, Kind, MacAddr, Rank, StreamId};
@@ -18,21 +18,16 @@ pub const HEADER_BYTES: usize = 32;
 pub const OVERHEAD_BYTES: usize = ETHERNET_BYTES + HEADER_BYTES;
 
 const MAGIC: u16 = 0x4542;
-/// The version of the protocol that this build speaks: one more with every change of a layout. Magic, version and kind
-/// keep their places in the header, so that hosts of different builds can tell that they are.
+/// Protocol version of this build, incremented with every change of a layout. Magic, version and
+/// kind keep their places in the header, so that different builds recognise each other.
 pub const VERSION: u8 = 6;
-/// Where the parts of the Ethernet header lie in a frame.
 const DESTINATION: Range<usize> = 0..6;
 const SOURCE: Range<usize> = 6..12;
 const ETHER_TYPE: Range<usize> = 12..ETHERNET_BYTES;
-/// Where the seats of receiver and sender lie in a frame.
 const SEATS: Range<usize> = ETHERNET_BYTES + 6..ETHERNET_BYTES + 8;
-/// What is written anew on every hop: all before the checksum.
 const HOP: Range<usize> = 0..ETHERNET_BYTES + 14;
-/// Where the checksum lies in a frame. What the origin has sealed lies behind it.
 const CHECKSUM: Range<usize> = HOP.end..HOP.end + 4;
 
-/// The header as it lies in a frame, all numbers big-endian.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawHeader {
@@ -40,7 +35,6 @@ struct RawHeader {
     version: u8,
     kind: u8,
     rank: U16,
-    /// The receiver's and the sender's.
     seats: [u8; 2],
     stamp: U32,
     epoch: u8,
@@ -49,35 +43,34 @@ struct RawHeader {
     session: U32,
     stream: U16,
     payload_bytes: U16,
-    /// The low 48 bits.
     sequence: [u8; 6],
 }
 
-/// The ethbcast header, without what is derived (magic, version, length, checksum).
+/// The ethbcast header, without derived fields (magic, version, length, checksum).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the frame carries.
+    /// Kind of the frame.
     pub kind: Kind,
-    /// The session it belongs to, drawn at random by the root.
+    /// Session, drawn at random by the root.
     pub session: u32,
-    /// The stream within the session, zero if none.
+    /// Stream within the session, zero if none.
     pub stream: StreamId,
-    /// The sender's rank; [`Rank::NONE`] before it has one.
+    /// Sender's rank; [`Rank::NONE`] before it has one.
     pub rank: Rank,
-    /// The low eight bits of the sender's view number.
+    /// Low eight bits of the sender's view number.
     pub epoch: u8,
     /// See [`Flags`].
     pub flags: Flags,
-    /// Data: the frame's number in its stream. Ack: the cursor. Heartbeat: one past the last number sent. At most
-    /// [`MAX_SEQUENCE`].
+    /// Number of a data frame in its stream, cursor of an acknowledgement, or one past the last
+    /// number sent in a heartbeat. At most [`MAX_SEQUENCE`].
     pub sequence: u64,
-    /// Data, heartbeat: the sender's transmission stamp (microseconds, strictly increasing). Ack: the newest stamp
-    /// received.
+    /// Sender's transmission stamp in data frames and heartbeats (microseconds, strictly
+    /// increasing); newest stamp received in an acknowledgement.
     pub stamp: u32,
 }
 
 impl Header {
-    /// Returns the checksum of what the origin of a frame with this header and payload seals.
+    /// Returns the checksum of the sealed part of a frame with this header and payload.
     ///
     /// # Panics
     /// If the payload is longer than 65 535 bytes.
@@ -93,10 +86,10 @@ impl Header {
     }
 }
 
-/// The highest number a frame can have in its stream, 48 bits: at a hundred million frames a second for a month.
+/// Highest number of a frame in its stream, 48 bits: a month at a hundred million frames a second.
 pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
 
-/// The Ethernet header (IEEE 802.3 §3): from whom a frame is, to whom, and of which protocol.
+/// The Ethernet header (IEEE 802.3 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EthernetHeader {
     /// The sending interface.
@@ -107,7 +100,7 @@ pub struct EthernetHeader {
     pub ether_type: EtherType,
 }
 
-/// A frame taken apart.
+/// A parsed frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// The sending interface.
@@ -116,37 +109,38 @@ pub struct Frame<'a> {
     pub header: Header,
     /// The payload, without Ethernet padding.
     pub payload: &'a [u8],
-    /// What vouches for all that its origin has sealed.
+    /// Checksum of the part sealed by its origin.
     pub content: ContentChecksum,
 }
 
-/// Why a frame was not understood.
+/// Reason why a frame is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reject {
     /// Shorter than its headers or than its announced payload.
     Short,
-    /// Another protocol with our EtherType.
+    /// Another protocol with this EtherType.
     Foreign,
-    /// Another version of our protocol.
+    /// Another version of this protocol.
     Version(OtherVersion),
     /// The checksum does not match: damaged on the way.
     Damaged,
 }
 
-/// What can be said of a frame of another version. Nothing vouches for it: its checksum may lie elsewhere.
+/// Header fields of a frame of another version. They are not verified: that version's checksum may
+/// lie elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherVersion {
-    /// The version it is of.
+    /// Protocol version of the frame.
     pub version: u8,
-    /// What it carries.
+    /// Kind of the frame.
     pub kind: Kind,
     /// The sending interface.
     pub source: MacAddr,
 }
 
-/// Completes the frame in `buffer`, whose payload of `payload_bytes` already lies at [`OVERHEAD_BYTES`]; returns its
-/// length.
+/// Completes the frame in `buffer`, whose payload of `payload_bytes` is already in place at
+/// [`OVERHEAD_BYTES`]; returns its length.
 ///
 /// # Panics
 /// If `buffer` is shorter than the frame or the payload longer than 65 535 bytes.
@@ -156,7 +150,8 @@ pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payloa
     write_checksum(frame, content)
 }
 
-/// The same for a frame that `content` vouches for already: only what is of this hop is added up.
+/// Completes a frame whose sealed part has the checksum `content`, so that only the part of this
+/// hop is summed; returns its length.
 ///
 /// # Panics
 /// As [`seal`].
@@ -170,7 +165,6 @@ pub fn seal_again(
     write_checksum(write_headers(buffer, ethernet, header, payload_bytes), content)
 }
 
-/// Writes all headers but for the checksum; the frame.
 fn write_headers<'a>(
     buffer: &'a mut [u8],
     ethernet: EthernetHeader,
@@ -200,7 +194,6 @@ fn write_headers<'a>(
     frame
 }
 
-/// Writes the checksum of a frame, without padding; its length.
 fn write_checksum(frame: &mut [u8], content: ContentChecksum) -> usize {
     let checksum = content.on_this_hop(&frame[HOP]);
     frame[CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
@@ -212,7 +205,8 @@ fn low_bytes(sequence: u64) -> [u8; 6] {
     low
 }
 
-/// For whom a frame of this protocol is, seat included; `None` if it is shorter than its headers.
+/// Returns the destination of a frame of this protocol, seat included; `None` if it is shorter than
+/// its headers.
 #[inline]
 pub fn destination(frame: &[u8]) -> Option<MacAddr> {
     let (headers, _) = frame.split_first_chunk::<OVERHEAD_BYTES>()?;
@@ -220,8 +214,9 @@ pub fn destination(frame: &[u8]) -> Option<MacAddr> {
     Some(MacAddr::new(a, b, c, d, e, f).with_seat(headers[SEATS.start]))
 }
 
-/// Changes a byte of the payload, counted round and round, and makes the checksum fit; nothing of what has no payload
-/// or is no frame of this protocol. So do memory and hardware that check at the wrong moment.
+/// Changes a byte of the payload (`byte` modulo its length) and corrects the checksum, as memory or
+/// hardware errors before checksumming do. Leaves frames without payload or of other protocols
+/// alone.
 pub(crate) fn damage(frame: &mut [u8], byte: usize) {
     let Some((header, payload_bytes)) = parse(frame).ok().map(|frame| (frame.header, frame.payload.len())) else {
         return;
@@ -234,7 +229,7 @@ pub(crate) fn damage(frame: &mut [u8], byte: usize) {
     }
 }
 
-/// Takes a frame apart and verifies its checksum, which covers all of it: `docs/protocol.md` §3.
+/// Parses a frame and verifies its checksum, which covers all of it: `docs/protocol.md` §3.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     let (ethernet, raw, rest) = split(frame)?;
@@ -247,8 +242,8 @@ pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     Ok(Frame { source: raw.source(ethernet), header, payload, content })
 }
 
-/// The headers of a frame of which the end is missing, with as much of its payload as there is; and how many bytes that
-/// should have. Nothing vouches for them: it is for those who look at frames, not for those who act on them.
+/// Parses the headers of a truncated frame, with as much of its payload as there is; returns also
+/// the full length of the payload. Nothing is verified: this is for diagnostic tools only.
 pub fn parse_headers(frame: &[u8]) -> Result<(Frame<'_>, usize), Reject> {
     let (ethernet, raw, rest) = split(frame)?;
     let payload_bytes = usize::from(raw.payload_bytes.get());
@@ -256,7 +251,6 @@ pub fn parse_headers(frame: &[u8]) -> Result<(Frame<'_>, usize), Reject> {
     Ok((Frame { source, header: raw.header(), payload, content: ContentChecksum::default() }, payload_bytes))
 }
 
-/// Ethernet header, header and what follows them, if the header is of our version.
 #[inline]
 fn split(frame: &[u8]) -> Result<(&[u8; ETHERNET_BYTES], &RawHeader, &[u8]), Reject> {
     let (ethernet, rest) = frame.split_first_chunk::<ETHERNET_BYTES>().ok_or(Reject::Short)?;
@@ -286,7 +280,6 @@ impl RawHeader {
         }
     }
 
-    /// The sender of the frame that has this header, its seat included.
     #[inline]
     fn source(&self, ethernet: &[u8; ETHERNET_BYTES]) -> MacAddr {
         source_of(ethernet).with_seat(self.seats[1])

@@ -1,43 +1,43 @@
-//! Hosts as frames name them.
+//! Addresses of hosts in frames.
 
 use super::{
     ContentChecksum, EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId, seal,
     seal_again,
 };
 
-/// A host as a stream knows it.
+/// A host in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its rank in the group.
+    /// Rank in the group.
     pub rank: Rank,
-    /// Its interface.
+    /// Address of its interface.
     pub mac: MacAddr,
 }
 
-/// What every frame of a stream says about its sender.
+/// Sender fields of every frame of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The session, drawn at random by its root.
+    /// Session, drawn at random by its root.
     pub session: u32,
-    /// The stream within the session.
+    /// Stream within the session.
     pub stream: StreamId,
-    /// The own rank.
+    /// Own rank.
     pub rank: Rank,
-    /// The own interface.
+    /// Address of the own interface.
     pub mac: MacAddr,
     /// The EtherType in use.
     pub ether_type: EtherType,
 }
 
 impl Identity {
-    /// A header of this sender with nothing but its kind: no view, no flags, no number, no stamp.
+    /// Returns a header of this sender with only its kind: no view, flags, number or stamp.
     pub const fn header(&self, kind: Kind) -> Header {
         let Identity { session, stream, rank, .. } = *self;
         Header { kind, session, stream, rank, epoch: 0, flags: Flags(0), sequence: 0, stamp: 0 }
     }
 
-    /// Completes the frame in `buffer` from this sender to `destination`, whose payload already lies at
-    /// [`OVERHEAD_BYTES`]; its length.
+    /// Completes the frame in `buffer` from this sender to `destination`, whose payload is already
+    /// in place at [`OVERHEAD_BYTES`]; returns its length.
     ///
     /// # Panics
     /// As [`seal`].
@@ -45,7 +45,7 @@ impl Identity {
         seal(buffer, self.link(destination), header, payload_bytes)
     }
 
-    /// Writes a whole frame from this sender to `destination` into `buffer`; its length.
+    /// Writes a whole frame from this sender to `destination` into `buffer`; returns its length.
     ///
     /// # Panics
     /// As [`seal`].
@@ -54,8 +54,8 @@ impl Identity {
         self.seal(buffer, destination, header, payload.len())
     }
 
-    /// Completes the frame in `buffer`, as [`seal`](Identity::seal) would, whose payload `content` vouches for: it need
-    /// not lie there.
+    /// Completes the frame in `buffer`, as [`seal`](Identity::seal) does, from the checksum
+    /// `content` of its sealed part; the payload need not be in the buffer.
     ///
     /// # Panics
     /// As [`seal`].

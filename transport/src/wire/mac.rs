@@ -1,38 +1,38 @@
-//! The address of an Ethernet interface or group.
+//! MAC addresses.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A 48-bit MAC address (IEEE Std 802 §8), in the order in which its bytes are sent, and which of the processes behind
-/// it is meant: its *seat*, 0 where there is only one.
+/// A 48-bit MAC address (IEEE Std 802 §8) in wire order, with the *seat*: the number of a process
+/// behind that interface, 0 if there is only one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr {
     octets: [u8; 6],
     seat: u8,
 }
 
-/// The text is no MAC address.
+/// Error for a text that is no MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a MAC address; write six pairs of hexadecimal digits, as in 02:00:00:00:00:01")]
 pub struct ParseMacError;
 
 impl MacAddr {
-    /// The address of nobody.
+    /// Unspecified address.
     pub const ZERO: MacAddr = MacAddr { octets: [0; 6], seat: 0 };
-    /// All stations of the network.
+    /// Broadcast address.
     pub const BROADCAST: MacAddr = MacAddr { octets: [0xff; 6], seat: 0 };
 
-    /// An address from its six bytes.
+    /// Creates an address from its six bytes.
     pub const fn new(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) -> MacAddr {
         MacAddr { octets: [a, b, c, d, e, f], seat: 0 }
     }
 
-    /// The process in this seat behind the same interface.
+    /// Returns this interface's address with another seat.
     pub const fn with_seat(self, seat: u8) -> MacAddr {
         MacAddr { seat, ..self }
     }
 
-    /// Which of the processes behind the interface.
+    /// Returns the seat: the number of the process behind the interface.
     pub const fn seat(self) -> u8 {
         self.seat
     }
@@ -42,17 +42,17 @@ impl MacAddr {
         self.octets == other.octets
     }
 
-    /// Its six bytes.
+    /// Returns its six bytes.
     pub const fn octets(self) -> [u8; 6] {
         self.octets
     }
 
-    /// Whether it is a group's, the broadcast address among them: the lowest bit of the first byte.
+    /// Whether it is a group address, broadcast included: the lowest bit of the first byte is set.
     pub const fn is_multicast(self) -> bool {
         self.octets[0] & 1 == 1
     }
 
-    /// Whether it was given out locally, not by a maker of interfaces: the second bit of the first byte.
+    /// Whether it is locally administered: the second bit of the first byte is set.
     pub const fn is_local(self) -> bool {
         self.octets[0] & 2 == 2
     }

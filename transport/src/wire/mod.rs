@@ -1,10 +1,10 @@
 //! The bytes on the wire: Ethernet header, ethbcast header, acknowledgement body. `docs/protocol.md` is their
 //! specification.
 //!
-//! Reading never panics: whatever does not parse is a [`Reject`] to be counted. Writing panics only if the caller's
-//! buffer is shorter than the frame it asked for.
+//! Parsing never panics: an invalid frame is a [`Reject`] to be counted. Writing panics only if the caller's buffer is
+//! shorter than the frame.
 //!
-//! Other protocols than ours can use the frame: kinds from 128 are free for them.
+//! Other protocols can use this frame format: kinds from 128 are free for them.
 //!
 //! ```
 //! use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, MacAddr, Rank, Reject, StreamId, parse};
@@ -54,9 +54,9 @@ pub use older::older_payload;
 pub use parity::Parity;
 pub use rank::{Rank, StreamId};
 
-/// The locally administered multicast address of a group, derived from its name so that receivers can filter on it in
-/// the kernel before they have heard anything (two names share one with probability 2⁻⁴⁰; the session number then tells
-/// them apart).
+/// Returns the locally administered multicast address of a group, derived from its name so that
+/// receivers can filter on it in the kernel before they have received anything (two names collide
+/// with probability 2⁻⁴⁰; the session number then distinguishes them).
 pub fn group_mac(group: &str) -> MacAddr {
     // FNV-1a: stable across versions and platforms, which a hasher of the standard library does not promise.
     let hash = group

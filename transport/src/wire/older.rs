@@ -1,16 +1,15 @@
-//! Frames of the versions 1 to 5: of them only so much is read as tells a user who speaks them.
+//! Frames of protocol versions 1 to 5: only enough is parsed to tell a user which hosts run them.
 
 use super::{ETHERNET_BYTES, OVERHEAD_BYTES};
 use std::ops::Range;
 
-/// The last version whose headers lie so.
 const LAST_VERSION: u8 = 5;
 const VERSION_AT: usize = ETHERNET_BYTES + 2;
 const PAYLOAD_BYTES: Range<usize> = ETHERNET_BYTES + 14..ETHERNET_BYTES + 16;
 const CHECKSUM: Range<usize> = OVERHEAD_BYTES - 4..OVERHEAD_BYTES;
 
-/// The payload of a frame of an older version, if it came whole: its checksum was CRC-32 of both headers, with its own
-/// bytes as zero, and payload.
+/// Returns the payload of an intact frame of an older version. Its checksum was CRC-32 of both
+/// headers, with the checksum's own bytes as zero, and the payload.
 pub fn older_payload(frame: &[u8]) -> Option<&[u8]> {
     let (headers, rest) = frame.split_first_chunk::<OVERHEAD_BYTES>()?;
     let known = (1..=LAST_VERSION).contains(&headers[VERSION_AT]);
@@ -25,7 +24,6 @@ pub fn older_payload(frame: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    /// A JOIN of version 5 without group and names, from 02:00:00:00:00:02, as that version wrote it.
     fn frame() -> Vec<u8> {
         let ethernet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xB5];
         let header = [[0x45, 0x42, 5, 17, 0x5E, 0x55, 0, 1], [0, 0, 0xFF, 0xFF, 0, 0, 0, 3], [0; 8], [0; 8]].concat();
@@ -34,7 +32,6 @@ mod tests {
         frame
     }
 
-    /// As that build of this program computed it.
     const CHECKSUM_THEN: [u8; 4] = [0xA9, 0x54, 0x8C, 0x06];
 
     #[test]

@@ -1,22 +1,23 @@
-//! Which parity frame of which block a frame carries: in the header, so that its payload is as long as a frame of data.
+//! Header encoding of a parity frame's block and number, so that its payload is as long as a data
+//! frame's.
 
 use super::{Fields, Flags, Header};
 use std::ops::Range;
 
-/// From this bit of the flags on stands the binary logarithm of a block's length.
+/// First bit, in the flags, of the binary logarithm of a block's length.
 const LENGTH_BIT: u32 = 5;
 
-/// A parity frame's block and number.
+/// Block and number of a parity frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parity {
-    /// Length of the block: a power of two.
     block_frames: u64,
-    /// The first frame of the block plus the number of the parity frame.
+    /// First frame of the block plus the number of the parity frame.
     sequence: u64,
 }
 
 impl Parity {
-    /// Parity frame `index` of the block of `block_frames`, 2 to 128 and a power of two, that begins at frame `first`.
+    /// Creates parity frame `index` of the block of `block_frames`, a power of two from 2 to 128,
+    /// that begins at frame `first`.
     ///
     /// # Panics
     /// If there is no such block or parity frame.
@@ -26,34 +27,34 @@ impl Parity {
         Parity { block_frames, sequence: first + u64::from(index) }
     }
 
-    /// What a header says; `None` if its block has no length.
+    /// Parses a header; `None` if it has no block length.
     pub fn of(header: &Header) -> Option<Parity> {
         let logarithm = header.flags.0 >> LENGTH_BIT;
         (logarithm > 0).then_some(Parity { block_frames: 1 << logarithm, sequence: header.sequence })
     }
 
-    /// The frames of the block.
+    /// Returns the frames of the block.
     pub fn frames(&self) -> Range<u64> {
         let first = self.sequence & !(self.block_frames - 1);
         first..first + self.block_frames
     }
 
-    /// Which parity frame of the block it is, from 0.
+    /// Returns its number among the block's parity frames, from 0.
     pub fn index(&self) -> u8 {
         (self.sequence & (self.block_frames - 1)) as u8
     }
 
-    /// The sequence number that says so in a header.
+    /// Returns the sequence number that encodes it in a header.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// The flags that say so, beside others.
+    /// Returns the flag bits that encode it in a header.
     pub fn flags(&self) -> Flags {
         Flags((self.block_frames.trailing_zeros() as u8) << LENGTH_BIT)
     }
 
-    /// What it says, in words.
+    /// Returns its fields by name, for diagnostic tools.
     pub fn fields(&self) -> Fields {
         let Range { start, end } = self.frames();
         Fields::default().number("from", start).number("to", end).number("parity", self.index())

@@ -1,34 +1,34 @@
-//! The numbers by which frames name hosts and streams.
+//! Numbers of hosts and streams in frames.
 
 use std::fmt;
 
-/// A host's number among the hosts of its group.
+/// Number of a host in its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(pub u16);
 
-/// A stream's number within its session; 0 where there is only one or none.
+/// Number of a stream within its session; 0 if there is only one or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u16);
 
 impl Rank {
-    /// The root of a session.
+    /// Rank of a session's root.
     pub const ROOT: Rank = Rank(0);
-    /// The rank of a host that is not a member.
+    /// Rank of a host that is not a member.
     pub const NONE: Rank = Rank(u16::MAX);
 
-    /// Its place in a list of all hosts by rank.
+    /// Returns its index in a list of all hosts by rank.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The rank so many steps further on in the ring of `size` ranks, where 0 comes after the last.
+    /// Returns the rank `steps` further in the ring of `size` ranks, where 0 follows the last.
     pub const fn ahead(self, steps: u16, size: u16) -> Rank {
         Rank((self.0 + steps) % size)
     }
 }
 
 impl StreamId {
-    /// Its place in a list of all streams by number.
+    /// Returns its index in a list of all streams by number.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

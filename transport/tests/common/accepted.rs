@@ -1,10 +1,10 @@
-//! Tables that a test makes and compares with what was accepted: somebody has looked at each figure of them.
+//! Snapshot tables: tables computed by a test and compared with a reviewed file.
 
 use std::fs;
 use std::path::Path;
 
-/// Compares `text` with the file, line by line, or writes it there if `ETHBCAST_ACCEPT` is set; `test` is the test
-/// binary that does so.
+/// Compares `text` with the file, line by line, or writes the file if `ETHBCAST_ACCEPT` is set;
+/// `test` is the test binary that does so.
 pub fn compare(path: &Path, text: &str, test: &str) {
     if std::env::var_os("ETHBCAST_ACCEPT").is_some() {
         path.parent().map_or(Ok(()), fs::create_dir_all).expect("the snapshot's folder can be made");
@@ -23,7 +23,6 @@ pub fn compare(path: &Path, text: &str, test: &str) {
     );
 }
 
-/// The first lines that differ, each below the nearest heading (a line that begins with `#`), and how many there are.
 fn changes(accepted: &str, text: &str) -> String {
     const SHOWN: usize = 12;
     let (mut heading, mut told, mut count) = ("", "", 0);

@@ -1,6 +1,6 @@
-//! A cast to many receivers at the pace of full frames, without their memory: frames carry 64 bytes over cables that
-//! are as much slower as these frames are shorter, so a frame takes as long as one of 1500 bytes. Acknowledgements then
-//! take longer than they would, so what is measured of them is not flattered.
+//! A cast to many receivers at the rate of full frames, without their memory: frames carry 64 bytes
+//! over cables that are slower by as much, so a frame takes as long as one of 1500 bytes.
+//! Acknowledgements then take longer than in reality, so figures about them are pessimistic.
 
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, host_mac};
@@ -11,45 +11,38 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer, Tuning};
 use std::time::Duration;
 
 const PAYLOAD_BYTES: usize = 64;
-/// Bytes on the wire of such a frame, and of a full one: headers of 46 bytes, and 24 of preamble, checksum and gap.
+/// Bytes of such a frame on the wire, and of a full one: headers of 46 bytes, and 24 of preamble,
+/// checksum and gap.
 const WIRE_BYTES: u64 = PAYLOAD_BYTES as u64 + 46 + 24;
 const FULL_WIRE_BYTES: u64 = 1514 + 24;
 
-/// A cast to be simulated.
 pub struct Crowd {
     pub receivers: usize,
-    /// The children of each host in the ack tree; none if all acknowledge to the root.
     pub fan_out: Option<usize>,
     pub frames: u64,
-    /// The rate at which full frames would take as long.
     pub rate_bits_per_second: u64,
     pub tuning: Tuning,
-    /// Makes one crowd's waits differ from another's.
     pub session: u32,
 }
 
-/// What it came to.
 #[derive(Debug)]
 pub struct Found {
-    /// Full frames' time on the wire, of all the time until each receiver had everything; by receiver, in percent.
+    /// Wire time of full frames as a share of the time until each receiver had everything; by
+    /// receiver, in percent.
     pub goodput_percent: Vec<f64>,
-    /// Frames the root was sent, for each second of that time.
     pub heard_per_second: f64,
-    /// The most that receivers added at the root at any moment, all together.
     pub added_bytes: usize,
-    /// The most that those who acknowledge to one receiver added there.
     pub repair_child_bytes: usize,
     pub root: StreamStats,
     pub totals: StreamStats,
 }
 
-/// When the cast begins: by then every host has said something, and the switch knows where it is. Otherwise it would
-/// flood the first acknowledgements of all to all.
+/// Beginning of the cast: by then every host has sent a frame, so that the switch knows its port.
+/// Otherwise it would flood the first acknowledgements.
 const BEGIN: Instant = Instant::from_nanos(50_000_000);
-/// One after the other.
 const BETWEEN_GREETINGS: Duration = Duration::from_micros(20);
 
-/// A stream whose host has to be known to the switch first.
+/// A stream whose host first sends a greeting, from which the switch learns its port.
 struct Host {
     lone: Alone<Stream>,
     mac: MacAddr,
@@ -67,7 +60,7 @@ impl Host {
 impl Machine for Host {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
         self.now = now;
-        // Greetings are for the switch.
+        // Greetings are only for the switch.
         if now >= BEGIN {
             self.lone.handle_frame(now, frame);
         }
@@ -127,7 +120,6 @@ impl Crowd {
         stream
     }
 
-    /// Runs it under `faults`, and checks that everybody gets everything and that the cast goes quiet.
     pub fn run(&self, faults: impl Faults) -> Found {
         let frame_time = Duration::from_nanos(FULL_WIRE_BYTES * 8 * 1_000_000_000 / self.rate_bits_per_second);
         let rate = self.rate_bits_per_second * WIRE_BYTES / FULL_WIRE_BYTES;

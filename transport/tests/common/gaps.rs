@@ -1,23 +1,21 @@
-//! What the root sends again to those whom nobody else can give what they lack, as it is reported missing.
+//! Backfill by the root: frames that an orphan lacks and its parent has freed, sent as they are
+//! reported missing.
 
 use ethbcast_transport::Instant;
 use ethbcast_transport::stream::Orphan;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Frames of one child's gap that the root sends in a turn: half of what the cable carries.
+/// Frames of one child's gap that the root sends in a turn: half of the cable's rate.
 const TURN_FRAMES: u64 = 16;
-/// What has been sent again is not, once more, before so long.
 const PATIENCE: Duration = Duration::from_millis(30);
 
-/// What the root has sent of a child's gap: the next frame, and when the gap last got smaller.
 struct Filling {
     from: u64,
     next: u64,
     since: Instant,
 }
 
-/// What the root knows of gaps.
 #[derive(Default)]
 pub struct Gaps {
     reports: BTreeMap<usize, Orphan>,
@@ -26,7 +24,6 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// How often somebody said that it lacks what is gone.
     pub fn reported(&self) -> u64 {
         self.reported
     }
@@ -36,7 +33,6 @@ impl Gaps {
         self.reports.extend(orphans.into_iter().map(|orphan| (orphan.rank.index(), orphan)));
     }
 
-    /// `write` sends a child a frame again.
     pub fn fill(&mut self, now: Instant, mut write: impl FnMut(usize, u64)) {
         for (child, orphan) in std::mem::take(&mut self.reports) {
             let fresh = Filling { from: orphan.from, next: orphan.from, since: now };
@@ -52,7 +48,7 @@ impl Gaps {
                 write(child, sequence);
                 filling.next += 1;
             }
-            // Its next acknowledgement may be some time away.
+            // The child's next acknowledgement may be some time away.
             if filling.next < orphan.to {
                 self.reports.insert(child, orphan);
             }

@@ -1,5 +1,5 @@
-//! A broadcast of a few frames through simulated streams: everybody's bytes, order, audit and quiescence checked, the
-//! price returned.
+//! A broadcast of a few frames through simulated streams: every receiver's bytes, order, audit and
+//! quiescence are checked, and the cost is returned.
 
 mod case;
 pub mod gaps;
@@ -13,7 +13,6 @@ use ethbcast_transport::stream::{Ending, Stream, StreamStats};
 use ethbcast_transport::wire::group_mac;
 use std::time::Duration;
 
-/// What it cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Price {
     pub quiet_at: Duration,
@@ -21,7 +20,6 @@ pub struct Price {
     pub cable_frames: u64,
 }
 
-/// Simulates `case` at 100 Mbit/s under `faults`; panics with `replay` in front of what is wrong.
 pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
     let network = Network::star(case.hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);

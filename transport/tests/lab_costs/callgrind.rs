@@ -1,4 +1,4 @@
-//! Runs one test of this binary under callgrind, and reads what it counted.
+//! Runs one test of this binary under callgrind, and parses the counts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,12 +7,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long the count may take on a machine that has other work, too.
 const LIMIT: Duration = Duration::from_secs(600);
-/// Between two calls of this function something is counted, and then not until the next one.
 const MARK: &str = "*counting_mark*";
 
-/// The parts of the engine, by what is in the path of their files; the first that fits. What is left is `stream`.
+/// Parts of the engine, by substrings of their files' paths; the first match wins. All others are
+/// `stream`.
 const PARTS: [(&str, &[&str]); 8] = [
     ("parity", &["parity"]),
     ("wire", &["src/wire/"]),
@@ -23,15 +22,12 @@ const PARTS: [(&str, &[&str]); 8] = [
     ("cast", &["src/stream/cast/"]),
     ("stream", &[""]),
 ];
-/// What is inlined of the standard library belongs to the part that calls it; what stands by itself is here.
 const LIBRARY: &str = "library";
 
-/// The names of the columns.
 pub fn parts() -> impl Iterator<Item = &'static str> {
     PARTS.iter().map(|&(part, _)| part).chain([LIBRARY])
 }
 
-/// The counts between two marks.
 #[derive(Debug, Default)]
 pub struct Counts {
     instructions: BTreeMap<&'static str, u64>,
@@ -39,8 +35,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Instructions of a part of the engine. Copies and checksums are none: the C library and the checksum's crate
-    /// choose by the processor how they go about it.
+    /// Returns the instructions of a part of the engine. Copies and checksums are excluded: the C
+    /// library and the checksum crate choose their code by the processor.
     pub fn instructions(&self, part: &str) -> u64 {
         self.instructions.get(part).copied().unwrap_or(0)
     }
@@ -49,7 +45,6 @@ impl Counts {
         self.allocations
     }
 
-    /// Reads what callgrind wrote.
     fn read(text: &str, program: &str) -> Counts {
         let mut counts = Counts::default();
         let (mut object, mut home, mut file, mut callee, mut is_inclusive) = ("", "", "", "", false);
@@ -57,7 +52,7 @@ impl Counts {
             match line.split_once('=') {
                 Some(("ob", name)) => object = name,
                 Some(("fl" | "fi" | "fe", name)) => file = name,
-                // The file of a function is told only if it is another than that of the line before.
+                // The file of a function is given only if it differs from that of the line before.
                 Some(("fn", _)) => home = file,
                 Some(("cfn", name)) => callee = name,
                 Some(("calls", call)) => {
@@ -66,9 +61,9 @@ impl Counts {
                     is_inclusive = true;
                 }
                 Some(_) => {}
-                // What a call cost is told with what was called.
+                // The cost of a call is reported with the callee.
                 None if std::mem::take(&mut is_inclusive) => {}
-                // A line of the source and its cost, but not `totals: 922136`.
+                // A source line and its cost, but not `totals: 922136`.
                 None if line.starts_with(|first: char| first.is_ascii_digit()) => {
                     let cost = line.split_once(' ').and_then(|(_, cost)| cost.parse().ok()).unwrap_or(0);
                     if let Some(part) = part(file, home).filter(|_| object == program) {
@@ -86,7 +81,6 @@ fn is_allocation(function: &str) -> bool {
     ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"].contains(&function)
 }
 
-/// To which part a line of `file` belongs that is in a function of the file `home`.
 fn part(file: &str, home: &str) -> Option<&'static str> {
     let own = |path: &str| {
         let path = &path[path.find("transport/src/")? + "transport/".len()..];
@@ -99,10 +93,10 @@ fn part(file: &str, home: &str) -> Option<&'static str> {
     own(file).or_else(|| own(home)).or(Some(LIBRARY))
 }
 
-/// What is counted while this binary runs that test, in the order of its marks.
 pub fn count(test: &str) -> Vec<Counts> {
     let program = std::env::current_exe().expect("the test has a path").display().to_string();
-    // Process ids are told apart by namespaces; two that begin at once are not in one of them.
+    // Process ids are unique only within a namespace; two runs that begin at once are in one
+    // namespace.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("costs-{}-{now}", std::process::id()));
     fs::create_dir_all(&folder).expect("the folder of the target can be written");
@@ -116,14 +110,13 @@ pub fn count(test: &str) -> Vec<Counts> {
     let ended = end(child.expect("valgrind is missing: ./test installs it"));
     let said = fs::read_to_string(log).unwrap_or_default();
     assert!(ended.is_some_and(|status| status.success()), "{test} under valgrind: {ended:?}\n{said}");
-    // Every second file tells of what was between two marks.
+    // Every second file is for the time between two marks.
     let files = (1..).map(|number| folder.join(format!("out.{}", 2 * number)));
     let counts = files.map_while(|path| Some(Counts::read(&fs::read_to_string(path).ok()?, &program))).collect();
     fs::remove_dir_all(&folder).expect("the folder can be removed");
     counts
 }
 
-/// How a process ends; it is killed after the limit.
 fn end(mut child: Child) -> Option<ExitStatus> {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
@@ -137,7 +130,6 @@ fn end(mut child: Child) -> Option<ExitStatus> {
     None
 }
 
-/// Its version, as it says it itself.
 pub fn version() -> String {
     let output = Command::new("valgrind").arg("--version").output();
     let output = output.expect("valgrind is missing: ./test installs it");

@@ -1,7 +1,8 @@
-//! What the loop asks of its link, and thereby of the system, for a mebibyte of a stream: the real loop and the real
-//! streams over a cable under a virtual clock.
+//! Calls of the loop to its link, and so to the system, per mebibyte of a stream: the real loop and
+//! the real streams over a cable under a virtual clock.
 //!
-//! Of an AF_PACKET port a batch is one `sendmmsg`, a wait one `ppoll`, and frames are taken from the ring for nothing.
+//! On an AF_PACKET port a batch is one `sendmmsg`, a wait one `ppoll`, and frames are taken from
+//! the ring at no cost.
 
 use crate::case::{identity, peer};
 use ethbcast_transport::link::{Blocked, Interest, Link, Waiter};
@@ -28,18 +29,15 @@ const PAYLOAD_BYTES: usize = 1454;
 const FRAMES: u64 = MIBS * MIB / PAYLOAD_BYTES as u64 + 1;
 const BATCH_FRAMES: usize = 64;
 const FRAME_BYTES: usize = 1514;
-/// As a port has it unless it is told otherwise.
 const COALESCING: Duration = Duration::from_millis(1);
 const FRAME_COSTS: Duration = Duration::from_micros(1);
 const WAIT_COSTS: Duration = Duration::from_micros(4);
 const CABLE_TAKES: Duration = Duration::from_micros(5);
 
-/// A stream's end, and what it has done of its part.
 struct End {
     machine: Alone<Stream>,
     host: usize,
     arrivals: VecDeque<(Instant, Vec<u8>)>,
-    /// When its cable has done with what it has been given so far.
     cable_free: Instant,
 }
 
@@ -54,7 +52,6 @@ impl End {
         End { machine: Alone::new(stream), host, arrivals: VecDeque::new(), cable_free: Instant::START }
     }
 
-    /// The application's turn; whether there is nothing left for it to do.
     fn turn(host: usize, stream: &mut Stream, now: Instant) -> bool {
         if host > 0 {
             while stream.peek().is_some() {
@@ -67,13 +64,11 @@ impl End {
         stream.feed().head() == FRAMES && stream.is_settled()
     }
 
-    /// When it has to do with something.
     fn next(&self) -> Option<Instant> {
         let deadline = self.machine.poll_timeout(self.cable_free).map(|deadline| deadline.at);
         self.arrivals.front().map(|&(at, _)| at).into_iter().chain(deadline).min()
     }
 
-    /// Does it; what leaves.
     fn act(&mut self, now: Instant) -> Vec<Vec<u8>> {
         while self.arrivals.front().is_some_and(|&(at, _)| at <= now)
             && let Some((_, frame)) = self.arrivals.pop_front()
@@ -91,7 +86,6 @@ impl End {
     }
 }
 
-/// What was asked of the link.
 #[derive(Default)]
 struct Asked {
     rounds: u64,
@@ -100,18 +94,15 @@ struct Asked {
     frames: u64,
 }
 
-/// All that is no part of the loop: the cables, the other hosts, which need no time, and the clock.
 struct World {
     now: Instant,
     bits_per_second: u64,
     own: usize,
-    /// By host; the own one has a machine that nobody asks.
     ends: Vec<End>,
     asked: Asked,
 }
 
 impl World {
-    /// A frame leaves a host: its cable takes time.
     fn carry(&mut self, from: usize, now: Instant, frame: Vec<u8>) {
         let takes = Duration::from_nanos((frame.len() as u64 + 24) * 8 * 1_000_000_000 / self.bits_per_second);
         let free = self.ends[from].cable_free.max(now) + takes;
@@ -120,20 +111,17 @@ impl World {
         self.ends[to.expect("it is for one of them")].arrivals.push_back((free + CABLE_TAKES, frame));
     }
 
-    /// The next moment at which another host has something to do.
     fn next(&self) -> Option<(Instant, usize)> {
         let others = self.ends.iter().filter(|end| end.host != self.own);
         others.filter_map(|end| Some((end.next()?, end.host))).min()
     }
 
-    /// Another host does what it has to.
     fn act(&mut self, host: usize, at: Instant) {
         for frame in self.ends[host].act(at) {
             self.carry(host, at, frame);
         }
     }
 
-    /// Lets time pass until then, or until a frame has arrived if that is asked for.
     fn pass(&mut self, until: Option<Instant>, arrivals: bool) {
         loop {
             let arrival = self.ends[self.own].arrivals.front().map(|&(at, _)| at).filter(|_| arrivals);
@@ -154,7 +142,6 @@ impl World {
     }
 }
 
-/// The cable's end, what waits for it, and the clock: each the world.
 struct Here(Rc<RefCell<World>>);
 
 impl TimeSource for Here {
@@ -235,7 +222,6 @@ impl Link for Here {
     }
 }
 
-/// One host's loop, until it has done its part.
 fn play(own: usize, bits_per_second: u64) -> Asked {
     let ends = (0..3).map(End::new).collect();
     let mut world = World { now: Instant::START, bits_per_second, own, ends, asked: Asked::default() };
@@ -250,7 +236,6 @@ fn play(own: usize, bits_per_second: u64) -> Asked {
     std::mem::take(&mut world.borrow_mut().asked)
 }
 
-/// The table.
 pub fn text() -> String {
     let mut text = HEADING.to_string();
     for mbits in [100, 1_000, 10_000] {

@@ -1,4 +1,4 @@
-//! The table of instructions, and what of it binds whom.
+//! The table of instructions, and which builds each figure binds.
 
 use crate::callgrind::{self, Counts};
 use std::collections::BTreeMap;
@@ -15,15 +15,13 @@ stands by itself of the standard library. Allocations are all there were, in all
 
 Within 5 % this binds the build named here; any other may take twice as many in all. Allocations bind all.
 ";
-/// Beginning of the line that says which build this is.
 const BUILD: &str = "build: ";
-/// How far a figure may be from what was accepted, in hundredths, and in instructions where there are few.
+/// Allowed deviation from the accepted figure: in percent, and in instructions for small figures.
 const TOLERANCE: (u64, u64) = (5, 4);
-/// How much more another build may take.
+/// Factor that another build may exceed a figure by.
 const OTHER_BUILD: u64 = 2;
 const ACCEPT: &str = "CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test lab_costs";
 
-/// What makes instructions of sources here.
 fn build() -> String {
     let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     let output = Command::new(compiler).arg("-vV").output().expect("the compiler that has made this is still there");
@@ -32,14 +30,13 @@ fn build() -> String {
     let version = said.lines().next().unwrap_or("?");
     let assertions = if cfg!(debug_assertions) { "with" } else { "without" };
     let wide = if cfg!(target_feature = "avx") { ", for this processor" } else { "" };
-    // What is compiled by increments is cut into more units, and less of it is inlined.
+    // Incremental compilation splits code into more units and inlines less of it.
     let units = if option_env!("CARGO_INCREMENTAL") == Some("0") { "at once" } else { "by increments" };
     let (llvm, counter) = (word("LLVM version:"), callgrind::version());
     let arch = std::env::consts::ARCH;
     format!("{version}, LLVM {llvm}, {arch}, {units}, {assertions} debug assertions{wide}, {counter}")
 }
 
-/// The figures of each row: all instructions, those of each part, allocations.
 type Rows = BTreeMap<String, Vec<u64>>;
 
 fn figures(counts: &Counts, frames: u64) -> Vec<u64> {
@@ -63,7 +60,6 @@ fn text(build: &str, rows: &[(String, Vec<u64>)]) -> String {
     text + "\n"
 }
 
-/// The rows of an accepted table.
 fn rows(text: &str) -> Rows {
     let table = text.lines().skip_while(|line| !line.starts_with(BUILD)).skip(3);
     let row = |line: &str| {
@@ -73,7 +69,6 @@ fn rows(text: &str) -> Rows {
     table.filter_map(row).collect()
 }
 
-/// Compares what was counted of so many frames with the accepted table, or accepts it.
 pub fn compare(path: &Path, counted: &[(String, Counts)], frames: u64) {
     let now: Vec<_> = counted.iter().map(|(name, counts)| (name.clone(), figures(counts, frames))).collect();
     let (build, allocations) = (build(), columns().len() - 1);
@@ -85,7 +80,7 @@ pub fn compare(path: &Path, counted: &[(String, Counts)], frames: u64) {
     let accepted = fs::read_to_string(path).unwrap_or_default();
     let is_same = accepted.lines().any(|line| line.strip_prefix(BUILD) == Some(&build));
     if !is_same {
-        // Not by a macro, whose words the test harness keeps to itself.
+        // Not by a macro, whose output the test harness captures.
         let said = format!(
             "INSTRUCTIONS ARE NOT COMPARED WITHIN {} %: {} is of another build than this one, {build}.\n\
              Where this is the one that everybody uses now, accept its figures: {ACCEPT}\n{now_text}",

@@ -1,4 +1,4 @@
-//! What a host of a simulated broadcast was asked to do, so that it can do it again with nobody else around.
+//! Record of the calls to one host of a simulated broadcast, for a replay without the other hosts.
 
 use crate::case::{Case, payload};
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Outcome, Simulation};
@@ -9,11 +9,9 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// A call of a host's stream.
 enum Call {
     Frame(Instant, Vec<u8>),
     Timeout(Instant),
-    /// With the length of the frame that left.
     Transmit(Instant, Option<usize>),
     Deadline(Instant),
     Urgent,
@@ -21,14 +19,12 @@ enum Call {
     Take(Instant, u64),
 }
 
-/// All calls of a host, in their order.
 pub struct Tape {
     case: Case,
     host: usize,
     calls: Vec<Call>,
 }
 
-/// A host that writes down what it is asked.
 struct Taped {
     machine: Alone<Stream>,
     calls: RefCell<Vec<Call>>,
@@ -62,7 +58,6 @@ impl Machine for Taped {
     }
 }
 
-/// One turn of a host's application: the root pushes what there is room for, the others take what there is.
 fn turn(case: &Case, host: usize, taped: &mut Taped, now: Instant) {
     let (stream, calls) = (&mut taped.machine.part, taped.calls.get_mut());
     let lazy = stream.backlog_frames() < case.lazy_frames && !stream.feed().is_complete();
@@ -79,10 +74,10 @@ fn turn(case: &Case, host: usize, taped: &mut Taped, now: Instant) {
     calls.extend((begin..end).map(|sequence| Call::Push(payload(sequence), case.ending(sequence))));
 }
 
-/// Simulates it at 100 Mbit/s; what each host did.
+/// Simulates `case` at 100 Mbit/s; returns the calls of each host.
 ///
 /// # Panics
-/// If the case has an application that takes a frame now and then: none is called again here.
+/// If an application of the case takes frames at intervals: no application is called again here.
 pub fn record(case: &Case, faults: impl Faults) -> Vec<Tape> {
     assert_eq!(case.last_takes, None, "{case:?}");
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
@@ -102,14 +97,11 @@ pub fn record(case: &Case, faults: impl Faults) -> Vec<Tape> {
     simulation.machines().iter().enumerate().map(tape).collect()
 }
 
-/// How many frames of so many are counted: all but those of the start.
 pub fn counted_frames(frames: u64) -> u64 {
     frames - frames / 4
 }
 
 impl Tape {
-    /// Does it all again on a fresh stream, what follows the start between two [`counting_mark`]s; whether the same
-    /// leaves.
     pub fn play_again(&self) -> bool {
         let mut machine = Alone::new(self.case.stream(self.host));
         let mut buffer = vec![0; 2000];
@@ -121,7 +113,6 @@ impl Tape {
         started && same
     }
 
-    /// How many calls are the start: those until the root has pushed, or a receiver has taken, a quarter.
     fn start(&self) -> usize {
         let mut left = self.case.frames - counted_frames(self.case.frames);
         let is_rest = |call: &Call| {
@@ -138,13 +129,12 @@ impl Tape {
     }
 }
 
-/// Callgrind, which knows it by its name, writes down what it has counted until here.
+/// Known to callgrind by name, which dumps its counts here.
 #[inline(never)]
 fn counting_mark() {
     black_box(());
 }
 
-/// One allocation between two marks: shows that they are seen.
 pub fn allocate() {
     counting_mark();
     black_box(Box::new(black_box(7_u64)));
@@ -157,7 +147,7 @@ fn play(machine: &mut Alone<Stream>, calls: &[Call], buffer: &mut [u8]) -> bool 
         match call {
             Call::Frame(now, frame) => machine.handle_frame(*now, frame),
             Call::Timeout(now) => machine.handle_timeout(*now),
-            // As a port has it: payloads stay where they are.
+            // As on a port: payloads stay in place.
             Call::Transmit(now, length) => {
                 let frame = machine.poll_transmit_split(*now, buffer);
                 same &= frame.map(|frame| frame.bytes()) == *length;

@@ -1,4 +1,4 @@
-//! What applications and peers should not do to a mailbox, and what happens then.
+//! Invalid calls of applications, invalid frames of peers, and the mailbox's reactions.
 
 use super::play::{Message, content, mailbox, play};
 use ethbcast_transport::messages::{
@@ -13,7 +13,6 @@ use std::time::Duration;
 
 const PAYLOAD_BYTES: usize = 1468;
 
-/// The least room there may be.
 fn small() -> Settings {
     Settings { pushed_messages: 0, pushed_bytes: 0, ..Settings::default() }
 }
@@ -22,7 +21,6 @@ fn pair(settings: &Settings) -> [Alone<Mailbox>; 2] {
     [0, 1].map(|rank| mailbox(rank, 2, PAYLOAD_BYTES, settings))
 }
 
-/// Hands every frame over at once, until there is none.
 fn exchange(mailboxes: &mut [Alone<Mailbox>; 2], now: Instant) {
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     loop {
@@ -40,7 +38,6 @@ fn exchange(mailboxes: &mut [Alone<Mailbox>; 2], now: Instant) {
     }
 }
 
-/// A frame as rank 1 would send it to rank 0.
 fn made_up(kind: Kind, sequence: u64, stamp: u32, body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     frame[OVERHEAD_BYTES..].copy_from_slice(body);
@@ -136,7 +133,7 @@ fn a_tag_that_is_never_received_fills_its_share_of_the_pushed_buffer_and_then_de
     let ended = |outcome| (0..100).filter(|number| price.sends[number] == outcome).count();
     let held = (INITIAL_BYTES / 2000) as usize;
     assert_eq!((ended(SendOutcome::Sent), ended(SendOutcome::TimedOut)), (held, 100 - held));
-    // Those withdrawn have made room: others of this sender and of other senders go on.
+    // Withdrawn messages have made room: others of this sender and of other senders go on.
     assert!(matches!(price.receives[&100], RecvOutcome::Received { .. }) && price.sends[&100] == SendOutcome::Sent);
     assert!(matches!(price.receives[&101], RecvOutcome::Received { .. }) && price.sends[&101] == SendOutcome::Sent);
 }
@@ -201,7 +198,7 @@ fn made_up_frames_of_every_kind_never_panic_and_never_take_more_than_their_share
             let kind = [Kind::PUSH, Kind::PULL, Kind::NOTE, Kind::RECEIPT, Kind::ASK][random.below(5) as usize];
             let mut body = vec![0; random.below(200) as usize];
             random.fill(&mut body);
-            // Mostly small numbers, so that some make sense.
+            // Mostly small numbers, so that some are meaningful.
             body.iter_mut().enumerate().filter(|(at, _)| at % 8 != 7 || *at > 47).for_each(|(_, byte)| *byte = 0);
             body.iter_mut().for_each(|byte| *byte %= 8);
             if !body.is_empty() {

@@ -1,5 +1,6 @@
-//! One made-up acknowledgement or question from the right address, at any moment: whoever was told it does not wait for
-//! ever. What was acknowledged in somebody's name and got lost is not kept; then that peer is given up.
+//! One forged acknowledgement or request from the right address, at any moment: its victim does not
+//! wait forever. A message that was falsely acknowledged and then lost cannot be repeated; then
+//! that peer is given up.
 
 use super::play::{content, mailbox};
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
@@ -12,10 +13,10 @@ use std::time::Duration;
 
 const MESSAGES: usize = 12;
 const RUNS: u64 = 600;
-/// Who lacks what somebody else acknowledged is given up after ten seconds.
+/// Time limit; a peer that lacks falsely acknowledged frames is given up after ten seconds.
 const BOUND: Duration = Duration::from_secs(40);
 
-/// Kind, number or cursor, stamp or echo counted from the present, and the bitmap.
+/// Kind, number or cursor, stamp or echo relative to the present, and the bitmap.
 const FORGERIES: [(Kind, u64, i32, &[u8]); 15] = [
     (Kind::RECEIPT, 5, 0, &[]),
     (Kind::RECEIPT, 20, -5, &[]),
@@ -34,7 +35,6 @@ const FORGERIES: [(Kind, u64, i32, &[u8]); 15] = [
     (Kind::NOTE, 1 << 40, 1 << 29, &[1; 100]),
 ];
 
-/// In the name of rank 1 to rank 0.
 fn forged(now: Instant, (kind, sequence, ahead, bitmap): (Kind, u64, i32, &[u8])) -> Vec<u8> {
     let mut body = vec![0; AckBody::BYTES];
     body[16..18].copy_from_slice(&(bitmap.len() as u16).to_be_bytes());
@@ -84,10 +84,10 @@ fn play(seed: u64) {
         None
     });
     assert!(outcome.is_quiet(), "{replay}: {outcome:?}, {:?}", simulation.next_deadline());
-    // Who was given up is not answered, and cannot know that it waits in vain.
+    // A rank that was given up gets no answers, and cannot know that it waits in vain.
     assert_eq!(ended[0], MESSAGES * 2, "{replay}");
     assert!(done_at < Instant::START + BOUND, "{replay}: {done_at:?}");
-    // What rank 0 has given up, rank 1 may wait for: it is not answered any more.
+    // Rank 1 may wait for messages of rank 0, which has given it up and does not answer any more.
     assert!(ended[1] == MESSAGES * 2 || (forgery.0 == Kind::RECEIPT && loss > 0.0), "{replay}: {ended:?}");
 }
 

@@ -1,4 +1,5 @@
-//! Messages between simulated hosts: contents, order, ends, audits and quiescence checked, the price returned.
+//! Messages between simulated hosts: contents, order, outcomes, audits and quiescence are checked,
+//! and the cost is returned.
 
 use ethbcast_transport::messages::{
     Completion, Mailbox, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome, Settings,
@@ -9,18 +10,14 @@ use ethbcast_transport::{Alone, Instant, Machine};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One message and the receive for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub from: u16,
     pub to: u16,
     pub tag: u32,
     pub length: usize,
-    /// When the receive is posted; `None` for never.
     pub received_at: Option<Duration>,
-    /// What the receive allows.
     pub max_bytes: usize,
-    /// When it is sent, and how long its sender waits for it to be there.
     pub sent_at: Duration,
     pub patience: Option<Duration>,
 }
@@ -32,7 +29,6 @@ impl Message {
     }
 }
 
-/// What it cost and how everything ended, by the number of the message.
 #[derive(Debug)]
 pub struct Price {
     pub quiet_at: Duration,
@@ -54,12 +50,10 @@ pub fn mailbox(rank: u16, hosts: usize, payload_bytes: usize, settings: &Setting
     Alone::new(Mailbox::new(identity, &peers, payload_bytes, settings.clone()))
 }
 
-/// The bytes of message number `number`.
 pub fn content(number: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + (at >> 8) + number * 31) as u8).collect()
 }
 
-/// The application of one host.
 #[derive(Default)]
 struct Application {
     /// Numbers of the messages to send and to receive, in order of time, last first.
@@ -69,7 +63,6 @@ struct Application {
     receiving: BTreeMap<RecvId, usize>,
 }
 
-/// Plays `messages` at 1 Gbit/s under `faults`; panics with `replay` in front of what is wrong.
 pub fn play(hosts: usize, settings: &Settings, messages: &[Message], faults: impl Faults, replay: &str) -> Price {
     let network = Network::star(hosts, Cable::GIGABIT, &HostSettings::default());
     let machines = (0..hosts).map(|host| mailbox(host as u16, hosts, 1468, settings)).collect();
@@ -114,7 +107,6 @@ impl Application {
         Application { to_send, to_receive, ..Application::default() }
     }
 
-    /// Sends and receives what has come due; returns when there is more to do.
     fn act(&mut self, mailbox: &mut Alone<Mailbox>, messages: &[Message], now: Instant) -> Option<Instant> {
         let at = |after: Duration| Instant::START + after;
         while let Some(&number) = self.to_send.last().filter(|&&number| at(messages[number].sent_at) <= now) {
@@ -161,7 +153,6 @@ impl Application {
     }
 }
 
-/// Everything was sent and received as it should be.
 pub fn assert_delivered(price: &Price, messages: &[Message], replay: &str) {
     for (number, message) in messages.iter().enumerate() {
         assert_eq!(price.sends.get(&number), Some(&SendOutcome::Sent), "{replay}: message {number} {message:?}");

@@ -1,4 +1,4 @@
-//! When a driver may put off looking for frames.
+//! Urgency of mailboxes: when a driver may postpone polling for frames.
 
 use super::play::{content, mailbox};
 use ethbcast_transport::messages::{Mailbox, Settings};
@@ -8,7 +8,6 @@ use ethbcast_transport::{Alone, Instant, Machine};
 const PAYLOAD_BYTES: usize = 1468;
 const LONG: usize = 1 << 20;
 
-/// Hands over up to `most` frames from one to the other; says how many there were.
 fn pass(from: &mut Alone<Mailbox>, to: &mut Alone<Mailbox>, now: Instant, most: usize) -> usize {
     let mut buffer = [0; OVERHEAD_BYTES + PAYLOAD_BYTES];
     let one = |_: &usize| match from.poll_transmit(now, &mut buffer) {
@@ -21,7 +20,6 @@ fn pass(from: &mut Alone<Mailbox>, to: &mut Alone<Mailbox>, now: Instant, most: 
     (0..most).take_while(one).count()
 }
 
-/// Takes the ends of sends and receives.
 fn collect(mailbox: &mut Alone<Mailbox>) -> usize {
     std::iter::from_fn(|| mailbox.part.poll_completion()).count()
 }

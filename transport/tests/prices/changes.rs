@@ -1,4 +1,4 @@
-//! The scenarios of the price list in which hosts come, go and change places: what a session's views do to streams.
+//! Scenarios in which hosts join, leave and move: the effects of a session's views on streams.
 
 use crate::case::{Path, peer};
 use crate::hazards::{cut_off, lose_new};
@@ -9,7 +9,6 @@ use ethbcast_transport::stream::Outlet;
 use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{Instant, Tuning};
 
-/// What a view does to a host's stream.
 #[derive(Clone, Copy, Debug)]
 enum Word {
     Adopt(usize),
@@ -30,14 +29,13 @@ impl Word {
 
 use Word::{Adopt, Drop, Parent};
 
-/// A view that hosts learn of one after the other, 300 us apart.
+/// Applies a view at one host after the other, 300 us apart.
 fn view(scenario: Scenario, micros: u64, words: &[(usize, Word)]) -> Scenario {
     words.iter().enumerate().fold(scenario, |scenario, (place, &(host, word))| {
         scenario.then(micros + 300 * place as u64, host, move |host, now| word.act(host, now))
     })
 }
 
-/// Neighbours and designated ones die; children are adopted.
 pub fn deaths() -> Vec<Scenario> {
     let lossy = |name: &str, path, hosts, frames| scenario(name, path, hosts, frames).loss(0.03);
     let bridge = [(1, Adopt(3)), (1, Drop(2)), (3, Parent(1))];
@@ -83,7 +81,6 @@ pub fn deaths() -> Vec<Scenario> {
     ]
 }
 
-/// Hosts that move, leave and come back, or join late.
 pub fn moves() -> Vec<Scenario> {
     let lossy = |name: &str, path, hosts, frames| scenario(name, path, hosts, frames).loss(0.02);
     let hop = [(0, Adopt(2)), (2, Parent(0)), (1, Drop(2))];
@@ -140,7 +137,6 @@ pub fn moves() -> Vec<Scenario> {
     ]
 }
 
-/// Casts that go on as a tree, and hosts that are served alone.
 pub fn reroutes() -> Vec<Scenario> {
     vec![
         rerouted(scenario("goes on as a chain", Path::Cast, 5, 300), 4),
@@ -153,7 +149,8 @@ pub fn reroutes() -> Vec<Scenario> {
     ]
 }
 
-/// The root stops after 4 ms, and from 9 ms on each host sends to the next, in segments of so many frames.
+/// The root stops the cast after 4 ms; from 9 ms on each host sends to the next, in segments of
+/// `segment_frames`.
 fn rerouted(scenario: Scenario, segment_frames: u64) -> Scenario {
     let hosts = scenario.case.hosts;
     let mut tuning = scenario.case.tuning.clone();
@@ -171,7 +168,8 @@ fn rerouted(scenario: Scenario, segment_frames: u64) -> Scenario {
     })
 }
 
-/// The root lets `host` go after 3 ms and serves it alone from frame `first` on; the host hears of it 2 ms later.
+/// The root removes `host` after 3 ms and serves it by its own stream from frame `first` on; the
+/// host learns of it 2 ms later.
 fn alone(scenario: Scenario, host: usize, first: u64) -> Scenario {
     scenario
         .then(3_000, 0, move |root, now| root.streams[0].remove_reader(now, Rank(host as u16)))

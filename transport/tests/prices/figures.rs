@@ -1,4 +1,4 @@
-//! What a scenario came to, and how it stands in the table.
+//! Figures of a scenario, and their layout in the table.
 
 use crate::host::{Host, Sent};
 use ethbcast_transport::stream::{Memory, Stream, StreamStats};
@@ -6,7 +6,6 @@ use ethbcast_transport::{Instant, Part};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Counts over all turns of all hosts: what a session sees of its streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     pub turns: u64,
@@ -21,7 +20,6 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Looks at a stream.
     pub fn look(&mut self, now: Instant, stream: &Stream) {
         let count = |condition| u64::from(condition);
         let named = |rank: Option<ethbcast_transport::wire::Rank>| rank.map_or(0, |rank| rank.index() as u64 + 1);
@@ -37,7 +35,6 @@ impl Seen {
     }
 }
 
-/// The most that any stream of a role has had on its way, and kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Peaks {
     in_flight: u64,
@@ -49,7 +46,6 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// Looks at a stream.
     pub fn look(&mut self, stream: &Stream) {
         for flight in stream.flights() {
             self.in_flight = self.in_flight.max(flight.in_flight);
@@ -64,7 +60,6 @@ impl Peaks {
     }
 }
 
-/// Hosts of one kind: the root, those with children, those without.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Role {
     hosts: u64,
@@ -74,7 +69,6 @@ pub struct Role {
 }
 
 impl Role {
-    /// Adds what a host did.
     pub fn add(&mut self, host: &Host, peaks: &Peaks) {
         self.hosts += 1;
         self.sent.iter_mut().zip(Sent::figures(&host.sent)).for_each(|(sum, one)| *sum += one);
@@ -117,12 +111,12 @@ impl Role {
     }
 }
 
-/// What it came to.
 #[derive(Clone, Debug)]
 pub struct Price {
     pub done: Duration,
     pub quiet: Duration,
-    /// From each frame's push until a host's application had it: summed over all that arrived, and how many those were.
+    /// Sum of the times from each frame's push until a host's application had it, and the number of
+    /// such times.
     pub delays: (Duration, u64),
     pub frames: u64,
     pub bytes: u64,
@@ -135,23 +129,19 @@ pub struct Price {
 }
 
 impl Price {
-    /// Data frames that were sent again, by whomever.
     pub fn again(&self) -> u64 {
         [&self.root, &self.relays, &self.leaves].iter().map(|role| role.stats.data_resent).sum()
     }
 
-    /// New data frames, by whomever.
     pub fn new_frames(&self) -> u64 {
         [&self.root, &self.relays, &self.leaves].iter().map(|role| role.stats.data_sent).sum()
     }
 
-    /// What a host thought was forged, or from nobody it knows.
     pub fn suspected(&self) -> u64 {
         let suspected = |role: &&Role| role.stats.forged_acks + role.stats.strangers;
         [&self.root, &self.relays, &self.leaves].iter().map(suspected).sum()
     }
 
-    /// Its lines in the table.
     pub fn text(&self, name: &str) -> String {
         let Price { done, quiet, delays, frames, bytes, lost, orphans, seen, .. } = self;
         let Seen { turns, urgent, level, settled, halfway, pausing, next, held, crowded } = seen;

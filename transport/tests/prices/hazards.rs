@@ -1,4 +1,4 @@
-//! What goes wrong with frames in the scenarios of the price list, beside independent losses.
+//! Faults in the scenarios of the price list, beside independent losses.
 
 use ethbcast_transport::sim::{Delivery, Fate};
 use ethbcast_transport::wire::{Flags, Frame, Kind, parse};
@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Frames of the stream that satisfy `condition` suffer `fate`.
 fn when(
     mut condition: impl FnMut(&Delivery<'_>, &Frame<'_>) -> bool + 'static,
     fate: Fate,
@@ -17,7 +16,6 @@ fn when(
     }
 }
 
-/// What `first` lets pass suffers what `second` says.
 pub fn both(
     mut first: impl FnMut(&Delivery<'_>) -> Fate + 'static,
     mut second: impl FnMut(&Delivery<'_>) -> Fate + 'static,
@@ -28,7 +26,6 @@ pub fn both(
     }
 }
 
-/// New data frames that `condition` says by host and number are lost.
 pub fn lose_new(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(&Delivery<'_>) -> Fate {
     let new = move |delivery: &Delivery<'_>, frame: &Frame<'_>| {
         let Frame { header, .. } = frame;
@@ -37,7 +34,6 @@ pub fn lose_new(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(
     when(new, Fate::Drop)
 }
 
-/// Such frames are lost, and the first time that they are sent again, too.
 pub fn lose_twice(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(&Delivery<'_>) -> Fate {
     let mut again = BTreeSet::new();
     let lost = move |delivery: &Delivery<'_>, frame: &Frame<'_>| {
@@ -48,7 +44,6 @@ pub fn lose_twice(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMu
     when(lost, Fate::Drop)
 }
 
-/// Nothing reaches `host` or leaves it in these microseconds.
 pub fn cut_off(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> Fate {
     let hit = move |delivery: &Delivery<'_>, _: &Frame<'_>| {
         (delivery.to == host || delivery.from == Some(host)) && micros.contains(&delivery.at.as_micros())
@@ -56,22 +51,18 @@ pub fn cut_off(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> 
     when(hit, Fate::Drop)
 }
 
-/// What arrives at `host` in these microseconds is lost, but not what it says.
 pub fn deaf(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(move |delivery, _| delivery.to == host && micros.contains(&delivery.at.as_micros()), Fate::Drop)
 }
 
-/// Of this kind every `nth` frame is lost.
 pub fn lose_each(nth: u64, kind: Kind) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(every(nth, kind), Fate::Drop)
 }
 
-/// Of this kind every `nth` frame is so much late.
 pub fn delay_each(nth: u64, kind: Kind, late: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(every(nth, kind), Fate::Delay(late))
 }
 
-/// Of this kind every `nth` frame comes again so much later.
 pub fn repeat_each(nth: u64, kind: Kind, after: Duration) -> impl FnMut(&Delivery<'_>) -> Fate {
     when(every(nth, kind), Fate::Duplicate { after })
 }

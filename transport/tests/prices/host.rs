@@ -1,4 +1,4 @@
-//! A host of a price list: its streams, under a clock of its own, and what it has put on the wire.
+//! A host of the price list: its streams, under its own clock, and counts of its frames.
 
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Stream};
@@ -6,22 +6,19 @@ use ethbcast_transport::wire::{self, Flags, Kind};
 use ethbcast_transport::{Deadline, Instant, Machine, Part};
 use std::collections::VecDeque;
 
-/// A host's own clock: it began elsewhere, and runs faster or slower than the simulation's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     pub ahead_nanos: u64,
-    /// Parts in a million by which it runs faster.
+    /// Drift in parts per million; positive if it runs fast.
     pub faster_ppm: i64,
 }
 
 impl Clock {
-    /// What it shows.
     pub fn local(self, at: Instant) -> Instant {
         let nanos = i128::from(at.as_nanos());
         Instant::from_nanos(self.ahead_nanos + (nanos + nanos * i128::from(self.faster_ppm) / 1_000_000) as u64)
     }
 
-    /// When it shows at least that.
     fn global(self, local: Instant) -> Instant {
         let nanos = i128::from(local.as_nanos().saturating_sub(self.ahead_nanos));
         let mut at = Instant::from_nanos((nanos * 1_000_000 / i128::from(1_000_000 + self.faster_ppm)) as u64);
@@ -32,7 +29,6 @@ impl Clock {
     }
 }
 
-/// Frames that a host has put on the wire, by kind; what has been sent again by [`Stream::write_again`] included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     pub new_to_one: u64,
@@ -42,7 +38,6 @@ pub struct Sent {
     pub acks: u64,
     pub asked_one: u64,
     pub asked_all: u64,
-    /// Data frames that ask for an acknowledgement.
     pub urgent: u64,
 }
 
@@ -63,16 +58,13 @@ impl Sent {
         self.urgent += u64::from(header.kind == Kind::DATA && header.flags.has(Flags::ACK_NOW));
     }
 
-    /// All kinds, in the order of the table.
     pub fn figures(&self) -> [u64; 8] {
         let Sent { new_to_one, new_to_all, again_to_one, again_to_all, acks, asked_one, asked_all, urgent } = *self;
         [new_to_one, new_to_all, again_to_one, again_to_all, acks, asked_one, asked_all, urgent]
     }
 }
 
-/// The host.
 pub struct Host {
-    /// The stream that everybody takes part in, and those that serve one alone.
     pub streams: Vec<Stream>,
     pub clock: Clock,
     pub sent: Sent,
@@ -84,7 +76,6 @@ impl Host {
         Host { streams: vec![stream], clock, sent: Sent::default(), outbox: VecDeque::new() }
     }
 
-    /// Sends a frame to a host again, that the stream may not have any more.
     pub fn write_again(&mut self, now: Instant, to: usize, (sequence, payload): (u64, &[u8]), ending: Ending) {
         let mut buffer = vec![0; 2000];
         let stream = self.streams.last_mut().expect("a host has a stream");

@@ -1,4 +1,4 @@
-//! The scenarios of the price list in which a cast sends parity: several lose different frames of a block.
+//! Scenarios in which a cast sends parity: several receivers lose different frames of a block.
 
 use crate::case::Path;
 use crate::hazards::{both, cut_off, delay_each, lose_new, lose_twice};
@@ -8,19 +8,16 @@ use ethbcast_transport::sim::RandomFaults;
 use ethbcast_transport::wire::Kind;
 use std::time::Duration;
 
-/// A broadcast in blocks of 32, of feeds that hold eight of them.
 fn blocks(name: &str, path: Path, hosts: usize, frames: u64) -> Scenario {
     scenario(&format!("parity, {name}"), path, hosts, frames)
         .by(Tuning::default(), 256)
         .tuned(|tuning| tuning.cast.parity_block_frames = 32)
 }
 
-/// One frame in 25, of each host others.
 fn little(host: usize, frame: u64) -> bool {
     (frame * 7 + host as u64 * 13).is_multiple_of(25)
 }
 
-/// Losses that parity mends, those that it cannot, and what comes late or twice.
 pub fn parity() -> Vec<Scenario> {
     let cast = |name: &str, frames| blocks(name, Path::TunedCast, 8, frames);
     let messy = RandomFaults::new(7).loss(0.08).duplicate(0.05).reorder(0.05, Duration::from_micros(900));

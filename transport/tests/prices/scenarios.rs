@@ -1,4 +1,4 @@
-//! The scenarios of the price list whose hosts stay as they are: paths and protocols, faults, readers, feeds, clocks.
+//! Scenarios whose hosts stay as they are: paths and protocols, faults, readers, feeds, clocks.
 
 use crate::case::Path;
 use crate::hazards::{cut_off, deaf, delay_each, lose_each, lose_new, lose_twice, repeat_each};
@@ -8,7 +8,6 @@ use ethbcast_transport::sim::{QueueLimit, RandomFaults};
 use ethbcast_transport::wire::Kind;
 use std::time::Duration;
 
-/// Every path, with as many hosts as show what it is.
 const PATHS: [(Path, usize); 8] = [
     (Path::Chain, 5),
     (Path::Tree(2), 7),
@@ -20,7 +19,6 @@ const PATHS: [(Path, usize); 8] = [
     (Path::AckTree(1), 4),
 ];
 
-/// Each path without faults, with some and with many, and with messages that are awaited.
 pub fn paths() -> Vec<Scenario> {
     let of = |(path, hosts): (Path, usize)| {
         let messy = RandomFaults::new(5).loss(0.1).duplicate(0.05).reorder(0.05, Duration::from_micros(900));
@@ -35,7 +33,6 @@ pub fn paths() -> Vec<Scenario> {
     PATHS.into_iter().flat_map(of).collect()
 }
 
-/// Strict go-back-n and push-pull.
 pub fn protocols() -> Vec<Scenario> {
     let late = || RandomFaults::new(3).reorder(0.1, Duration::from_micros(700));
     let strict = |name: &str, path, frames| scenario(name, path, 5, frames).by(Tuning::paper(), 64);
@@ -62,7 +59,6 @@ pub fn protocols() -> Vec<Scenario> {
     strict.chain(pulled).collect()
 }
 
-/// Losses of one kind, and frames that are late or come twice.
 pub fn hazards() -> Vec<Scenario> {
     let both = |name: &str, hazard: &dyn Fn(Scenario) -> Scenario| {
         [(Path::Flat, 4), (Path::Cast, 4), (Path::Chain, 4), (Path::AckTree(2), 7)]
@@ -95,7 +91,6 @@ pub fn hazards() -> Vec<Scenario> {
     .collect()
 }
 
-/// Readers that rest, feeds and windows of other sizes, segments, cables and clocks.
 pub fn numbers() -> Vec<Scenario> {
     let four = [(Path::Chain, 4), (Path::Flat, 4), (Path::TunedCast, 5), (Path::AckTree(2), 7)];
     let each = |name: &str, frames: u64, change: &dyn Fn(Scenario) -> Scenario| -> Vec<Scenario> {
@@ -123,7 +118,6 @@ pub fn numbers() -> Vec<Scenario> {
     all
 }
 
-/// Segments of several frames, feeds, windows and rounds of other lengths.
 fn segments_and_windows() -> Vec<Scenario> {
     let segments = |scenario: Scenario, frames| scenario.tuned(|tuning| tuning.feed.segment_frames = frames);
     vec![
@@ -160,7 +154,6 @@ fn segments_and_windows() -> Vec<Scenario> {
     ]
 }
 
-/// One that acknowledges for all, reports of many, and hosts that take their time.
 fn many_and_slow() -> Vec<Scenario> {
     vec![
         scenario("one acknowledges for all, 2 % lost", Path::TunedCast, 20, 500).by(Tuning::default(), 256).loss(0.02),
@@ -184,7 +177,6 @@ fn many_and_slow() -> Vec<Scenario> {
     ]
 }
 
-/// Windows that fit into a feed of eight.
 fn small(tuning: &mut Tuning) {
     let window = &mut tuning.window;
     (window.start_frames, window.min_frames, window.max_frames) = (4, 2, 8);

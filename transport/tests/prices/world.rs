@@ -1,4 +1,4 @@
-//! Plays a scenario of the price list: everybody's bytes checked, every figure counted.
+//! Runs a scenario of the price list: every receiver's bytes are checked, every figure is counted.
 
 use crate::case::{PAYLOAD_BYTES, payload};
 use crate::figures::{Peaks, Price, Role, Seen};
@@ -10,12 +10,9 @@ use ethbcast_transport::sim::{Cable, Network, Outcome, Simulation, SwitchSetting
 use ethbcast_transport::stream::{Ending, Stream};
 use std::time::Duration;
 
-/// The rate of a cable unless a scenario has another.
 const CABLE: (u64, Duration) = (100_000_000, Duration::from_micros(5));
-/// How often the root looks for what is reported missing, where hosts come and go.
 const TURN: Duration = Duration::from_micros(500);
 
-/// What the hosts' applications have done so far.
 struct World<'a> {
     scenario: &'a Scenario,
     steps: Vec<&'a Step>,
@@ -50,7 +47,6 @@ impl World<'_> {
         }
     }
 
-    /// One turn of a host's application; when it wants another.
     fn turn(&mut self, host: usize, machine: &mut Host, now: Instant) -> Option<Instant> {
         let name = &self.scenario.name;
         let local = machine.clock.local(now);
@@ -121,7 +117,6 @@ impl World<'_> {
     }
 }
 
-/// The machines at the beginning.
 fn machines(scenario: &Scenario) -> Vec<Host> {
     let strangers = &scenario.strangers;
     let host = |host: usize| {
@@ -137,7 +132,6 @@ fn machines(scenario: &Scenario) -> Vec<Host> {
     (0..scenario.case.hosts).map(host).collect()
 }
 
-/// Plays it; panics with its name if anybody lacks anything.
 pub fn play(mut scenario: Scenario) -> Price {
     let never = Box::new(|_: &ethbcast_transport::sim::Delivery<'_>| unreachable!("the simulation has the hazard"));
     let hazard = std::mem::replace(&mut scenario.hazard, never);
@@ -191,12 +185,10 @@ pub fn play(mut scenario: Scenario) -> Price {
     }
 }
 
-/// The root serves a host alone from now on, from where it stands as far as is known.
 pub fn serve_alone(root: &mut Host, host: usize, first: u64) {
     let identity = ethbcast_transport::wire::Identity { stream: SIDE, ..crate::case::identity(0) };
     let tuning = ethbcast_transport::Tuning::default().with_feed_frames(64);
     root.streams.push(Stream::origin_at(identity, PAYLOAD_BYTES, first, crate::case::peer(host), tuning));
 }
 
-/// The number of a stream that serves one host alone.
 pub const SIDE: ethbcast_transport::wire::StreamId = ethbcast_transport::wire::StreamId(0x4001);

@@ -1,4 +1,4 @@
-//! Receivers that were put aside, and that a stream of their own serves from where they stand.
+//! Demoted receivers, which get their own stream from their cursor on.
 
 use crate::common::peer;
 use crate::hosts::{at, hosts};
@@ -10,23 +10,20 @@ use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
 const RUNS: u64 = 300;
-/// The number of the stream that serves one alone.
 const SIDE: StreamId = StreamId(MAIN.0 | 0x4000);
 
-/// How a receiver was put aside, drawn by a seed.
 struct World {
     hosts: usize,
     frames: u64,
     cast: bool,
-    /// Who hears nothing for a while.
     deaf: usize,
     from: Instant,
     until: Instant,
-    /// When it is put aside, when the root serves it alone, and when it learns of that.
+    /// Times when it is demoted, when the root serves it alone, and when it learns of that.
     aside: Instant,
     served: Instant,
     learns: Instant,
-    /// By how much the root is wrong about where it stands: it has got further, or not so far.
+    /// Error in the root's idea of its cursor: it is further, or less far.
     further: u64,
     less: u64,
     loss: f64,
@@ -51,7 +48,8 @@ impl World {
             cast,
             deaf: 1 + random.below(hosts as u64 - 1) as usize,
             from,
-            // In a third of the worlds it hears the main stream again before it knows that it is served alone.
+            // In a third of the worlds it receives the main stream again before it knows that it is
+            // served alone.
             until: aside + Duration::from_micros(random.below(100_000)),
             aside,
             served,
@@ -82,7 +80,6 @@ impl World {
         }
     }
 
-    /// The others go on without it.
     fn put_aside(&self, now: Instant, host: usize, stream: &mut Stream) {
         let next = self.deaf + 1;
         let reads = |stream: &Stream| stream.cursors().iter().any(|(rank, _)| rank.index() == self.deaf);
@@ -97,7 +94,6 @@ impl World {
         }
     }
 
-    /// The root serves it alone, from about where it stands.
     fn serve_alone(&self, cursor: u64, root: &mut Host) {
         let first = (cursor.saturating_sub(self.further) + self.less).min(self.frames - 1);
         root.streams.push(Stream::origin_at(
@@ -110,7 +106,6 @@ impl World {
     }
 }
 
-/// Pushes what there is room for, up to `frames`.
 fn push(stream: &mut Stream, frames: u64) {
     while stream.feed().head() < frames {
         let next = stream.feed().head();
@@ -120,7 +115,6 @@ fn push(stream: &mut Stream, frames: u64) {
     }
 }
 
-/// Plays one seed.
 fn play(seed: u64) {
     let mut random = Random::new(seed);
     let world = World::draw(&mut random);

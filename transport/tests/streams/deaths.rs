@@ -1,8 +1,8 @@
-//! Casts of every protocol and shape in which receivers die: whoever lives has everything, in order, and all goes
-//! quiet.
+//! Casts of every protocol and shape in which receivers die: all survivors get everything, in
+//! order, and the run quiesces.
 //!
-//! The views of a session are played here: the root learns of a death first, each other host some time later, and then
-//! grafts, drops and changes its parent as `collectives` does.
+//! The views of a session are imitated: the root learns of a death first, each other host some time
+//! later, and then it grafts, drops and changes its parent as `collectives` does.
 
 use crate::common::peer;
 use crate::hosts::{at, hosts, star};
@@ -14,8 +14,8 @@ use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
 const RUNS: u64 = 500;
-/// A late acknowledgement took `below` back at a host of the tree that waited for nothing itself: those above it stood
-/// still.
+/// Seed that found a bug: a late acknowledgement lowered `below` at a host of the tree that waited
+/// for nothing itself, and the hosts above it stalled.
 const FOUND: u64 = 7892;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,6 @@ enum Protocol {
     Default,
     Strict,
     PushPull,
-    /// An ack tree of so many children each.
     Tree(usize),
 }
 
@@ -47,17 +46,14 @@ impl Protocol {
     }
 }
 
-/// A cast, drawn by its seed.
 struct World {
     protocol: Protocol,
-    /// By host: when it dies.
     deaths: Vec<Option<Instant>>,
-    /// By host, by the one that dies: when the one knows of the other's death.
+    /// Times, by host and by dying host, when the first learns of the second's death.
     learns: Vec<Vec<Instant>>,
-    /// By host: the microseconds its application rests, if it is lazy.
     rests_micros: Vec<u64>,
     endings: Vec<Ending>,
-    /// Frames that end a message which must be consumed before the next is pushed.
+    /// Whether each frame ends a message that must be consumed before the next is pushed.
     awaited: Vec<bool>,
     loss: f64,
 }
@@ -82,7 +78,7 @@ impl World {
             death.map_or(at(1_000_000), |death| death + Duration::from_micros(50_000 + random.below(120_000)))
         };
         let mut learns: Vec<Vec<Instant>> = (0..count).map(|_| deaths.iter().map(&mut late).collect()).collect();
-        // Nobody hears of it before the root has said so.
+        // No host learns of a death before the root.
         let first = learns[0].clone();
         learns.iter_mut().for_each(|row| row.iter_mut().zip(&first).for_each(|(own, &root)| *own = (*own).max(root)));
         let ending = |frame: u64, draw: u64| match draw {
@@ -99,7 +95,6 @@ impl World {
         World { protocol, deaths, learns, rests_micros, endings, awaited, loss }
     }
 
-    /// The nearest host above `host` that is not known to be gone.
     fn parent(&self, host: usize, gone: &[bool]) -> usize {
         let mut at = self.protocol.parent(host);
         while gone[at] {
@@ -108,7 +103,6 @@ impl World {
         at
     }
 
-    /// How to play this world once more.
     fn replay(&self, seed: u64) -> String {
         format!(
             "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams deaths \
@@ -120,7 +114,6 @@ impl World {
         )
     }
 
-    /// Brings a stream in line with who is gone.
     fn reshape(&self, now: Instant, host: usize, gone: &[bool], stream: &mut Stream) {
         if host != 0 {
             stream.set_parent(peer(self.parent(host, gone)));
@@ -132,7 +125,6 @@ impl World {
     }
 }
 
-/// What has happened at one host so far.
 #[derive(Clone)]
 struct Host {
     gone: Vec<bool>,
@@ -140,7 +132,6 @@ struct Host {
     rests_until: Instant,
 }
 
-/// Plays one seed.
 fn play(seed: u64) {
     let mut random = Random::new(seed);
     let world = World::draw(&mut random);

@@ -1,4 +1,5 @@
-//! One stream at one host, told and asked frame by frame: what no simulation of many would miss.
+//! One stream at one host, driven frame by frame: details that simulations of many hosts would not
+//! reveal.
 
 use crate::common::{identity, peer};
 use crate::hosts::at;
@@ -20,7 +21,6 @@ fn two_lanes() -> Outlet {
     Outlet::Lanes(vec![peer(1), peer(2)])
 }
 
-/// The next frame that a stream sends: its header, and to whom.
 pub fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
     let mut buffer = [0; 2000];
     let length = stream.poll_transmit(now, &mut buffer)?;
@@ -28,14 +28,13 @@ pub fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
     Some((parse(&buffer[..length]).expect("a stream writes frames").header, to))
 }
 
-/// Tells a stream a frame of another host.
 pub fn tell(stream: &mut Stream, now: Instant, from: usize, header: Header, body: &[u8]) {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     let length = identity(from).write(&mut frame, host_mac(0), &header, body);
     stream.handle_frame(now, &parse(&frame[..length]).expect("it is one"));
 }
 
-/// A host has everything below `cursor`, and beyond it what the bits of a byte say.
+/// Acknowledges everything below `cursor`, and beyond it the frames in the bits of `beyond`.
 pub fn acknowledge(stream: &mut Stream, now: Instant, from: usize, cursor: u64, echo: u32, beyond: u8) {
     let mut body = [0; AckBody::BYTES + 1];
     let ack = AckBody { limit: cursor + 64, below: cursor, consumed: cursor, held_us: 0 };
@@ -101,7 +100,6 @@ fn receiver() -> Stream {
     Stream::receiver(identity(2), PAYLOAD.len(), peer(0), &Outlet::Lanes(Vec::new()), tuning)
 }
 
-/// Gives a receiver its next frame and lets it acknowledge; when it wants to be called again.
 fn take(stream: &mut Stream, sequence: u64, flags: Flags) -> Option<Instant> {
     let header = Header { sequence, flags, stamp: 1000 + sequence as u32, ..identity(0).header(Kind::DATA) };
     tell(stream, at(1), 0, header, &PAYLOAD);

@@ -1,4 +1,5 @@
-//! Casts that somebody holds up: who is asked then, and what is reported though others follow it.
+//! Casts that a receiver holds up: which one is probed, and which messages are reported although
+//! others follow.
 
 use crate::hosts::{at, hosts, star, take_all};
 use crate::relays::{Host, tree};
@@ -9,8 +10,8 @@ use ethbcast_transport::wire::{Ack, Kind, parse};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Of 20 receivers rank 3 has lost a frame, and rank 5 reads nothing before rank 3 has it: a program in which rank 5
-/// waits for rank 3.
+/// Rank 3 of 20 receivers has lost a frame, and rank 5 reads nothing before rank 3 has it, as in a
+/// program in which rank 5 waits for rank 3.
 fn one_out_of_credit_and_another_without_the_tail(tuning: &Tuning, frames: u64, lost: u64) {
     let count = 21;
     let tuning = |host: usize| tuning.for_cast(count - 1, host.saturating_sub(1));
@@ -46,8 +47,8 @@ fn one_out_of_credit_and_another_without_the_tail(tuning: &Tuning, frames: u64, 
 
 #[test]
 fn who_lacks_the_tail_is_asked_although_another_holds_everything_up() {
-    // The feed is full of what rank 5 has not read, and rank 3 lacks the last frame of it: with more to come, and
-    // without.
+    // The feed is full of frames that rank 5 has not read, and rank 3 lacks the last of them: with
+    // more to come, and without.
     for tuning in [Tuning::default().with_feed_frames(64), Tuning::push_pull().with_feed_frames(64)] {
         for frames in [200, 64] {
             one_out_of_credit_and_another_without_the_tail(&tuning, frames, 63);
@@ -57,7 +58,8 @@ fn who_lacks_the_tail_is_asked_although_another_holds_everything_up() {
 
 #[test]
 fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed_it() {
-    // The root hears rank 1, and rank 1 hears rank 2, whose first word of having consumed it is lost.
+    // Rank 1 acknowledges to the root, and rank 2 to rank 1; its first report of the consumed
+    // message is lost.
     let tuning = |_| Tuning::default().with_feed_frames(64).for_ack_tree(130, 11, 0);
     let lost = Cell::new(0);
     let mut simulation = Simulation::new(&star(3), hosts(3, tuning, |host| host - 1), |delivery: &Delivery<'_>| {
@@ -75,8 +77,8 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
         let stream = &mut machine.part;
         match host {
             0 => {
-                // One message whose passing is waited for, two that nobody waits for, and the end once the first has
-                // been consumed.
+                // One message whose consumption is awaited, two without, and the end once the first
+                // has been consumed.
                 while pushed < 12 {
                     let ending = [(3, Ending::Message), (5, Ending::Quiet), (7, Ending::Quiet), (11, Ending::Stream)];
                     let ending =
@@ -92,7 +94,7 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
                     pushed += 1;
                 }
             }
-            // Rank 2's application comes late.
+            // The application of rank 2 starts late.
             2 if now < at(100) => return Some(at(100)),
             _ => take_all(stream, now),
         }
@@ -103,17 +105,14 @@ fn a_message_that_is_to_be_reported_is_passed_up_the_tree_though_others_followed
     assert_eq!(pushed, 12);
 }
 
-/// What is wrong with one host.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
-    /// Nothing reaches it any more.
     Deaf,
-    /// Its application takes nothing any more.
     Full,
 }
 
-/// Of seven hosts, of which `parent` says who serves or hears whom, one is in trouble after 5 ms; who each host says
-/// holds it up, after a second.
+/// Stops one of seven hosts after 5 ms; `parent` gives each host's parent. Returns the reader that
+/// each host names as holding it up after a second.
 fn held_up(cast: bool, parent: fn(usize) -> usize, culprit: usize, trouble: Trouble) -> Vec<Option<usize>> {
     let count = 7;
     let tuning = Tuning::default().with_feed_frames(64);

@@ -1,4 +1,4 @@
-//! Casts by hand: who acknowledges to whom, on one switch.
+//! Casts built by hand, with any ack tree, on one switch.
 
 use crate::common::{identity, peer};
 use ethbcast_transport::Alone;
@@ -8,7 +8,7 @@ use ethbcast_transport::wire::{Peer, group_mac};
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
-/// A cast to `hosts - 1` receivers, of which `parent` says to whom each acknowledges.
+/// Creates a cast to `hosts - 1` receivers; `parent` gives the host to which each acknowledges.
 pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usize) -> usize) -> Vec<Alone<Stream>> {
     let stream = |host: usize| {
         let children: Vec<Peer> =
@@ -25,20 +25,17 @@ pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usi
     (0..hosts).map(|host| Alone::new(stream(host))).collect()
 }
 
-/// All on one switch at 100 Mbit/s.
 pub fn star(hosts: usize) -> Network {
     let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
     Network::star(hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings)
 }
 
-/// The application takes everything that is there.
 pub fn take_all(stream: &mut Stream, now: Instant) {
     while stream.peek().is_some() {
         stream.consume(now);
     }
 }
 
-/// A moment in milliseconds.
 pub fn at(ms: u64) -> Instant {
     Instant::START + Duration::from_millis(ms)
 }

@@ -1,4 +1,4 @@
-//! Frames that overtake each other by far: what that costs, compared with frames that all take as long.
+//! Heavy reordering, and its cost compared with frames that all take equally long.
 
 use crate::hosts::{at, hosts, take_all};
 use crate::relays::{Host, PAYLOAD_BYTES, ending, tree};
@@ -9,19 +9,16 @@ use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
 const HOSTS: usize = 8;
-/// At which these short frames take as long as full ones do at 100 Mbit/s.
+/// Rate at which these short frames take as long as full ones do at 100 Mbit/s.
 const RATE_BITS_PER_SECOND: u64 = 11_000_000;
 
-/// How a transfer to seven receivers goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Path {
     Chain,
     Cast,
-    /// A cast in which two acknowledge to each host.
     AckTree,
 }
 
-/// What it took.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     time: Duration,
@@ -68,7 +65,6 @@ fn transfer(path: Path, frames: u64, faults: impl Faults) -> Taken {
     }
 }
 
-/// As many full frames as 16 MiB are.
 const FRAMES: u64 = 11_500;
 const LONGEST: Duration = Duration::from_millis(20);
 
@@ -80,7 +76,7 @@ fn jitter_of_20_ms_costs_less_than_as_much_again_and_hardly_a_frame_is_sent_twic
             let jitter = transfer(path, FRAMES, RandomFaults::new(1).reorder(share, LONGEST));
             assert!(jitter.time < without.time * 2, "{path:?}, {share}: {jitter:?}, {:?} without", without.time);
             let again = jitter.stats.data_resent as f64 / jitter.stats.data_received as f64;
-            // How late frames come is learned at cursors, which move more seldom down a chain.
+            // Reordering is measured at cursors, which move more seldom down a chain.
             let most = if path == Path::Chain { 0.04 } else { 0.03 };
             assert!(again < most, "{path:?}, {share}: {jitter:?}");
         }

@@ -1,5 +1,5 @@
-//! Chains in which neighbours die at once: what died with them the root sends again where it is reported missing, and
-//! whoever lives has everything.
+//! Chains in which neighbours die at once: the root backfills what died with them where it is
+//! reported missing, and all survivors get everything.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;
@@ -11,18 +11,14 @@ use ethbcast_transport::{Instant, Policy, Tuning};
 use std::time::Duration;
 
 const RUNS: u64 = 600;
-/// How often the root looks at the reports.
 const TURN: Duration = Duration::from_micros(500);
 
-/// A chain, drawn by its seed.
 struct World {
     hosts: usize,
     frames: u64,
     dead: Vec<usize>,
     dies: Instant,
-    /// By host: when it knows of it.
     learns: Vec<Instant>,
-    /// When the root begins to send again what is gone.
     fills: Instant,
     loss: f64,
     tuning: Tuning,
@@ -54,7 +50,6 @@ impl World {
         self.dead.contains(&host)
     }
 
-    /// Brings a stream in line with the deaths.
     fn reshape(&self, now: Instant, host: usize, stream: &mut Stream) {
         let living_above = |mut host: usize| {
             host -= 1;
@@ -72,7 +67,6 @@ impl World {
     }
 }
 
-/// Plays one seed; whether anybody lacked what was gone.
 fn play(seed: u64) -> bool {
     let mut random = Random::new(seed);
     let world = World::draw(&mut random);
@@ -124,7 +118,8 @@ fn play(seed: u64) -> bool {
             gaps.reported()
         );
     }
-    // Each loss costs a frame, a death what the dead had not passed on, and waiting an ever rarer question.
+    // Each loss costs a frame, a death the frames that were not forwarded, and waiting ever rarer
+    // heartbeats.
     let due = sent as f64 * (loss / (1.0 - loss) * 1.3 + 0.03) + 200.0;
     let strict = world.tuning.policy == Policy::InOrderOnly;
     assert!(strict || (resent as f64) < due, "{replay}: {resent} frames sent again, {due} would do");

@@ -1,5 +1,5 @@
-//! Simple Broadcast as the EQA paper has it (§3.2), read off the wire: a window of 16, go-back-n from the frame that is
-//! lacking, and each repair to who lost it alone.
+//! Simple Broadcast as in the EQA paper (§3.2), observed on the wire: a window of 16, go-back-n
+//! from the missing frame, and each repair by unicast to its loser.
 
 use crate::common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
@@ -9,10 +9,8 @@ use ethbcast_transport::wire::{Flags, Kind, parse};
 const HOSTS: usize = 6;
 const WINDOW: u64 = 16;
 
-/// What a frame on its way shows.
 #[derive(Debug)]
 struct Seen {
-    /// The cursor of each receiver, as its acknowledgements have told the root.
     cursors: [u64; HOSTS],
     new_frames: u64,
     repairs: u64,
@@ -60,7 +58,7 @@ fn repairs_go_to_each_alone_and_never_more_than_sixteen_frames_are_on_their_way(
         let mut faults = RandomFaults::new(seed).loss(0.05);
         let mut seen = Seen { cursors: [0; HOSTS], new_frames: 0, repairs: 0 };
         let watch = |delivery: &Delivery<'_>| {
-            // An acknowledgement that is lost tells nothing, and a frame that is lost has been sent.
+            // A lost acknowledgement has no effect, but a lost frame has been sent.
             let fate = faults.fate(delivery);
             if !matches!(fate, Fate::Drop) || parse(delivery.frame).is_ok_and(|frame| frame.header.kind == Kind::DATA) {
                 seen.look(delivery);
@@ -74,7 +72,8 @@ fn repairs_go_to_each_alone_and_never_more_than_sixteen_frames_are_on_their_way(
 
 #[test]
 fn a_message_of_4096_bytes_is_pushed_by_one_frame_and_pulled_by_two() {
-    // 860 bytes are pushed (§4.1), in one frame of 1500 bytes; the rest waits for the designated receiver's answer.
+    // 860 bytes are pushed (§4.1), in one frame of 1500 bytes; the rest waits for the acker's
+    // answer.
     let mut answered = false;
     let watch = |delivery: &Delivery<'_>| {
         let header = parse(delivery.frame).expect("a frame of the stream").header;

@@ -1,4 +1,4 @@
-//! What a root sends of parity when it is told of losses without end.
+//! Parity of a root that receives endless reports of losses.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, next, tell};
@@ -9,9 +9,7 @@ use ethbcast_transport::{Instant, Tuning};
 use std::collections::BTreeSet;
 
 const SLOTS: u64 = 256;
-/// A sixteenth of them.
 const BLOCK_FRAMES: u64 = 16;
-/// More frames than have ever been sent.
 const REPORT_BYTES: usize = 1000;
 
 fn root() -> Stream {
@@ -22,7 +20,7 @@ fn root() -> Stream {
     stream
 }
 
-/// Two say that they have lost every second frame, and never the same.
+/// Reports from two receivers, which have each lost every second frame, with none in common.
 fn report(stream: &mut Stream, now: Instant, echo: u32) {
     for (from, cursor) in [(1, 0), (2, 1)] {
         let mut body = [0x55; AckBody::BYTES + REPORT_BYTES];
@@ -66,7 +64,7 @@ fn parity_that_is_asked_for_leaves_new_frames_their_share() {
     report(&mut stream, at(1000), echo);
     let (mut new, mut others) = (0, 0);
     while new < SLOTS / 2 {
-        // Later than all would have told.
+        // Later than any report would have come.
         let (header, _) = next(&mut stream, at(100_000)).expect("there are new frames");
         let is_new = header.kind == Kind::DATA && header.sequence >= SLOTS / 2;
         *(if is_new { &mut new } else { &mut others }) += 1;
@@ -75,8 +73,9 @@ fn parity_that_is_asked_for_leaves_new_frames_their_share() {
     assert!((1..=share + 32).contains(&others), "{others} others beside {new} new frames");
 }
 
-/// The tail stands in the middle of a block where wards of one who has all of it are taken over. What is pushed
-/// meanwhile takes the slots of the block's first frames, which nobody needs.
+/// The tail stands in the middle of a block when repair children of a complete receiver are
+/// adopted. Frames pushed meanwhile take the slots of the block's first frames, which are not
+/// needed.
 #[test]
 fn there_is_no_parity_of_frames_that_are_gone() {
     const SENT: u64 = 32;

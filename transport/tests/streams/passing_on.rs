@@ -1,4 +1,5 @@
-//! A relay that passes on what it has, beside what it lacks: whom it asks, whom it blames, and what it sends.
+//! A relay with holes that forwards what it has: its heartbeats, its reports of held-up readers,
+//! and its frames.
 
 use crate::common::{identity, peer};
 use crate::details::{next, tell};
@@ -11,13 +12,11 @@ use std::time::Duration;
 const CHILD: usize = 2;
 const PAYLOAD: [u8; 100] = [5; 100];
 
-/// A relay with a feed of 64 frames, and its children.
 fn relay(children: &[usize]) -> Stream {
     let outlet = Outlet::Lanes(children.iter().copied().map(peer).collect());
     Stream::receiver(identity(1), PAYLOAD.len(), peer(0), &outlet, Tuning::default().with_feed_frames(64))
 }
 
-/// The parent sends these frames.
 fn data(relay: &mut Stream, now: Instant, frames: impl IntoIterator<Item = u64>, flags: Flags) {
     for sequence in frames {
         let header = Header { sequence, flags, stamp: now.as_micros() as u32, ..identity(0).header(Kind::DATA) };
@@ -25,7 +24,6 @@ fn data(relay: &mut Stream, now: Instant, frames: impl IntoIterator<Item = u64>,
     }
 }
 
-/// The child says where it stands.
 fn acknowledge(relay: &mut Stream, now: Instant, cursor: u64, limit: u64, echo: u32, bits: &[u8]) {
     let mut bytes = vec![0; AckBody::BYTES + bits.len()];
     let body = AckBody { limit, below: cursor, consumed: cursor, held_us: 0 };
@@ -35,7 +33,6 @@ fn acknowledge(relay: &mut Stream, now: Instant, cursor: u64, limit: u64, echo: 
     tell(relay, now, CHILD, header, &bytes[..length]);
 }
 
-/// What goes to the child now: kind, number and stamp.
 fn sent(relay: &mut Stream, now: Instant) -> Vec<(Kind, u64, u32)> {
     let headers = std::iter::from_fn(|| next(relay, now).map(|(header, _)| header));
     headers
@@ -48,7 +45,7 @@ fn numbers(sent: &[(Kind, u64, u32)]) -> Vec<u64> {
     sent.iter().map(|&(_, sequence, _)| sequence).collect()
 }
 
-/// How often the child is asked within so long; it answers the same each time.
+/// Returns how often the child is probed in this time; it gives equal answers.
 fn questions(relay: &mut Stream, (from, lasts): (Instant, Duration), answer: (u64, u64, &[u8])) -> usize {
     let (mut now, mut questions) = (from, 0);
     while now.since(from) < lasts {
@@ -75,7 +72,7 @@ fn what_it_lacks_is_passed_over_and_sent_for_the_first_time_when_it_has_come() {
     assert_eq!((relay.stats().data_sent, relay.stats().data_resent), (7, 0));
 }
 
-/// Where the end shows by the last frame alone, it can lie before what seemed to have come.
+/// If only the last frame reveals the end, it can lie before frames that seemed to have come.
 #[test]
 fn what_never_was_is_not_sent() {
     let mut relay = relay(&[CHILD]);
@@ -91,11 +88,11 @@ fn what_never_was_is_not_sent() {
     assert!(relay.is_settled() && relay.held_up_by().is_none());
 }
 
-/// It is the relay that lacks what the child does.
+/// The relay itself lacks what the child does.
 #[test]
 fn a_child_that_has_all_that_is_here_is_not_asked_and_holds_up_nobody() {
-    // It has room for nothing more; it has got the end of a message before its middle; or it was grafted, and has what
-    // its new parent has.
+    // It has no more room; it has the end of a message before its middle; or it was grafted, and
+    // has as much as its new parent.
     let full = [0xFF, 0xFF, 0xFF, 0x3F];
     for (frames, flags, limit, bits) in
         [(2..40, Flags::default(), 32, &full[..]), (2..3, Flags::FLUSH.with(Flags::REPORT), 65, &[1])]

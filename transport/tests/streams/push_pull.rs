@@ -1,13 +1,13 @@
-//! Push-Pull Broadcast (EQA §3.3): who answers what is pushed, when the rest follows, and what the paper leaves open.
+//! Push-Pull Broadcast (EQA §3.3): answers to pushed frames, the beginning of the pull phase, and
+//! cases that the paper leaves open.
 
 use crate::common::{Case, Path, broadcast};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, RandomFaults};
 use ethbcast_transport::wire::{Flags, Frame, Kind, Rank, parse};
 
-/// Frames that are pushed of a message: as many as make what is pushed and pulled two things.
 const PUSHED: u64 = 9;
-/// One that is not the designated receiver, which is the first.
+/// A receiver that is not the acker, which is the first.
 const OTHER: usize = 3;
 
 fn case(frames: u64, message_frames: u64) -> Case {
@@ -76,13 +76,13 @@ fn a_loss_that_is_known_holds_up_the_rest_until_its_loser_has_everything() {
     };
     let price = broadcast(&case(100, 0), lose, "frame 2 is lost");
     assert!(held_up && (PUSHED..=2 * PUSHED).contains(&owed), "the loss was known by frame {owed}");
-    // Go-back-n: with it all that was sent after it.
+    // Go-back-n repeats all later frames with it.
     assert!((PUSHED - 2..=owed - 2).contains(&price.totals.data_resent), "{} of {owed}", price.totals.data_resent);
 }
 
 #[test]
 fn the_last_pushed_frame_lost_at_a_receiver_that_is_not_designated_is_found_by_the_last_sequence_heartbeat() {
-    // Nothing follows it that would show a gap: the message, or the stream, ends with the push phase.
+    // No later frame would show a gap: the message, or the stream, ends with the push phase.
     for (frames, message_frames) in [(PUSHED, 0), (2 * PUSHED, PUSHED)] {
         let mut log = Vec::new();
         let lose = |delivery: &Delivery<'_>| {
@@ -111,7 +111,7 @@ fn messages_shorter_than_the_push_phase_are_delivered_everywhere_and_the_cast_go
         let price = broadcast(&case(48, message_frames), NoFaults, &format!("messages of {message_frames}"));
         let messages = 48 / message_frames;
         assert_eq!((price.totals.data_resent, price.totals.heartbeats_sent), (0, 0), "{message_frames}");
-        // Each is consumed by all five; the designated one may answer its push beside that.
+        // All five consume each; the acker may answer its push in addition.
         assert!(
             price.totals.acks_sent <= messages * 7,
             "{message_frames}: {} acknowledgements",

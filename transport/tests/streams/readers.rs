@@ -1,4 +1,4 @@
-//! Who reads a stream, as its sender sees it: who comes, who goes, and for whom it is held up.
+//! Readers of a stream, as seen by its sender: additions, removals, and back-pressure.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, acknowledge, next, origin, tell};

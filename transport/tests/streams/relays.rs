@@ -1,4 +1,5 @@
-//! Hosts of a tree by unicast, each with its stream, perhaps another beside it, and frames that the test writes.
+//! Hosts of a unicast tree, each with its stream, perhaps a second one, and frames written by the
+//! test.
 
 use crate::common::{self, peer};
 use ethbcast_transport::sim::{HostSettings, Network, host_mac};
@@ -8,26 +9,20 @@ use ethbcast_transport::{Deadline, Instant, Machine, Part, Tuning};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The longest payload of a test frame, in bytes.
 pub const PAYLOAD_BYTES: usize = 100;
-/// The longest frame.
 const FRAME_BYTES: usize = 200;
-/// The number of the stream that everybody takes part in.
 pub const MAIN: StreamId = StreamId(1);
 
-/// A host: its streams, and frames that are none of theirs.
 pub struct Host {
     pub streams: Vec<Stream>,
     pub outbox: VecDeque<Vec<u8>>,
 }
 
 impl Host {
-    /// A host with one stream.
     pub fn new(stream: Stream) -> Host {
         Host { streams: vec![stream], outbox: VecDeque::new() }
     }
 
-    /// Sends frame `sequence` of so many to a host, by the newest stream, which may not have it any more.
     pub fn write_again(&mut self, now: Instant, to: usize, sequence: u64, frames: u64) {
         let mut buffer = vec![0; FRAME_BYTES];
         let (payload, ending) = (sequence.to_be_bytes(), ending(sequence, frames));
@@ -62,12 +57,10 @@ impl Machine for Host {
     }
 }
 
-/// Who `host` is in the stream of this number.
 pub fn identity(host: usize, stream: StreamId) -> Identity {
     Identity { stream, ..common::identity(host) }
 }
 
-/// So many hosts, of which `parent` says from whom each has its frames.
 pub fn tree(hosts: usize, tuning: &Tuning, parent: impl Fn(usize) -> usize) -> Vec<Host> {
     let stream = |host: usize| {
         let children = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
@@ -83,17 +76,14 @@ pub fn tree(hosts: usize, tuning: &Tuning, parent: impl Fn(usize) -> usize) -> V
     (0..hosts).map(|host| Host::new(stream(host))).collect()
 }
 
-/// A network for them at 100 Mbit/s.
 pub fn network(hosts: usize, settings: &HostSettings) -> Network {
     Network::star(hosts, ethbcast_transport::sim::Cable::new(100_000_000, Duration::from_micros(5)), settings)
 }
 
-/// How frame `sequence` of so many ends.
 pub fn ending(sequence: u64, frames: u64) -> Ending {
     if sequence + 1 == frames { Ending::Stream } else { Ending::None }
 }
 
-/// The application takes everything that is there, and it is what it is to be; how many frames it has by then.
 pub fn take_exact(stream: &mut Stream, now: Instant, mut taken: u64, replay: &str) -> u64 {
     while let Some((payload, _)) = stream.peek() {
         assert_eq!(payload, taken.to_be_bytes(), "{replay}");

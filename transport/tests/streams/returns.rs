@@ -1,4 +1,5 @@
-//! Receivers that were left out for a while and are heard again: what is gone by then the root sends again.
+//! Receivers that are left out for a while and come back: the root backfills what has been freed by
+//! then.
 
 use crate::common::gaps::Gaps;
 use crate::common::peer;
@@ -11,16 +12,13 @@ use std::time::Duration;
 
 const RUNS: u64 = 400;
 
-/// A cast, or a tree by unicast, of which one hears nothing for a while, drawn by its seed.
 struct World {
     hosts: usize,
     frames: u64,
     cast: bool,
-    /// How many acknowledge to each host; all to the root if none.
     fan_out: Option<usize>,
     deaf: usize,
     from: Instant,
-    /// When it is left out, and when it is heard again.
     out: Instant,
     back: Instant,
     loss: f64,
@@ -74,7 +72,6 @@ impl World {
     }
 }
 
-/// Plays one seed; whether the one that came back lacked what was gone.
 fn play(seed: u64) -> bool {
     let mut random = Random::new(seed);
     let world = World::draw(&mut random);

@@ -1,4 +1,4 @@
-//! What the application is shown at a time, and what a port is lent: frames as they lie in the feed.
+//! Runs of frames for the application, and payloads lent to a port: frames as they lie in the feed.
 
 use crate::common::{identity, peer};
 use crate::details::{origin, tell};
@@ -7,21 +7,18 @@ use ethbcast_transport::stream::{Ending, Outlet, Run, Stream};
 use ethbcast_transport::wire::{Flags, Header, Kind, Rank, parse};
 use ethbcast_transport::{Part, Tuning};
 
-/// A leaf with a feed of 64 frames of two bytes.
 fn leaf() -> Stream {
     let none = Outlet::Lanes(Vec::new());
     Stream::receiver(identity(1), 2, peer(0), &none, Tuning::default().with_feed_frames(64))
 }
 
-/// Frame `sequence` comes, its number twice as its payload, or once where a message ends with it.
+/// Delivers frame `sequence`; its payload is its number twice, or once if a message ends with it.
 fn come(leaf: &mut Stream, sequence: u64, flags: Flags) {
     let header = Header { sequence, flags, stamp: 1, ..identity(0).header(Kind::DATA) };
     let payload = [sequence as u8; 2];
     tell(leaf, at(1), 0, header, &payload[usize::from(flags != Flags::default())..]);
 }
 
-/// The frames that the application is shown, `most` at a time, until there are no more: how many, with the first and
-/// the last byte, and what ends with them.
 fn shown(leaf: &mut Stream, most: u64) -> Vec<(u64, u8, u8, Ending)> {
     let mut runs = Vec::new();
     while let Some(Run { bytes, frames, ending }) = leaf.peek_run(most) {

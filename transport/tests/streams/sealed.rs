@@ -1,4 +1,4 @@
-//! What the origin of a frame has sealed goes on as it is.
+//! The part of a frame sealed by its origin is forwarded unchanged.
 
 use crate::common::{identity, peer};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
@@ -23,7 +23,6 @@ fn receiver(children: Vec<wire::Peer>, frames: u64) -> Stream {
     Stream::receiver(identity(1), PAYLOAD_BYTES, peer(0), &Outlet::Lanes(children), tuning)
 }
 
-/// The next frame of data that a stream sends.
 fn data(stream: &mut Stream, now: Instant) -> Option<Vec<u8>> {
     let mut buffer = [0; FRAME_BYTES];
     while let Some(length) = stream.poll_transmit(now, &mut buffer) {
@@ -56,7 +55,7 @@ fn a_relay_adds_up_nothing_of_what_it_passes_on() {
     let (mut root, mut relay) = (origin(64), receiver(vec![peer(2)], 64));
     assert!(root.push(&[7; 90], Ending::None));
     let came = data(&mut root, at(1)).expect("it was pushed");
-    // As if a byte of it had changed in the relay's memory after it was checked.
+    // As if a byte had changed in the relay's memory after the check.
     let frame = wire::parse(&came).expect("sealed");
     relay.handle_frame(at(2), &Frame { content: frame.header.content(&[8; 90]), ..frame });
     let passed = data(&mut relay, at(3)).expect("it has come");

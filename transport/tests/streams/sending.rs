@@ -1,4 +1,4 @@
-//! What a stream says of its own sending: what is on its way to whom, and who answers for all.
+//! A stream's view of its own sending: flights, and the acker.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, acknowledge, next, origin, tell};

@@ -1,81 +1,69 @@
-//! What lies where in the memory that the processes of a node share, and who may write what.
+//! Layout of the memory that the processes of a node share, and who writes which part.
 //!
-//! A header; a record for each seat; then for each seat what its process hands out: frames, each stored once (EQA's
-//! buffer), how many readers each still has, and for each reader a queue of the frames that it is to read (EQA's local
-//! management structure). Nobody holds a lock: a word is written by one process, but for the count of readers, which
-//! its producer sets before anybody knows of the frame, and which each reader lowers once. So a process that is killed
-//! at whatever moment leaves nothing locked.
+//! It holds a header; a record for each seat (the local port id of a process); then, for each seat,
+//! its frames, each stored once (EQA's buffer), a reader count per frame, and a queue per reader
+//! (EQA's local management structure). There are no locks: each word is written by one process,
+//! except a frame's reader count, which its producer sets before it queues the frame and which each
+//! reader decrements once. A process that is killed at any moment leaves nothing locked.
 //!
 //! | what | written by |
 //! |---|---|
 //! | frames, queues' entries and tails | the process in the seat |
-//! | queues' heads | the reader; for one that is gone, whoever holds the lock of its seat |
-//! | a seat's record | the process in it; `asleep` is cleared by whoever wakes it; `GONE` by whoever holds its lock |
+//! | queues' heads | the reader; for one that is gone, the holder of its seat's lock |
+//! | a seat's record | its process; `asleep` is cleared by the process that wakes it; `GONE` by its lock's holder |
 
 use super::memory::SharedMemory;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// The most processes of one group behind one interface.
 pub(super) const SEATS: usize = 64;
-/// The most frames that wait for one reader from one producer.
 pub(super) const QUEUE_FRAMES: u32 = 512;
-/// The most frames of one producer that are kept at a time, and what they may take unless that is too few.
 const MOST_FRAMES: usize = 1024;
 const FRAMES_BYTES: usize = 4 << 20;
 const LEAST_FRAMES: usize = 64;
-/// What is written by different processes lies in different cache lines.
+/// Cache line: data of different writers lies in different lines.
 const LINE: usize = 64;
 
-/// The layout's number: one more with every change of it.
+/// Layout number, incremented with every change.
 const LAYOUT: u64 = 0x6574_6862_6e6f_0001;
 const LAYOUT_AT: usize = 0;
 const STRIDE_AT: usize = 8;
 const GIVEN_AT: usize = 12;
 const COMPLETE_AT: usize = 16;
 const TEXT_AT: usize = 64;
-/// Room for what the group was told, as text.
 pub(super) const TEXT_BYTES: usize = 1024;
 const SEATS_AT: usize = 4096;
 const HEADER_BYTES: usize = SEATS_AT + SEATS * LINE;
 
-/// A queue: tail, head, entries.
 const HEAD_AT: usize = LINE;
 const ENTRIES_AT: usize = 2 * LINE;
 const QUEUE_BYTES: usize = ENTRIES_AT + 4 * QUEUE_FRAMES as usize;
-/// An entry: the number of a frame, and above it its length.
 const FRAME_BITS: u32 = 10;
 
 const _: () = assert!(MOST_FRAMES <= 1 << FRAME_BITS && TEXT_AT + TEXT_BYTES <= SEATS_AT);
 
-/// Who is in a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occupant {
     Nobody,
     Here,
-    /// It was killed, or has left.
     Gone,
 }
 
-/// A frame that waits for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub frame: usize,
     pub bytes: usize,
 }
 
-/// The shared memory of a node.
 #[derive(Debug)]
 pub(super) struct Board {
     memory: SharedMemory,
-    /// Bytes from one frame to the next.
     stride: usize,
     frames: usize,
 }
 
 impl Board {
-    /// Bytes from one frame to the next where they have so many at most.
     pub(super) fn stride(frame_bytes: usize) -> usize {
         frame_bytes.next_multiple_of(LINE)
     }
@@ -88,34 +76,28 @@ impl Board {
         (SEATS * QUEUE_BYTES + Self::frames(stride) * (4 + stride) + LINE).next_multiple_of(4096)
     }
 
-    /// The length of the file for frames of this stride.
     pub(super) fn file_bytes(stride: usize) -> NonZeroUsize {
         NonZeroUsize::new(HEADER_BYTES + SEATS * Self::area_bytes(stride)).expect("a header has bytes")
     }
 
-    /// The part of the file that a process must have memory for.
     pub(super) fn area(stride: usize, seat: u8) -> Range<usize> {
         let start = HEADER_BYTES + usize::from(seat) * Self::area_bytes(stride);
         start..start + Self::area_bytes(stride)
     }
 
-    /// The part before all seats'.
     pub(super) fn header() -> Range<usize> {
         0..HEADER_BYTES
     }
 
-    /// One in this memory.
     pub(super) fn new(memory: SharedMemory, stride: usize) -> Board {
         Board { memory, stride, frames: Self::frames(stride) }
     }
 
-    /// Whether it was made whole, in this layout and for frames of this stride.
     pub(super) fn is_made(&self) -> bool {
         let (layout, stride) = (self.memory.double_word(LAYOUT_AT), self.memory.word(STRIDE_AT));
         layout.load(Ordering::Acquire) == LAYOUT && stride.load(Ordering::Relaxed) as usize == self.stride
     }
 
-    /// Makes one of zeros; `text` is what the group was told.
     pub(super) fn make(&self, text: &[u8]) {
         let mut padded = [0; TEXT_BYTES];
         padded[..text.len()].copy_from_slice(text);
@@ -124,23 +106,19 @@ impl Board {
         self.memory.double_word(LAYOUT_AT).store(LAYOUT, Ordering::Release);
     }
 
-    /// What the group was told, and zeros.
     pub(super) fn text(&self) -> Vec<u8> {
         self.memory.read(TEXT_AT, TEXT_BYTES, <[u8]>::to_vec)
     }
 
-    /// The same of a file that is not mapped: where it lies, and whether the group is complete.
     pub(super) fn text_in(header: &[u8]) -> Option<(&[u8], bool)> {
         let text = header.get(TEXT_AT..TEXT_AT + TEXT_BYTES)?;
         Some((text, header[COMPLETE_AT..COMPLETE_AT + 4] != [0; 4]))
     }
 
-    /// Set once all ranks of the group have found each other.
     pub(super) fn complete(&self) -> &AtomicU32 {
         self.memory.word(COMPLETE_AT)
     }
 
-    /// One past the highest seat that was ever taken.
     pub(super) fn given(&self) -> u8 {
         self.memory.word(GIVEN_AT).load(Ordering::Acquire).min(SEATS as u32) as u8
     }
@@ -149,7 +127,6 @@ impl Board {
         self.memory.word(SEATS_AT + usize::from(seat) * LINE + at)
     }
 
-    /// Who is in a seat.
     pub(super) fn occupant(&self, seat: u8) -> Occupant {
         match self.seat_word(seat, 0).load(Ordering::Acquire) {
             0 => Occupant::Nobody,
@@ -158,7 +135,6 @@ impl Board {
         }
     }
 
-    /// The process of this nonce takes a seat.
     pub(super) fn sit(&self, seat: u8, nonce: u64) {
         self.nonce_word(seat).store(nonce, Ordering::Relaxed);
         self.asleep(seat).store(0, Ordering::Relaxed);
@@ -166,7 +142,6 @@ impl Board {
         self.memory.word(GIVEN_AT).fetch_max(u32::from(seat) + 1, Ordering::AcqRel);
     }
 
-    /// The process in a seat is gone.
     pub(super) fn rise(&self, seat: u8) {
         self.seat_word(seat, 0).store(2, Ordering::Release);
     }
@@ -175,12 +150,10 @@ impl Board {
         self.memory.double_word(SEATS_AT + usize::from(seat) * LINE + 8)
     }
 
-    /// The number by which the process in a seat is woken.
     pub(super) fn nonce(&self, seat: u8) -> u64 {
         self.nonce_word(seat).load(Ordering::Relaxed)
     }
 
-    /// Which of the threads of the process in a seat sleep: a bit for each.
     pub(super) fn asleep(&self, seat: u8) -> &AtomicU32 {
         self.seat_word(seat, 4)
     }
@@ -189,28 +162,24 @@ impl Board {
         self.memory.word(Self::area(self.stride, from).start + usize::from(to) * QUEUE_BYTES + at)
     }
 
-    /// How many frames were ever put into a queue.
     fn tail(&self, from: u8, to: u8) -> &AtomicU32 {
         self.queue(from, to, 0)
     }
 
-    /// How many of them were read.
     fn head(&self, from: u8, to: u8) -> &AtomicU32 {
         self.queue(from, to, HEAD_AT)
     }
 
-    /// How many frames wait in a queue.
     pub(super) fn waiting(&self, from: u8, to: u8) -> u32 {
         let head = self.head(from, to).load(Ordering::Acquire);
         self.tail(from, to).load(Ordering::Acquire).wrapping_sub(head)
     }
 
-    /// Whether any frame waits for a seat.
     pub(super) fn has_arrival(&self, to: u8) -> bool {
         (0..self.given()).any(|from| from != to && self.waiting(from, to) > 0)
     }
 
-    /// A thread of the process in a seat is about to sleep; false if it must not, because a frame waits.
+    /// Marks a thread as asleep; false, and not marked, if a frame is waiting.
     pub(super) fn fall_asleep(&self, seat: u8, thread: u32) -> bool {
         self.asleep(seat).fetch_or(1 << thread, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -221,12 +190,12 @@ impl Board {
         may
     }
 
-    /// It does not sleep any more.
     pub(super) fn awake(&self, seat: u8, thread: u32) {
         self.asleep(seat).fetch_and(!(1 << thread), Ordering::SeqCst);
     }
 
-    /// Whether the process in a seat, for which frames have been put into a queue, is to be woken; by one alone.
+    /// Whether the caller must wake the process in a seat after filling a queue; true for only one
+    /// caller.
     pub(super) fn takes_waking(&self, seat: u8) -> bool {
         fence(Ordering::SeqCst);
         let asleep = self.asleep(seat);
@@ -237,7 +206,6 @@ impl Board {
         Self::area(self.stride, from).start + SEATS * QUEUE_BYTES
     }
 
-    /// How many readers a frame has left.
     pub(super) fn readers(&self, from: u8, frame: usize) -> &AtomicU32 {
         self.memory.word(self.frames_at(from) + 4 * frame)
     }
@@ -246,22 +214,18 @@ impl Board {
         (self.frames_at(from) + 4 * self.frames).next_multiple_of(LINE) + frame * self.stride
     }
 
-    /// How many frames a producer keeps at most.
     pub(super) fn kept_frames(&self) -> usize {
         self.frames
     }
 
-    /// The longest frame, in bytes.
     pub(super) fn frame_bytes(&self) -> usize {
         self.stride
     }
 
-    /// Stores a frame that nobody reads.
     pub(super) fn store(&self, from: u8, frame: usize, bytes: &[u8]) {
         self.memory.write(self.frame_at(from, frame), bytes);
     }
 
-    /// Puts a frame into a queue; false if it is full.
     pub(super) fn put(&self, from: u8, to: u8, entry: Entry) -> bool {
         if self.waiting(from, to) >= QUEUE_FRAMES {
             return false;
@@ -273,7 +237,6 @@ impl Board {
         true
     }
 
-    /// Lends the next frame of a queue to `read` and gives it back; false if there is none.
     pub(super) fn take(&self, from: u8, to: u8, read: impl FnOnce(&[u8])) -> bool {
         let waiting = self.waiting(from, to);
         if waiting == 0 {

@@ -1,16 +1,16 @@
-//! Why a process cannot take a seat in its node.
+//! Errors of joining a node.
 
 use crate::packet::error::{Errno, OpenError};
 use std::path::PathBuf;
 
-/// Why a process has no part in the port of its host; each sentence says what to do.
+/// Reason why a process cannot share the port of its host, with advice.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
     /// The port cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The group's processes on this host are another user's.
+    /// The group's processes on this host belong to another user.
     #[error(
         "group {group} on this host is of user {uid} ({path}), this process of user {own}: run all ranks of a group on \
          a host as one user, or give this one another group; if nobody runs there any more, let that user remove the \
@@ -19,50 +19,50 @@ pub enum NodeError {
     OtherUser {
         /// The group.
         group: String,
-        /// What the processes share.
+        /// The shared file.
         path: PathBuf,
-        /// Whose it is.
+        /// Its owner.
         uid: u32,
-        /// Whose this process is.
+        /// User of this process.
         own: u32,
     },
-    /// They were told something else.
+    /// They use other settings.
     #[error("other ranks of group {group} on this host were told {what} {theirs}, this one {ours}: tell all the same")]
     Differs {
         /// The group.
         group: String,
-        /// What.
+        /// Name of the setting.
         what: &'static str,
-        /// What they were told.
+        /// Value of the other ranks.
         theirs: String,
-        /// What this one was told.
+        /// Value of this rank.
         ours: String,
     },
-    /// They are of another build, or their interface's MTU was another when they came.
+    /// They run another build, or the interface's MTU has changed since they started.
     #[error(
         "{path} is of ranks of another build of ethbcast, or was made before the interface's MTU was changed: install \
          the same build for all ranks of a host, and start them again"
     )]
     OtherLayout {
-        /// What they share.
+        /// The shared file.
         path: PathBuf,
     },
-    /// There are too many of them.
+    /// The node has no free seat.
     #[error("group {group} has {most} ranks on this host already: place the others on other hosts")]
     Full {
         /// The group.
         group: String,
-        /// As many as there can be.
+        /// Number of seats.
         most: usize,
     },
-    /// The system refuses what they would share.
+    /// The system refuses a shared resource.
     #[error("cannot {step} {path} ({errno}), through which the ranks of one host reach each other")]
     System {
-        /// What.
+        /// The shared file.
         path: PathBuf,
-        /// What was being done.
+        /// Step that failed.
         step: &'static str,
-        /// Why not.
+        /// The kernel's reason.
         errno: Errno,
     },
 }

@@ -1,24 +1,21 @@
-//! Locks on the node's file: the kernel releases them when their process ends, however it does.
+//! Locks on the node's file; the kernel releases them when their process ends, however it does.
 //!
-//! They belong to an open file (`F_OFD_SETLK`), and are only ever tried, never waited for.
+//! They are open file description locks (`F_OFD_SETLK`), and are only tried, never waited for.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use std::os::fd::AsFd;
 
-/// What can be locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lock {
-    /// Held while somebody comes or the last one leaves.
+    /// Membership lock: held while a process joins or the last one leaves.
     Door,
-    /// Held by the process that hears the wire for all.
+    /// Receive lock: held by the process that receives from the wire for all.
     Ear,
-    /// Held by the process in this seat.
     Seat(u8),
 }
 
 impl Lock {
-    /// Each is one byte of the file; whether there is one does not matter.
     fn range(self, kind: libc::c_int) -> libc::flock {
         let at = match self {
             Lock::Door => 0,
@@ -28,7 +25,6 @@ impl Lock {
         libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: at as _, l_len: 1, l_pid: 0 }
     }
 
-    /// Takes it; false if somebody else has it.
     pub(super) fn take(self, file: impl AsFd) -> nix::Result<bool> {
         match fcntl(file, FcntlArg::F_OFD_SETLK(&self.range(libc::F_WRLCK))) {
             Ok(_) => Ok(true),
@@ -37,7 +33,6 @@ impl Lock {
         }
     }
 
-    /// Gives it back.
     pub(super) fn release(self, file: impl AsFd) {
         let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&self.range(libc::F_UNLCK)));
     }

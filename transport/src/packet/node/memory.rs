@@ -1,8 +1,8 @@
-//! Memory that several processes share: a mapped file, seen as atomic words and as bytes.
+//! Memory shared by several processes: a mapped file, accessed as atomic words and as bytes.
 //!
-//! As with the receive ring, which memory is whose to write is a matter of protocol, not of types: [`Board`] says it.
-//! The other processes belong to the same user (`place` sees to that) and are trusted to keep to it; offsets and
-//! lengths that come from them are compared with the mapping nevertheless.
+//! As with the receive ring, the protocol in [`Board`], not the types, says who may write which
+//! part. The other processes belong to the same user (`place` ensures that) and are trusted to keep
+//! to it; offsets and lengths they write are checked against the mapping nevertheless.
 //!
 //! [`Board`]: super::board::Board
 #![allow(unsafe_code)]
@@ -13,21 +13,19 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// A mapping of the beginning of a file, for reading and writing by all who map it.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
     start: NonNull<u8>,
     bytes: NonZeroUsize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread; words are atomics, and bytes are written and read as the
-// protocol of `Board` has it, between threads as between processes.
+// SAFETY: the mapping belongs to the process, not to a thread; words are atomics, and bytes are
+// written and read by the protocol of `Board`, between threads as between processes.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
-    /// Maps the first `bytes` of a file, which is at least so long.
     pub(super) fn map(file: impl AsFd, bytes: NonZeroUsize) -> nix::Result<SharedMemory> {
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing of ours.
@@ -36,15 +34,13 @@ impl SharedMemory {
     }
 
     /// # Panics
-    /// If that is not inside.
+    /// If the range is not inside the mapping.
     fn check(&self, at: usize, bytes: usize) {
         assert!(at <= self.bytes.get() && bytes <= self.bytes.get() - at, "{bytes} bytes at {at} are not inside");
     }
 
-    /// The word at an offset.
-    ///
     /// # Panics
-    /// If that is not inside, or no multiple of four.
+    /// If `at` is not inside the mapping, or no multiple of four.
     pub(super) fn word(&self, at: usize) -> &AtomicU32 {
         self.check(at, 4);
         assert!(at.is_multiple_of(4), "a word at {at}");
@@ -52,10 +48,8 @@ impl SharedMemory {
         unsafe { AtomicU32::from_ptr(self.start.add(at).as_ptr().cast()) }
     }
 
-    /// The double word at an offset.
-    ///
     /// # Panics
-    /// If that is not inside, or no multiple of eight.
+    /// If `at` is not inside the mapping, or no multiple of eight.
     pub(super) fn double_word(&self, at: usize) -> &AtomicU64 {
         self.check(at, 8);
         assert!(at.is_multiple_of(8), "a double word at {at}");
@@ -63,25 +57,25 @@ impl SharedMemory {
         unsafe { AtomicU64::from_ptr(self.start.add(at).as_ptr().cast()) }
     }
 
-    /// Writes bytes that are this process's to write.
+    /// Writes bytes that only this process may write.
     ///
     /// # Panics
-    /// If they are not inside.
+    /// If the range is not inside the mapping.
     pub(super) fn write(&self, at: usize, from: &[u8]) {
         self.check(at, from.len());
-        // SAFETY: the place is inside the mapping, which `from` is no part of; nobody else reads or writes it before a
-        // word says so.
+        // SAFETY: the place is inside the mapping, which `from` is no part of; no other process
+        // reads or writes it before a word publishes it.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.add(at).as_ptr(), from.len()) }
     }
 
-    /// Lends bytes that a word has shown to be there to `read`.
+    /// Passes published bytes to `read`.
     ///
     /// # Panics
-    /// If they are not inside.
+    /// If the range is not inside the mapping.
     pub(super) fn read<R>(&self, at: usize, bytes: usize, read: impl FnOnce(&[u8]) -> R) -> R {
         self.check(at, bytes);
-        // SAFETY: the place is inside the mapping; whoever wrote it leaves it alone until a word gives it back, which
-        // happens after this returns.
+        // SAFETY: the place is inside the mapping; its writer leaves it alone until a word releases
+        // it, which happens after this returns.
         read(unsafe { std::slice::from_raw_parts(self.start.add(at).as_ptr(), bytes) })
     }
 }

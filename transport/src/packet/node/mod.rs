@@ -1,15 +1,16 @@
 //! Several processes of one group behind one interface: a *node* (the SMP of the EQA paper, §3).
 //!
-//! They share one port and one memory. A frame from one to another is written into that memory and read there; a frame
-//! to all is stored once for all of the node, and sent once to the others; what comes for all from elsewhere is stored
-//! once, too. Each process has a number, its seat, which stands beside the interface's address in every frame
-//! ([`MacAddr::seat`](crate::MacAddr::seat)): on the wire a node is one address.
+//! They share one port and one memory. A frame from one to another goes through that memory only; a
+//! frame to all is stored once for the node and sent once on the wire; one that arrives for all is
+//! stored once, too. Each process has a seat number, carried beside the interface's address in
+//! every frame ([`MacAddr::seat`](crate::MacAddr::seat)): on the wire a node is one address.
 //!
-//! Whoever holds the ear's lock hears the wire; if it ends, however it does, another takes the lock and goes on within
-//! 50 ms. What was under way in between is sent again, like anything that is lost.
+//! The holder of the receive lock (`Ear`) receives from the wire for all. If it ends, another
+//! process takes the lock within 50 ms; frames in between are lost and sent again.
 //!
-//! `board` is the memory, over `memory`; `producer` hands out; `place` is where processes meet, `locks` how they know
-//! of each other, `doorbell` and `waiter` how they sleep; `port` is the [`Link`](crate::Link).
+//! `board` lays out the shared `memory`; `producer` queues frames; `place` is the file where
+//! processes meet, `locks` show which are alive, `doorbell` and `waiter` put them to sleep and wake
+//! them; `port` is the [`Link`](crate::Link).
 
 mod board;
 mod doorbell;

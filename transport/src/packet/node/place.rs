@@ -1,8 +1,10 @@
-//! Where the processes of a node meet: a file in shared memory, which is there as long as one of them is.
+//! Meeting place of a node's processes: a file in shared memory that exists as long as one of them
+//! does.
 //!
-//! Its name says the network namespace, the interface and the group; it belongs to one user, and only that one may open
-//! it. Who is there shows in locks that the kernel gives back when a process ends, so what a crashed run has left is
-//! known as such: its seats are free, and a file where nobody sits is emptied by the next who comes, or removed.
+//! Its name contains the network namespace, the interface and the group; it belongs to one user and
+//! only that user may open it. Live processes hold locks, which the kernel releases when they end.
+//! So leftovers of a crashed run are recognisable: the seats are free, and a file without any
+//! process is emptied by the next one that joins, or removed.
 
 use super::board::{Board, SEATS, TEXT_BYTES};
 use super::doorbell::Doorbell;
@@ -22,15 +24,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where shared memory lies on Linux.
 pub(super) const DIRECTORY: &str = "/dev/shm";
-/// How long somebody else may be in the door: it takes him a millisecond.
 const DOOR_WITHIN: Duration = Duration::from_secs(5);
 const DOOR_LOOKS_EVERY: Duration = Duration::from_millis(2);
-/// How long who leaves waits for the door; what is left behind is found by the next who comes.
+/// Longest wait for the membership lock when leaving; the next process that joins finds what is
+/// left behind.
 const LEAVES_WITHIN: Duration = Duration::from_millis(200);
 
-/// What the processes of a node have in common.
+/// Settings common to the processes of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     /// The group's multicast address.
@@ -41,11 +42,10 @@ pub struct NodeConfig {
     pub host: String,
     /// The EtherType in use.
     pub ether_type: EtherType,
-    /// Drawn at random by each process.
+    /// Random number of this process.
     pub nonce: u64,
 }
 
-/// A process's seat in its node, given up when this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     pub board: Board,
@@ -56,12 +56,10 @@ pub(super) struct Place {
 }
 
 impl NodeConfig {
-    /// What each has to be told alike.
     fn told(&self) -> [(&'static str, String); 3] {
         [("group", self.group.clone()), ("host name", self.host.clone()), ("EtherType", self.ether_type.to_string())]
     }
 
-    /// The same as the file has it.
     fn text(&self) -> Vec<u8> {
         let told = self.told().map(|(_, value)| value);
         let mut text = told.join("\0").into_bytes();
@@ -70,7 +68,6 @@ impl NodeConfig {
     }
 }
 
-/// What processes of one interface and network namespace have in the names of their files.
 fn prefix(interface: &Interface) -> String {
     let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |namespace| namespace.ino());
     format!("ethbcast-{namespace:x}-{:x}-", interface.index)
@@ -82,10 +79,6 @@ fn file_name(interface: &Interface, group_mac: MacAddr) -> String {
 }
 
 impl Place {
-    /// Takes a seat in the node of this group and interface, whose file lies in `directory`.
-    ///
-    /// # Errors
-    /// See [`NodeError`].
     pub(super) fn take(directory: &Path, interface: &Interface, config: &NodeConfig) -> Result<Place, NodeError> {
         let path = directory.join(file_name(interface, config.group_mac));
         let failed = |step| {
@@ -130,7 +123,6 @@ impl Place {
         Ok(Place { board, seat, bell, path, file })
     }
 
-    /// Groups that other processes of this interface wait for, and this one not.
     pub(super) fn waiting_groups(directory: &Path, interface: &Interface, own: MacAddr) -> Vec<String> {
         let (prefix, own) = (prefix(interface), file_name(interface, own));
         let waits = |name: &String| name.starts_with(&prefix) && *name != own;
@@ -145,7 +137,8 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.board.rise(self.seat);
         Lock::Seat(self.seat).release(&self.file);
-        // Another who leaves at the same time may have seen this seat taken: somebody has to look after both.
+        // Another process that leaves at the same time may have seen this seat taken; one of the
+        // two has to look after both have left.
         let end = Instant::now() + LEAVES_WITHIN;
         while matches!(Lock::Door.take(&self.file), Ok(false)) {
             if Instant::now() >= end {
@@ -159,7 +152,6 @@ impl Drop for Place {
     }
 }
 
-/// Removes what crashed runs of this user have left in `directory`.
 pub(super) fn sweep(directory: &Path) {
     for path in names(directory).filter(|name| name.starts_with("ethbcast-")).map(|name| directory.join(name)) {
         let Ok(file) = open_file(&path, OFlag::empty()) else { continue };
@@ -181,7 +173,7 @@ fn open_file(path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
     open(path, flags | always, Mode::S_IRUSR | Mode::S_IWUSR)
 }
 
-/// Opens the file, made if it is not there, and takes the door; the file is still called so then.
+/// Opens or creates the file and takes the membership lock; the path still names the locked file.
 fn enter(path: &Path, config: &NodeConfig) -> Result<OwnedFd, NodeError> {
     let end = Instant::now() + DOOR_WITHIN;
     let failed = |step, errno| NodeError::System { path: path.to_owned(), step, errno: Errno::new(errno) };
@@ -213,13 +205,11 @@ fn enter(path: &Path, config: &NodeConfig) -> Result<OwnedFd, NodeError> {
     }
 }
 
-/// Whether the open file is the one called so.
 fn is_there(file: &OwnedFd, path: &Path) -> bool {
     let same = |one: &FileStat, other: &FileStat| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
     fstat(file).is_ok_and(|open| lstat(path).is_ok_and(|named| same(&open, &named)))
 }
 
-/// Whether any seat is taken, but for that which this file holds itself.
 fn is_anybody_in(file: &OwnedFd) -> bool {
     (0..SEATS as u8).map(Lock::Seat).any(|lock| match lock.take(file) {
         Ok(true) => {
@@ -235,12 +225,11 @@ fn stat(file: &OwnedFd, path: &Path) -> Result<FileStat, NodeError> {
     fstat(file).map_err(|errno| NodeError::System { path: path.to_owned(), step: "look at", errno: Errno::new(errno) })
 }
 
-/// Sees to it that there is memory for a part of the file: without it a write would end the process.
+/// Allocates memory for a part of the file: without it a write would end the process (SIGBUS).
 fn reserve(file: &OwnedFd, range: Range<usize>) -> nix::Result<()> {
     posix_fallocate(file, range.start as _, range.len() as _)
 }
 
-/// Compares what the others were told with what this process was.
 fn agree(board: &Board, path: &Path, config: &NodeConfig) -> Result<(), NodeError> {
     if !board.is_made() {
         return Err(NodeError::OtherLayout { path: path.to_owned() });
@@ -258,7 +247,6 @@ fn lines(text: &[u8]) -> impl Iterator<Item = String> {
     text.split(|&byte| byte == 0).map(|line| String::from_utf8_lossy(line).into_owned())
 }
 
-/// The group of a file whose processes are still waiting for others.
 fn waiting_group(path: &Path) -> Option<String> {
     use std::io::Read;
     let file = open_file(path, OFlag::empty()).ok().filter(is_anybody_in)?;

@@ -1,7 +1,7 @@
-//! The port of a node: one for all processes of a group behind one interface.
+//! Port of a node: one for all processes of a group behind one interface.
 //!
-//! One of them, whoever holds the ear's lock, hears the wire and hands its frames on; each sends on its own. What goes
-//! from one to another never reaches the wire.
+//! The process that holds the receive lock (`Ear`) receives from the wire and passes frames on;
+//! each process sends by itself. Frames between processes of the node never reach the wire.
 
 use super::board::Occupant;
 use super::error::NodeError;
@@ -21,16 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Most frames handed out or taken in a round.
 const BATCH_FRAMES: usize = 256;
-/// How often a process looks whether the ear is free, and who is gone.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
-/// How long to wait for a reader that has as much waiting as there can be, and how long at most, before it loses frames
-/// as at a ring that is full.
+/// Pause before the next try when a reader's queue is full, and the longest wait before it loses
+/// frames, as from a full ring.
 const PAUSE: Duration = Duration::from_micros(50);
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// A [`Port`] that the processes of one host share, and what they hand each other beside it.
+/// A [`Port`] shared by the processes of one host, with their shared memory.
 #[derive(Debug)]
 pub struct NodePort {
     port: Port,
@@ -39,28 +37,23 @@ pub struct NodePort {
     share: Option<Share>,
 }
 
-/// One process's part in the node.
 #[derive(Debug)]
 struct Share {
     place: Arc<Place>,
     producer: Producer,
     mac: MacAddr,
-    /// Whether all ranks are in this node.
     is_confined: bool,
     looked_at: Option<Instant>,
-    /// Since when somebody has had no room.
     full_since: Option<Instant>,
-    /// When to try again.
     pause_until: Option<Instant>,
-    /// Frames that came from others of the node.
     handed_over: u64,
 }
 
 impl NodePort {
-    /// Opens the port of a node on `interface`, or takes part in it.
+    /// Opens the port of a node on `interface`, or joins it.
     ///
-    /// Where there is no shared memory a process has a port of its own: it must then be the only one of its group
-    /// behind the interface.
+    /// Without shared memory the process gets a port of its own: it must then be the only one of
+    /// its group behind the interface.
     ///
     /// # Errors
     /// See [`NodeError`].
@@ -96,17 +89,19 @@ impl NodePort {
         Ok(NodePort { port, mac, hears, share: Some(share) })
     }
 
-    /// Groups that other processes of an interface wait for, beside that of this address.
+    /// Returns the groups that other processes of an interface wait for, beside the group of
+    /// `group_mac`.
     pub fn waiting_groups(interface: &Interface, group_mac: MacAddr) -> Vec<String> {
         Place::waiting_groups(Path::new(DIRECTORY), interface, group_mac)
     }
 
-    /// The interface's address, with this process's seat.
+    /// Returns the interface's address with this process's seat.
     pub fn mac(&self) -> MacAddr {
         self.mac
     }
 
-    /// What a loop waits with that `waker` wakes; `thread` is a number for it, below 32, that no other waiter has.
+    /// Creates a waiter for a loop that `waker` wakes; `thread` is a number below 32 that no other
+    /// waiter of this process has.
     ///
     /// # Errors
     /// The kernel's error if there is no file descriptor left.
@@ -115,7 +110,8 @@ impl NodePort {
         Ok(NodeWaiter::new(self.port.sleeper(waker)?, place, thread))
     }
 
-    /// The group is complete; if its ranks are all in this node, nothing need reach the wire any more.
+    /// Marks the group as complete. If all its ranks are in this node (`is_confined`), nothing is
+    /// sent on the wire any more.
     pub fn complete(&mut self, is_confined: bool) {
         if let Some(share) = &mut self.share {
             share.place.board.complete().store(1, Ordering::Relaxed);
@@ -123,7 +119,7 @@ impl NodePort {
         }
     }
 
-    /// What the port has done so far.
+    /// Returns the counters of the port.
     pub fn counters(&mut self) -> Counters {
         let mut counters = self.port.counters();
         if let Some(share) = &self.share {
@@ -132,7 +128,6 @@ impl NodePort {
         counters
     }
 
-    /// Looks after the node now and then: takes the ear if it is free, and notices who is gone.
     fn look_after(&mut self, now: Instant) {
         let Some(share) = &mut self.share else { return };
         if share.looked_at.is_some_and(|at| now.since(at) < LOOKS_EVERY) {
@@ -141,7 +136,7 @@ impl NodePort {
         share.looked_at = Some(now);
         share.notice_deaths();
         if !self.hears && matches!(Lock::Ear.take(&share.place.file), Ok(true)) {
-            // Until that succeeds it is tried again: the lock is this process's.
+            // If this fails it is tried again: this process keeps the lock.
             self.hears = self.port.hear();
             log::info!("{}: this process hears for its host from now on", self.port.name());
         }
@@ -149,7 +144,8 @@ impl NodePort {
 }
 
 impl Share {
-    /// Takes back what waits for processes that are gone. Whoever gets a seat's lock may do so: nobody sits there.
+    /// Drops frames queued for dead processes. The holder of a seat's lock may do so: no process
+    /// uses the seat.
     fn notice_deaths(&mut self) {
         let Place { board, file, seat: own, .. } = &*self.place;
         for seat in (0..board.given()).filter(|seat| seat != own) {
@@ -163,7 +159,6 @@ impl Share {
         }
     }
 
-    /// How many frames may be handed out now; none while somebody is to be waited for.
     fn room(&mut self, now: Instant) -> usize {
         let room = self.producer.room(&self.place.board);
         if room > 0 {
@@ -179,9 +174,9 @@ impl Share {
         0
     }
 
-    /// Hands on a frame of the wire; whether it is for this process.
+    /// Passes a frame from the wire on; returns whether it is for this process.
     fn deliver(&mut self, frame: &[u8]) -> bool {
-        // What is too short is counted by whoever reads it.
+        // The reader counts frames that are too short.
         let Some(to) = destination(frame) else { return true };
         let is_own = to.is_multicast() || to.seat() == self.place.seat;
         if to.is_multicast() || !is_own {
@@ -190,7 +185,7 @@ impl Share {
         is_own
     }
 
-    /// Hands out a frame of this process; whether it is for the wire.
+    /// Passes on a frame of this process; returns whether it has to be sent on the wire.
     fn hand_out(&mut self, frame: &[u8]) -> bool {
         let Some(to) = destination(frame) else { return true };
         let is_inside = to.shares_interface_with(self.mac);
@@ -208,13 +203,11 @@ impl Share {
         self.producer.give(board, frame, seats);
     }
 
-    /// Wakes those who sleep and have been handed something.
     fn ring(&mut self) {
         let Place { board, bell, .. } = &*self.place;
         self.producer.sleepers(board).for_each(|seat| bell.ring(board.nonce(seat)));
     }
 
-    /// Takes what others have handed out, in turns; the number of frames.
     fn receive(&mut self, take: &mut impl FnMut(&[u8])) -> usize {
         let Place { board, seat, .. } = &*self.place;
         let mut taken = 0;
@@ -239,7 +232,7 @@ impl Link for NodePort {
 
     fn receive(&mut self, mut take: impl FnMut(&[u8])) -> usize {
         let Some(share) = &mut self.share else { return self.port.receive(take) };
-        // What is on the wire waits there while the node has no room for it.
+        // Frames stay in the ring while the node has no room for them.
         let room = share.producer.room(&share.place.board);
         let most = if share.full_since.is_some() && share.pause_until.is_none() { BATCH_FRAMES } else { room };
         let from_wire = self.port.receive_up_to(most.min(BATCH_FRAMES), |frame| {

@@ -1,5 +1,5 @@
-//! Nodes of a few seats, without processes: what each hands out, and what becomes of it when a seat is left in the
-//! middle of anything.
+//! Nodes of a few seats, without processes: frames handed out, and recovery when a seat is
+//! abandoned at any point.
 
 use super::board::{Board, Entry, Occupant, QUEUE_FRAMES};
 use super::error::NodeError;
@@ -20,7 +20,6 @@ use std::time::Duration;
 
 const STRIDE: usize = 1536;
 
-/// A directory of its own for each test, gone with it.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -51,7 +50,6 @@ fn board(directory: &Directory) -> Board {
     board
 }
 
-/// A board where this many have sat down.
 fn seated(directory: &Directory, seats: u8) -> (Board, Vec<Producer>) {
     let board = board(directory);
     (0..seats).for_each(|seat| board.sit(seat, u64::from(seat)));
@@ -98,7 +96,6 @@ fn one_who_reads_nothing_loses_what_is_beyond_its_queue_and_nobody_else_does() {
     assert!(taken(&board, 0, 1).is_none() && producers[0].room(&board) > 0);
 }
 
-/// One seat as the model has it: what each other has handed it and it has not read.
 type Expected = Vec<Vec<VecDeque<u32>>>;
 
 #[test]
@@ -125,7 +122,8 @@ fn whatever_the_order_of_steps_and_whoever_is_killed_between_them_the_others_get
                     let next = expected[usize::from(from)][usize::from(to)].pop_front();
                     assert_eq!(taken(&board, from, to), next.map(|next| next.to_be_bytes().to_vec()), "seed {seed}");
                 }
-                // It is gone: each of the others takes back its own, and one may come in its place.
+                // The process is gone: each other one takes back its frames, and a new one may take
+                // the seat.
                 9 if random.below(4) == 0 => {
                     board.rise(to);
                     for other in (0..4).filter(|&other| other != to) {
@@ -269,7 +267,7 @@ fn whoever_was_told_something_else_is_told_what_and_another_group_is_none_of_its
 fn what_a_crashed_run_has_left_is_made_anew_or_swept_away_and_what_is_in_use_is_not() {
     let directory = Directory::new("crash");
     let crash = |nonce| {
-        // The kernel gives back the locks of a process that is killed, and nothing else happens.
+        // The kernel releases the locks of a killed process, and nothing else happens.
         let place = come(&directory.0, &config(nonce)).expect("there is room");
         place.board.put(0, 1, Entry { frame: 5, bytes: 9 });
         Lock::Seat(place.seat).release(&place.file);

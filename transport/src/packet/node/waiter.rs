@@ -1,4 +1,4 @@
-//! Waiting for frames of the wire and of the node.
+//! Waiting for frames from the wire and from the node.
 
 use super::place::Place;
 use crate::Instant;
@@ -6,12 +6,11 @@ use crate::link::{Interest, Waiter};
 use crate::packet::sleep::{Sleeper, SocketEvents};
 use std::sync::Arc;
 
-/// What a thread waits with for a [`NodePort`](super::NodePort).
+/// Waiter of one thread on a [`NodePort`](super::NodePort).
 #[derive(Debug)]
 pub struct NodeWaiter {
     sleeper: Sleeper,
     place: Option<Arc<Place>>,
-    /// The thread's number.
     thread: u32,
 }
 
@@ -29,7 +28,7 @@ impl Waiter for NodeWaiter {
             return self.sleeper.wait(now, wanted);
         };
         if !place.board.fall_asleep(place.seat, self.thread) {
-            // A mere look.
+            // A frame is waiting: only poll, without sleeping.
             return self.sleeper.wait(now, Interest { arrivals: false, until: Some(Instant::START), ..wanted });
         }
         let seen = self.sleeper.wait_or_ring(now, wanted, &place.bell);

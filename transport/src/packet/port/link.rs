@@ -25,7 +25,7 @@ impl Link for Port {
         if !self.is_there(now)? {
             return Ok(0);
         }
-        // What is left over is whole, and so is all that is written here.
+        // Frames left over have their payloads staged, and so have all frames written here.
         let left_over = self.flush(now, no_payload)?;
         self.sender.fill(|buffer| write(buffer).map(SplitFrame::whole));
         Ok(left_over + self.flush(now, no_payload)?)
@@ -43,7 +43,7 @@ impl Link for Port {
             frame
         });
         let sent = self.flush(now, |kept| machine.payload(kept));
-        // Whatever became of the others: the machine keeps no payload beyond this call.
+        // Even for frames that failed: the machine lends no payload beyond this call.
         self.sender.join(|kept| machine.payload(kept));
         Ok(Transmitted { frames: left_over + sent?, exhausted })
     }
@@ -81,7 +81,6 @@ impl Link for Port {
     }
 }
 
-/// Lends nothing: no frame lacks anything.
 fn no_payload(kept: Kept) -> &'static [u8] {
     unreachable!("the payload of frame {} has been left out", kept.sequence)
 }

@@ -1,4 +1,4 @@
-//! What callers and the progress thread share, and how they wait without the lock.
+//! State that callers and the progress thread share, and their waiting without the lock.
 
 use crate::drive::flush;
 use crate::drive::rounds::{Rest, Rounds};
@@ -8,80 +8,65 @@ use crate::{Instant, Machine};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Who watches the link: one caller at a time, the leader, and the progress thread when no caller does. For a moment it
-/// may be both.
+/// Threads that may watch the link: one caller at a time, the leader, and the progress thread when
+/// no caller does; both for a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Caller,
     ProgressThread,
 }
 
-/// Somebody watches the link, without the lock.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     asleep: bool,
-    /// What it comes back for.
     wanted: Interest,
 }
 
-/// A machine, its link and the lock around both: the pattern Leader/Followers (Schmidt et al., Pattern-Oriented
-/// Software Architecture 2).
+/// A machine, its link and the lock around both: the pattern Leader/Followers (Schmidt et al.,
+/// Pattern-Oriented Software Architecture 2).
 pub(super) struct LeaderFollowers<L: Link, M> {
     clock: Clock,
     shared: Mutex<Driven<L, M>>,
     followers: Condvar,
-    /// Where the progress thread naps.
     nap: Condvar,
-    /// By [`Who`].
     waiters: [L::Waiter; 2],
 }
 
-/// What the lock guards.
 pub(super) struct Driven<L: Link, M> {
     link: L,
     machine: M,
     rounds: Rounds,
-    /// Why nothing is driven any more.
     failure: Option<L::Error>,
-    /// By [`Who`].
     watches: [Option<Watch>; 2],
     following: usize,
-    /// Counts what may concern others than who caused it.
     news: u64,
-    /// When a caller last made a round.
     driven_at: Instant,
-    /// The machine may have more to send than the last round took.
     more_to_send: bool,
-    /// The last caller has left frames for which the link had no room.
     left_over: bool,
     stopped: bool,
 }
 
 impl<L: Link, M> Driven<L, M> {
-    /// Whether a caller watches the link.
     pub(super) fn is_led(&self) -> bool {
         self.watches[Who::Caller as usize].is_some()
     }
 
-    /// Whether the progress thread is to go on.
     pub(super) fn is_running(&self) -> bool {
         !self.stopped && self.failure.is_none()
     }
 
-    /// Whether a caller will see to what comes next: one watches, or one has been here within `recently` and has left
-    /// nothing undone.
+    /// Whether a caller will handle the next event: one watches, or one was here within `recently`
+    /// and has left nothing undone.
     pub(super) fn is_attended(&self, now: Instant, recently: Duration) -> bool {
         self.is_led() || (now.since(self.driven_at) < recently && !self.left_over)
     }
 
-    /// The link.
     pub(super) fn link_mut(&mut self) -> &mut L {
         &mut self.link
     }
 }
 
 impl<L: Link, M: Machine> Driven<L, M> {
-    /// Whether who watches would not see in time to what is left to do.
     fn is_missed_by(&self, watch: Watch, now: Instant) -> bool {
         let next = self.rounds.limit(&self.link, &self.machine, now).map(|limit| now + limit);
         let late = next.is_some_and(|next| watch.wanted.until.is_none_or(|until| next < until));
@@ -90,7 +75,6 @@ impl<L: Link, M: Machine> Driven<L, M> {
 }
 
 impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
-    /// `waiters` are those of the callers and of the progress thread.
     pub(super) fn new(link: L, machine: M, clock: Clock, waiters: [L::Waiter; 2]) -> LeaderFollowers<L, M> {
         let driven = Driven {
             rounds: Rounds::new(&link),
@@ -120,10 +104,11 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         self.shared.into_inner().machine
     }
 
-    /// A caller's round. Others are told if frames or timers came, or if the caller has come `newly` and may have
-    /// changed things.
+    /// Runs a caller's round. Other threads are woken if frames or timers came, or if the caller
+    /// has come `newly` and may have changed things.
     ///
-    /// Only a failure from before is an error: what `application` found stands, even if sending fails after it.
+    /// Only an earlier failure is an error: the result of `application` stands, even if sending
+    /// fails after it.
     pub(super) fn round<R>(
         &self,
         driven: &mut Driven<L, M>,
@@ -143,7 +128,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         Ok(result)
     }
 
-    /// A round of the progress thread.
     pub(super) fn background_round(&self, driven: &mut Driven<L, M>, now: Instant) {
         let Driven { link, machine, rounds, .. } = driven;
         let stirred = rounds.receive(link, machine, now);
@@ -151,8 +135,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         self.settle(driven, sent, stirred);
     }
 
-    /// Ends a round, in which sending or waiting came to `result`: tells the others if there is `news`, and of a
-    /// failure in any case.
     fn settle(&self, driven: &mut Driven<L, M>, result: Result<bool, L::Error>, news: bool) {
         driven.more_to_send = result.as_ref().is_ok_and(|&more| more);
         let failed = result.is_err();
@@ -174,7 +156,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         }
     }
 
-    /// A caller leaves: what the machine still has to say goes, and somebody else takes over if nobody watches.
     pub(super) fn leave(&self, driven: &mut Driven<L, M>, now: Instant) {
         while driven.more_to_send {
             let sent = driven.rounds.send(&mut driven.link, &mut driven.machine, now);
@@ -191,8 +172,8 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         }
     }
 
-    /// Whether the progress thread would not see in time to what is left to do. While it naps, that is only what the
-    /// link had no room for.
+    /// Whether the progress thread would wake too late for the remaining work. While it naps, that
+    /// is only what the link had no room for.
     fn progress_thread_misses(&self, driven: &Driven<L, M>, now: Instant) -> bool {
         match driven.watches[Who::ProgressThread as usize] {
             Some(watch) => driven.is_missed_by(watch, now),
@@ -200,24 +181,20 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         }
     }
 
-    /// Wakes the progress thread, whether it naps or watches.
     fn rouse_progress_thread(&self) {
         self.waiters[Who::ProgressThread as usize].wake();
         self.nap.notify_one();
     }
 
-    /// Lets the progress thread end.
     pub(super) fn stop(&self) {
         self.lock().stopped = true;
         self.rouse_progress_thread();
     }
 
-    /// Lets the progress thread nap for `time`.
     pub(super) fn nap(&self, driven: &mut MutexGuard<Driven<L, M>>, time: Duration) {
         self.nap.wait_for(driven, time);
     }
 
-    /// Waits for news, or to become the leader.
     pub(super) fn follow(&self, driven: &mut MutexGuard<Driven<L, M>>, deadline: Option<Instant>) {
         driven.following += 1;
         match deadline {
@@ -227,7 +204,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         driven.following -= 1;
     }
 
-    /// Rests after a round, without the lock, until the next is worth while or `deadline` has come.
     pub(super) fn rest(&self, who: Who, driven: &mut MutexGuard<Driven<L, M>>, deadline: Option<Instant>) {
         let Driven { link, machine, rounds, .. } = &mut **driven;
         match rounds.rest(link, machine, &self.clock, who == Who::Caller) {
@@ -240,7 +216,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         }
     }
 
-    /// Looks for frames until `end` or for news, and lets others run, and have the lock, between two looks.
     fn busy_poll(&self, driven: &mut MutexGuard<Driven<L, M>>, end: Instant) {
         let news = driven.news;
         let wanted = Interest { arrivals: true, room: false, until: Some(end) };
@@ -256,7 +231,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         driven.watches[Who::Caller as usize] = None;
     }
 
-    /// Waits without the lock.
     fn wait(&self, who: Who, driven: &mut MutexGuard<Driven<L, M>>, now: Instant, wanted: Interest) {
         driven.watches[who as usize] = Some(Watch { asleep: true, wanted });
         let seen = MutexGuard::unlocked(driven, || self.waiters[who as usize].wait(now, wanted));
@@ -265,7 +239,6 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         self.settle(driven, waited, false);
     }
 
-    /// Sends the last frames.
     pub(super) fn flush(&self) {
         let Driven { link, machine, failure, .. } = &mut *self.lock();
         if failure.is_none() {

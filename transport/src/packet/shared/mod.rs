@@ -1,14 +1,14 @@
 //! One machine that blocking calls of several threads share.
 //!
-//! Whoever waits drives: a caller makes rounds in its own thread until it has what it waits for, so that no frame
-//! passes from one thread to another on its way. If several wait, one of them, the *leader*, watches the socket and the
-//! others follow it on a condition variable; a leader that leaves wakes a follower. While nobody waits, a *progress
-//! thread* answers.
+//! A waiting caller drives: it runs rounds in its own thread until it has what it waits for, so
+//! that no frame passes from one thread to another. If several wait, one of them, the *leader*,
+//! watches the socket and the others follow it on a condition variable; a leader that leaves wakes
+//! a follower. While no caller waits, a *progress thread* drives.
 //!
-//! The lock is held for a round, never while anybody sleeps (EQA: medium-grained locking).
+//! The lock is held for a round, never during a sleep (EQA: medium-grained locking).
 //!
-//! `leader_followers` holds what is shared and how one waits without the lock, `progress_thread` the thread in the
-//! background.
+//! `leader_followers` holds the shared state and the waiting without the lock, `progress_thread`
+//! the thread in the background.
 
 mod leader_followers;
 mod progress_thread;
@@ -23,17 +23,18 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A link, by default a port, and the machine on it, for blocking calls of several threads; see the module's
-/// description.
+/// A machine and its link, by default a port, for blocking calls of several threads; see the
+/// module's description.
 ///
-/// Dropping it ends the progress thread and sends the last frames, as [`drive`](crate::drive()) does after a break.
+/// Dropping it ends the progress thread and sends the last frames, as [`drive`](crate::drive())
+/// does after a break.
 pub struct Shared<M: Machine, L: Link<Error: Clone> = Port> {
     core: Arc<LeaderFollowers<L, M>>,
     thread: ProgressThread<L, M>,
 }
 
 impl<M: Machine + Send + 'static> Shared<M> {
-    /// Begins to run `machine` on `port`: from now on frames are answered.
+    /// Starts running `machine` on `port`: from now on frames are answered.
     ///
     /// # Errors
     ///
@@ -46,14 +47,14 @@ impl<M: Machine + Send + 'static> Shared<M> {
 }
 
 impl<M: Machine> Shared<M> {
-    /// What the port has done so far.
+    /// Returns the counters of the port.
     pub fn counters(&self) -> Counters {
         self.core.lock().link_mut().counters()
     }
 }
 
 impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
-    /// The same on another link; `waiters` are two of its waiters.
+    /// Starts running `machine` on any link; `waiters` are two of its waiters.
     ///
     /// # Errors
     ///
@@ -73,18 +74,19 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
         with(self.core.lock().link_mut())
     }
 
-    /// The time, as the machine sees it.
+    /// Returns the time on the machine's clock.
     pub fn now(&self) -> Instant {
         self.core.now()
     }
 
-    /// Calls `application` until it breaks, and returns what it broke with; `None` if it has not when `deadline` has
-    /// passed.
+    /// Calls `application` until it breaks, and returns the value it broke with; `None` if
+    /// `deadline` has passed first.
     ///
-    /// It is called once at the beginning, then after whatever may have changed the machine: frames, timers, other
-    /// threads' calls. What the machine has to say after each call is sent. Meanwhile the calling thread drives the
-    /// machine, or sleeps while another does; before it sleeps it looks for the next frame for [`Link::busy_poll`].
-    /// `application` holds the lock: it must not block, nor call anything of this `Shared`.
+    /// It is called once at the beginning, then after each event that may have changed the machine:
+    /// frames, timers, other threads' calls. The machine's output is sent after each call.
+    /// Meanwhile the calling thread drives the machine, or sleeps while another does; before it
+    /// sleeps it polls for frames for [`Link::busy_poll`]. `application` holds the lock: it must
+    /// not block, nor call anything of this `Shared`.
     ///
     /// # Errors
     ///
@@ -117,12 +119,13 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
         }
     }
 
-    /// Calls `with` once and sends what the machine then has to say, as far as the kernel takes it; frames that have
-    /// arrived are handed over before. Everybody who waits is called. `with` holds the lock, too.
+    /// Calls `with` once and sends the machine's output, as far as the kernel takes it; arrived
+    /// frames are handled before. All waiting calls are woken. `with` holds the lock, too.
     ///
     /// # Errors
     ///
-    /// As [`wait`](Self::wait); the error of sending what `with` has caused is the next call's.
+    /// As [`wait`](Self::wait); an error of sending what `with` has caused is returned by the next
+    /// call.
     pub fn with<T>(&self, with: impl FnOnce(&mut M, Instant) -> T) -> Result<T, L::Error> {
         let mut driven = self.core.lock();
         let now = self.core.now();

@@ -1,8 +1,9 @@
-//! The thread that answers while the application does other things.
+//! The thread that drives the machine while the application does other things.
 //!
-//! It naps, and looks now and then whether callers still come by. If none does it takes the lead itself and answers
-//! within microseconds, until a caller comes. That caller need not wake it: it finds out at its next frame, once, and
-//! naps again. So in a tight loop of calls it costs a wake-up per nap and nothing per call.
+//! It naps, and checks now and then whether callers still come. If none does it takes the lead and
+//! answers within microseconds, until a caller comes. That caller need not wake it: it notices at
+//! its next frame, once, and naps again. So a tight loop of calls costs a wake-up per nap and
+//! nothing per call.
 
 use super::leader_followers::{LeaderFollowers, Who};
 use crate::Machine;
@@ -12,16 +13,15 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// How long it naps: 200 times a second a wake-up, 0.1 % of a core; as long as a peer waits before it asks for an
-/// answer.
+/// Length of a nap: 200 wake-ups a second are 0.1 % of a core; a peer's wait for an answer is as
+/// long.
 const NAP: Duration = Duration::from_millis(5);
-/// A caller that has come by within this time is expected back: it takes longer than any pause between calls that
-/// matters for latency.
+/// Time within which a caller is expected back, longer than any pause between calls that matters
+/// for latency.
 const RECENTLY: Duration = Duration::from_millis(1);
-/// As `ps` shows it; 15 characters at most.
+/// Name in `ps`; at most 15 characters.
 const THREAD_NAME: &str = "ethb-progress";
 
-/// The thread, which ends when this is dropped; then the last frames are sent.
 pub(super) struct ProgressThread<L: Link<Error: Clone>, M: Machine> {
     core: Arc<LeaderFollowers<L, M>>,
     thread: Option<JoinHandle<()>>,

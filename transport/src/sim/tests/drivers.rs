@@ -6,7 +6,6 @@ use super::*;
 use crate::Timer;
 use crate::sim::{Delivery, Departure, Fate, Faults, NoFaults, Sending, StormControl, SwitchSettings};
 
-/// A kernel that has no room for every third frame, for 100 µs.
 #[derive(Default)]
 struct Stubborn {
     asked: u64,

@@ -1,11 +1,10 @@
-//! Faults happen as often as they should, and do what they say.
+//! Tests of the fault source: faults occur at the set rate and do what they claim.
 
 use std::time::Duration;
 
 use super::*;
 use crate::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults, script};
 
-/// One host sends `count` short frames to another under `faults`.
 fn send_under<F: Faults>(count: u32, faults: F) -> Simulation<Postbox, F> {
     let frames = (0..count).map(|label| frame(0, host_mac(1), label as u8, 60));
     let senders = [Postbox::sending(frames)];
@@ -14,7 +13,6 @@ fn send_under<F: Faults>(count: u32, faults: F) -> Simulation<Postbox, F> {
     simulation
 }
 
-/// How many frames in `labels` come after one with a later label.
 fn overtaken(labels: &[u8]) -> usize {
     labels.windows(2).filter(|pair| pair[1] < pair[0]).count()
 }
@@ -94,7 +92,7 @@ fn a_duplicate_can_come_much_later() {
 #[test]
 fn a_script_goes_through_every_loss_pattern() {
     for pattern in 0..16 {
-        // Every second frame counts; bit 4 and those above never come up.
+        // Only every second frame matches; bit 4 and higher bits are never used.
         let even = |delivery: &Delivery<'_>| delivery.frame[14] & 1 == 0;
         let simulation = send_under(12, script(pattern, even));
         let expected: Vec<u8> = (0..12).filter(|label| label % 2 == 1 || pattern >> (label / 2) & 1 == 0).collect();

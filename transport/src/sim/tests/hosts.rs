@@ -1,4 +1,4 @@
-//! Rings, processes that stand still, hosts that die, cables that are cut.
+//! Tests of rings, paused processes, crashed hosts and cut cables.
 
 use std::time::Duration;
 
@@ -96,8 +96,8 @@ fn a_crashed_host_neither_sends_nor_receives_nor_wakes() {
     let mut simulation = Simulation::new(&star(2), machines, NoFaults);
     simulation.crash(1, micros(200));
     settle(&mut simulation);
-    // A frame takes 12.304 µs: by 200 µs 16 have left host 1, and 15 have come to it over two cables with 1 µs of
-    // delay.
+    // A frame takes 12.304 µs: by 200 µs 16 have left host 1, and 15 have reached it over two
+    // cables with 1 µs of delay.
     assert_eq!(simulation.machines()[0].inbox.len(), 16);
     assert_eq!(simulation.machines()[1].inbox.len(), 15);
     assert_eq!(simulation.machines()[1].timeouts, [Instant::START]);
@@ -111,7 +111,8 @@ fn a_cut_cable_loses_what_leaves_while_it_is_cut() {
     let network = star(2);
     let senders = [Postbox::sending(full_frames(0, host_mac(1), 100))];
     let mut simulation = Simulation::new(&network, postboxes(2, senders), NoFaults);
-    // Frame n (from 1) leaves at n times 12.304 µs: the eighth just so escapes, the sixteenth is just so lost.
+    // Frame n (from 1) leaves at n times 12.304 µs: the eighth is just delivered, the sixteenth
+    // just lost.
     simulation.cut(network.cable_of(0), Instant::from_nanos(8 * 12_304));
     simulation.restore(network.cable_of(0), Instant::from_nanos(16 * 12_304));
     settle(&mut simulation);
@@ -132,7 +133,6 @@ fn a_machine_that_never_stops_sending_is_held_by_its_cable() {
     assert!((10_000_000 / 672..=10_000_000 / 672 + 257).contains(&sent), "{sent}");
 }
 
-/// Sends for ever, if told to.
 struct Flood(bool);
 
 impl Machine for Flood {

@@ -1,4 +1,4 @@
-//! The simulator itself on trial, with machines of a few lines.
+//! Tests of the simulator itself, with machines of a few lines.
 
 mod drivers;
 mod faulty;
@@ -13,13 +13,10 @@ use std::collections::VecDeque;
 use super::{Cable, HostSettings, Network, Simulation, host_mac};
 use crate::{Deadline, Instant, MacAddr, Machine};
 
-/// A group every test host is in.
 const GROUP: MacAddr = MacAddr::new(0x03, 0, 0, 0, 0, 1);
 
-/// The end of every test that should be over long before.
 const LATE: Instant = Instant::from_nanos(1_000_000_000_000);
 
-/// Sends what is in its outbox, keeps what it receives, and asks for one timer.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Postbox {
     outbox: VecDeque<Vec<u8>>,
@@ -33,12 +30,10 @@ impl Postbox {
         Postbox { outbox: frames.into_iter().collect(), ..Postbox::default() }
     }
 
-    /// When frames came, in nanoseconds.
     fn arrivals(&self) -> Vec<u64> {
         self.inbox.iter().map(|(at, _)| at.as_nanos()).collect()
     }
 
-    /// The first payload byte of each frame that came.
     fn labels(&self) -> Vec<u8> {
         self.inbox.iter().map(|(_, frame)| frame[14]).collect()
     }
@@ -65,7 +60,6 @@ impl Machine for Postbox {
     }
 }
 
-/// A frame of `length` bytes whose first payload byte is `label`.
 fn frame(from: usize, to: MacAddr, label: u8, length: usize) -> Vec<u8> {
     let mut frame = vec![label; length];
     frame[..6].copy_from_slice(&to.octets());
@@ -74,19 +68,16 @@ fn frame(from: usize, to: MacAddr, label: u8, length: usize) -> Vec<u8> {
     frame
 }
 
-/// `count` full frames labelled 0, 1, 2, ….
 fn full_frames(from: usize, to: MacAddr, count: u8) -> impl Iterator<Item = Vec<u8>> {
     (0..count).map(move |label| frame(from, to, label, 1514))
 }
 
-/// Postboxes for `hosts` hosts; the first ones send the given frames.
 fn postboxes(hosts: usize, senders: impl IntoIterator<Item = Postbox>) -> Vec<Postbox> {
     let mut boxes: Vec<Postbox> = senders.into_iter().collect();
     boxes.resize(hosts, Postbox::default());
     boxes
 }
 
-/// Hosts on one gigabit switch, all in [`GROUP`].
 fn star(hosts: usize) -> Network {
     Network::star(hosts, Cable::GIGABIT, &member())
 }
@@ -95,7 +86,6 @@ fn member() -> HostSettings {
     HostSettings { groups: vec![GROUP], ..HostSettings::default() }
 }
 
-/// An application that does nothing.
 fn idle<M>(_: usize, _: &mut M, _: Instant) -> Option<Instant> {
     None
 }
@@ -104,7 +94,6 @@ fn micros(micros: u64) -> Instant {
     Instant::from_nanos(micros * 1_000)
 }
 
-/// Runs postboxes until they are quiet, without an application.
 fn settle<F: super::Faults>(simulation: &mut Simulation<Postbox, F>) {
     let outcome = simulation.run(LATE, idle);
     assert!(outcome.is_quiet(), "{outcome:?}");

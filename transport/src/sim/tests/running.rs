@@ -1,4 +1,4 @@
-//! When runs end, and that they repeat.
+//! Tests of the ends of runs, and of their repeatability.
 
 use std::time::Duration;
 
@@ -116,7 +116,6 @@ fn a_run_can_be_bounded_in_events() {
 
 #[test]
 fn a_deadline_that_never_moves_on_is_a_live_lock_and_is_named() {
-    /// Wants to be called back at once, for ever.
     struct Impatient;
 
     impl Machine for Impatient {
@@ -144,7 +143,6 @@ fn an_application_that_never_waits_is_a_live_lock_too() {
     assert_eq!(outcome, expected);
 }
 
-/// Hosts that answer, pause and crash under all faults at once.
 fn eventful(seed: u64, duplicate: f64) -> (Vec<Postbox>, Stats, Outcome) {
     let mut network = Network::line(3, 3, Cable::GIGABIT, &member());
     network.host_mut(4).per_frame_cost = Duration::from_micros(30);
@@ -187,7 +185,8 @@ fn every_frame_is_accounted_for() {
     for seed in 0..50 {
         let (machines, stats, _) = eventful(seed, 0.0);
         assert!(stats.drops.dead > 0 && stats.drops.filter > 0 && stats.drops.fault > 0);
-        // Hosts were added switch by switch, and after the first switch the cable to the one before comes first.
+        // Hosts were added switch by switch, and after the first switch the cable to the one before
+        // comes first.
         for (host, machine) in machines.iter().enumerate() {
             let counted = stats.hosts[host];
             let cable = stats.cables[host + host / 3];

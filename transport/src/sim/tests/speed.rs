@@ -1,12 +1,11 @@
-//! How fast the simulator is: printed, not judged, for the machine it runs on decides (`--nocapture`, best with
-//! `--release`).
+//! Speed of the simulator: printed, not asserted, as it depends on the machine (`--nocapture`, best
+//! with `--release`).
 
 use std::time;
 
 use super::*;
 use crate::sim::NoFaults;
 
-/// Sends `left` group frames, or answers each frame with one to `next` until it has had its share.
 struct Load {
     left: u32,
     answers: bool,
@@ -31,7 +30,6 @@ impl Machine for Load {
     }
 }
 
-/// Host 0 sends to all.
 fn cast(hosts: usize, frames: u32) -> Vec<Load> {
     (0..hosts)
         .map(|host| Load {
@@ -42,8 +40,8 @@ fn cast(hosts: usize, frames: u32) -> Vec<Load> {
         .collect()
 }
 
-/// Host 0 sends to host 1, which sends on to host 2, and so on; all others send one frame of their own, so that
-/// switches know them.
+/// Host 0 sends to host 1, which sends on to host 2, and so on; all others send one frame of their
+/// own, so that switches learn their addresses.
 fn chain(hosts: usize, frames: u32) -> Vec<Load> {
     (0..hosts)
         .map(|host| Load {

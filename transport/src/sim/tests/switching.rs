@@ -1,4 +1,4 @@
-//! Which way frames go, and where they are lost.
+//! Tests of forwarding and drops in switches.
 
 use std::time::Duration;
 
@@ -52,7 +52,6 @@ fn joining_and_leaving_a_group_changes_the_filter() {
     assert_eq!(simulation.machines()[1].labels(), [2]);
 }
 
-/// Two senders at full rate to one receiver, who has told the switch where it is.
 fn incast(port_queue: QueueLimit) -> (Network, Simulation<Postbox, NoFaults>) {
     let network = star(3).with_switches(SwitchSettings { port_queue, ..SwitchSettings::default() });
     let senders = [
@@ -70,7 +69,8 @@ fn two_into_one_overflows_the_queue_of_that_one_port() {
     let (network, simulation) = incast(QueueLimit::Frames(10));
     let received = simulation.machines()[2].inbox.len();
     let port = simulation.stats().cables[network.cable_of(2).index()].backward;
-    // In the time of 100 frames 200 arrive, 100 leave, 10 wait; the ends of the run decide about the last one.
+    // In the time of 100 frames 200 arrive, 100 leave, 10 wait; the last one depends on the ends of
+    // the run.
     assert!((109..=111).contains(&received), "{received}");
     assert_eq!(port.drops.port_queue, 200 - received as u64);
     assert_eq!(port.queue_peak_frames, 10);
@@ -110,7 +110,7 @@ fn storm_control_lets_a_burst_and_then_a_rate_of_floods_pass() {
     let dropped = simulation.stats().cables[network.cable_of(0).index()].forward.drops;
     assert_eq!(dropped.storm_control, 100 - 14);
 
-    // However long the pause, the next burst is no longer than the first.
+    // A pause of any length allows only one burst.
     simulation.machine_mut(0).outbox.extend((0..20).map(|label| frame(0, GROUP, label, 60)));
     simulation.wake(0, micros(1_000_000));
     settle(&mut simulation);
@@ -121,7 +121,7 @@ fn storm_control_lets_a_burst_and_then_a_rate_of_floods_pass() {
 fn a_frame_to_an_address_behind_its_own_port_goes_nowhere() {
     let network = Network::line(2, 2, Cable::GIGABIT, &member());
     let mut simulation = Simulation::new(&network, postboxes(4, []), NoFaults);
-    // Host 0 speaks for host 1 first: from then on the switches look for host 1 behind host 0's port.
+    // Host 0 first sends as host 1: from then on the switches have host 1 behind host 0's port.
     let boxes = [frame(1, host_mac(2), 0, 60), frame(0, host_mac(1), 0, 60)];
     simulation.machine_mut(0).outbox.extend(boxes);
     settle(&mut simulation);
@@ -150,10 +150,11 @@ fn ports_that_share_a_buffer_hold_no_more_than_it_has_together() {
         let host = HostSettings { groups: vec![GROUP], ..HostSettings::default() };
         network.add_host(switch, Cable::new(rate, Duration::from_micros(1)), host);
     }
-    // Towards two slow hosts: all but what the buffer holds, and what leaves meanwhile, is lost.
+    // Towards two slow hosts, frames are lost except those in the buffer and those that leave
+    // meanwhile.
     let senders = [2, 3].map(|to| Postbox::sending(full_frames(to - 2, host_mac(to), 50)));
     let mut simulation = Simulation::new(&network, postboxes(4, senders), NoFaults);
-    // They speak first; what comes before that is flooded and takes room at both ports.
+    // These hosts send first; frames before that would be flooded and take room at both ports.
     (2..4).for_each(|host| simulation.machine_mut(host).outbox.push_back(frame(host, host_mac(0), 0, 60)));
     settle(&mut simulation);
     let arrived: usize = simulation.machines()[2..].iter().map(|host| host.inbox.len()).sum();

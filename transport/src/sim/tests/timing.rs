@@ -1,11 +1,10 @@
-//! When frames arrive.
+//! Tests of arrival times.
 
 use std::time::Duration;
 
 use super::*;
 use crate::sim::{NoFaults, SwitchSettings};
 
-/// 1514 bytes and 24 of overhead at 1 Gbit/s.
 const FULL_FRAME_NANOS: u64 = (1514 + 24) * 8;
 
 #[test]
@@ -99,7 +98,7 @@ fn a_process_does_one_thing_after_the_other() {
     let (sent, received) = (10_000 + 10 * 1514, 1_000 + 2 * 1514);
     let first = sent + 2 * (FULL_FRAME_NANOS + 500) + received;
     assert_eq!(simulation.machines()[1].arrivals(), [first, first + sent, first + 2 * sent]);
-    // What comes while the process sends waits until it is done.
+    // A frame that arrives while the process sends waits until it is done.
     let mut network = star(2);
     (0..2).for_each(|host| network.host_mut(host).per_sent_frame_cost = Duration::from_micros(100));
     let both = [0, 1].map(|host| Postbox::sending(full_frames(host, host_mac(1 - host), 1)));
@@ -137,9 +136,10 @@ fn a_process_that_sends_is_awake_and_one_that_sleeps_through_arrivals_still_send
         simulation
     };
     let arrives = 2 * (FULL_FRAME_NANOS + 500);
-    // The first is being sent when the frame comes, and the process looks when it is done.
+    // The first is being sent when the frame comes, and the process checks the ring when it is
+    // done.
     assert_eq!(network(2).machines()[1].arrivals(), [40_000 + 1_000]);
-    // It has nothing to send any more and sleeps: the frame is noticed late, and nothing else is.
+    // It has nothing to send any more and sleeps: only this frame is noticed late.
     let mut simulation = network(1);
     assert_eq!(simulation.machines()[1].arrivals(), [arrives + 1_000_000 + 1_000]);
     let again = simulation.now() + Duration::from_millis(5);
@@ -159,7 +159,8 @@ fn a_token_bucket_lets_a_burst_pass_and_then_keeps_the_rate() {
     let frames = (0..6).map(|label| frame(0, host_mac(1), label, 1000));
     let mut simulation = Simulation::new(&network, postboxes(2, [Postbox::sending(frames)]), NoFaults);
     settle(&mut simulation);
-    // A byte takes 1 ns; the switch's port has a bucket of its own, which such arrivals never empty.
+    // A byte takes 1 ns; the switch's port has a bucket of its own, which such arrivals never
+    // empty.
     assert_eq!(simulation.machines()[1].arrivals(), [0, 0, 0, 1_000, 2_000, 3_000]);
     let late = Instant::from_nanos(5_000);
     simulation.machine_mut(0).outbox.extend((0..4).map(|label| frame(0, host_mac(1), label, 1000)));

@@ -1,4 +1,4 @@
-//! Whom a cast asks where they stand, and how long it waits before it does.
+//! Heartbeats of a cast: which listener is probed for its state, and after what wait.
 
 use super::Cast;
 use super::listener::Listener;
@@ -9,12 +9,13 @@ use crate::wire::MacAddr;
 use std::time::Duration;
 
 impl Cast {
-    /// Where the next heartbeat goes, if one is to be sent: to the only listener that lags, or to all; to one that is
-    /// to know whether it is the designated one.
+    /// Returns the destination of the next heartbeat, if one is due: a listener that has to learn
+    /// of the acker, the only listener that lags, or the group.
     pub(super) fn next_asked(&mut self, feed: &Feed) -> Option<MacAddr> {
         if self.question.take() {
-            // Where one acknowledges for all the others lag as a matter of course; those who hold all up matter.
-            // But if all that those lack is room, others may be waiting for what they have lost.
+            // Where one acker acknowledges for all, the others lag as a matter of course; only
+            // those that hold up the stream matter. But if all that those lack is room, others may
+            // be waiting for repairs.
             let end = |listener: &Listener| listener.end(self.window);
             let holds_up = |listener: &Listener| end(listener) <= self.next && listener.remote().cursor() < self.next;
             let blocked = self.designation.is_some() && self.next >= self.credit && self.listeners.iter().any(holds_up);
@@ -30,14 +31,11 @@ impl Cast {
         self.remotes().find(|remote| remote.rank() == rank).map(|remote| remote.peer().mac)
     }
 
-    /// Whether a listener has not acknowledged everything, has no credit, keeps the feed full, or its application has
-    /// not consumed the last message.
     pub(super) fn lags(&self, listener: &Listener, feed: &Feed) -> bool {
         let remote = listener.remote();
         listener.lags(self.next, self.awaited) || remote.limit() <= self.next || remote.retains(feed)
     }
 
-    /// How long to wait for whoever lags to answer.
     pub(super) fn timeout(&self, tries: u32, feed: &Feed) -> Duration {
         // The end is acknowledged at once.
         let ended = feed.is_complete() && self.next == feed.head();
@@ -48,11 +46,11 @@ impl Cast {
             remote => remote.rtt().shared_timeout(ended, left, tries),
         };
         let lagging = self.listeners.iter().filter(|listener| self.lags(listener, feed)).map(timeout).max();
-        // Somebody who seemed to have everything may have been asked because of a word in doubt.
+        // A listener that seemed to have everything may have been probed because of a doubtful
+        // acknowledgement.
         lagging.or_else(|| self.listeners.iter().map(timeout).max()).unwrap_or_default()
     }
 
-    /// Something is sent that has to be answered.
     pub(super) fn arm(&mut self, now: Instant, feed: &Feed) {
         if self.question.due().is_none() && !self.listeners.is_empty() {
             let timeout = self.timeout(self.question.tries(), feed);
@@ -60,14 +58,12 @@ impl Cast {
         }
     }
 
-    /// Whether only a listener's answer can move things on.
     pub(super) fn is_waiting(&self, feed: &Feed) -> bool {
         let waiting = |listener: &Listener| listener.lags(self.next, self.awaited) || listener.remote().retains(feed);
         let starved = self.next >= self.credit && feed.head() > self.next;
         starved || self.listeners.iter().any(waiting)
     }
 
-    /// Who is waited for may be another now, or nobody.
     pub(super) fn rearm(&mut self, now: Instant, feed: &Feed) {
         let awaited = self.is_waiting(feed);
         let timeout = if awaited { self.timeout(self.question.tries(), feed) } else { Duration::ZERO };

@@ -1,9 +1,11 @@
-//! All remote readers served by one broadcast frame (EQA §3.2), with per-receiver cursors and repairs.
+//! All remote readers served by one broadcast frame (EQA §3.2), with per-receiver cursors and
+//! repairs.
 //!
-//! New frames go to the group address, bounded by the smallest credit, and paced only when a receiver proves too slow.
-//! Each listener's acknowledgements say what it lost; a frame one listener lost is repaired by unicast to it, a frame
-//! several lost by another broadcast; where several lost different frames of a block, parity of it goes to all. Who
-//! does not acknowledge is asked where it stands.
+//! New frames go to the group address, bounded by the smallest credit, and paced only when a
+//! receiver proves too slow. Acknowledgements report losses: a frame that one listener lost is
+//! repaired by unicast, a frame that several lost by another broadcast; where several lost
+//! different frames of a block, its parity goes to all. A listener that does not acknowledge gets a
+//! heartbeat.
 
 mod asking;
 mod blocks;
@@ -37,22 +39,19 @@ use remote::Remote;
 use repairs::{Losers, Repairs};
 use std::time::Duration;
 
-/// The sending end of a broadcast.
 #[derive(Clone, Debug)]
 pub(super) struct Cast {
     group: MacAddr,
     listeners: Vec<Listener>,
-    /// Frames beyond the slowest listener's cursor: the paper's go-back-n window; without limit where holes are
-    /// allowed.
+    /// Frames beyond the slowest listener's cursor (the paper's go-back-n window); unlimited where
+    /// holes are allowed.
     window: u64,
     policy: Policy,
     next: u64,
-    /// The smallest credit among the listeners, or the end of the window.
     credit: u64,
-    /// The end of the newest message sent: everybody is to say when it has been consumed.
     awaited: u64,
     cast_at: StampRing,
-    /// The newest stamp: whoever echoes it has heard the last that has left.
+    /// Newest stamp: a listener that echoes it has received the last frame sent.
     sent: Stamp,
     repairs: Repairs,
     blocks: Blocks,
@@ -64,7 +63,7 @@ pub(super) struct Cast {
     push_frames: Option<u64>,
     designation: Option<Designation>,
     question: Question,
-    /// Nothing new is sent any more, and nothing at all to the group but questions.
+    /// Whether the cast sends nothing new, and only heartbeats to the group.
     retired: bool,
 }
 
@@ -102,7 +101,6 @@ impl Cast {
         self.listeners.iter().map(Listener::remote)
     }
 
-    /// Takes what can be true of an acknowledgement of the listener at `at`.
     fn on_believed(
         &mut self,
         now: Instant,
@@ -143,7 +141,6 @@ impl Cast {
         self.listeners[at].remote().known(feed).forged_if(behind)
     }
 
-    /// Takes the losses that an acknowledgement with a new echo proves.
     fn on_evidence(
         &mut self,
         now: Instant,
@@ -160,28 +157,27 @@ impl Cast {
         let new: Vec<u64> = found.iter().copied().filter(is_new).collect();
         let repeated = self.gather(at, &found, self.evidence(at, ack), feed, boundaries);
         for &sequence in &repeated {
-            // What goes again for one goes for all who have said so.
+            // A repeat serves every listener that reported this loss.
             self.waiting_for_parity(sequence).into_iter().for_each(|other| self.lose(now, other, sequence));
             self.lose(now, at, sequence);
         }
-        // Strict go-back-n: what was sent after the gap was thrown away, and goes again before anything new.
+        // Strict go-back-n: receivers dropped everything after the gap, so it goes again before
+        // anything new.
         if self.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
             (ack.cursor..self.next).for_each(|sequence| self.lose(now, at, sequence));
         }
         self.listeners[at].on_losses(&new, ack, since_last, &mut self.pace, self.next);
     }
 
-    /// Frames below `tail` are not kept any more.
     fn forget_below(&mut self, tail: u64) {
         self.repairs.forget_below(tail);
         self.blocks.forget_below(tail);
     }
 
-    /// If the frame at the listener's cursor has arrived, it may tell how far frames overtake each other.
     fn note_arrival(&mut self, at: usize, ack: &Ack<'_>) {
         let remote = self.listeners[at].remote_mut();
         let cursor = remote.cursor();
-        // Parity may have brought it: then nothing has overtaken it.
+        // A frame recovered by parity was not reordered.
         let by_parity = self.blocks.first_sent(cursor).is_some_and(|sent| !sent.is_after(Stamp(ack.echo)));
         if self.policy == Policy::HolesAllowed && ack.cursor > cursor && !by_parity {
             let (before, last) = remote.outstanding().transmissions(cursor, self.cast_at.get(cursor));
@@ -194,7 +190,6 @@ impl Cast {
         self.credit = if planted!("credit-of-the-fastest") { ends.max() } else { ends.min() }.unwrap_or(u64::MAX);
     }
 
-    /// The frames that an acknowledgement with a new echo proves lost.
     fn find_lost(&self, at: usize, ack: &Ack<'_>, feed: &Feed) -> Vec<u64> {
         let remote = self.listeners[at].remote();
         if self.policy == Policy::InOrderOnly && ack.cursor < remote.from(feed) {
@@ -204,15 +199,14 @@ impl Cast {
         self.evidence(at, ack).missing(ack, remote.from(feed)..self.next, sent_at).collect()
     }
 
-    /// What the echo of an acknowledgement proves.
     fn evidence(&self, at: usize, ack: &Ack<'_>) -> Evidence {
         let remote = self.listeners[at].remote();
-        // What a frame overtook is thrown away by the receiver, and the rest is not to follow before it is sent again.
+        // In the push phase receivers drop what a frame overtook, so there is no reordering to
+        // tolerate.
         let tolerance = if self.push_frames.is_some() { Duration::ZERO } else { remote.tolerance() };
         remote.evidence(tolerance, ack.covered())
     }
 
-    /// Queues a repair for a listener.
     fn lose(&mut self, now: Instant, at: usize, sequence: u64) {
         let listener = &mut self.listeners[at];
         let rank = listener.remote().rank();
@@ -221,19 +215,17 @@ impl Cast {
         }
         let served = |stamp: Stamp| stamp != Stamp::NONE;
         let mut others = self.listeners.iter().enumerate().filter(|&(other, _)| other != at);
-        // Whoever reported it first has been served alone; from the second on they are served together.
+        // The first reporter has been served by unicast; from the second on they share a broadcast.
         let shared = self.shares_repairs()
             && others.any(|(_, other)| other.remote().outstanding().get(sequence).is_some_and(served));
         let losers = if shared { Losers::Several } else { Losers::One { rank, until: now + self.hold } };
         self.repairs.lose(sequence, losers);
     }
 
-    /// Whether what several have lost goes to all of them at once.
     fn shares_repairs(&self) -> bool {
         self.policy == Policy::HolesAllowed && !self.retired
     }
 
-    /// The stamp of what is sent now.
     fn draw(&mut self, now: Instant, stamps: &mut Stamps) -> Stamp {
         self.sent = stamps.draw(now);
         self.sent
@@ -253,14 +245,13 @@ impl Cast {
         Outgoing::Data { sequence, again: false, urgent: pushed || self.next == self.credit }
     }
 
-    /// The oldest repair that is still wanted and may go now: its number, and the listener if it is just one.
     fn next_repair(&mut self, now: Instant) -> Option<(u64, Option<usize>)> {
         loop {
             let (sequence, losers) = self.repairs.first_ready(now)?;
             self.repairs.remove(sequence);
             let mut remotes = self.remotes();
             match losers {
-                // The paper repairs each by unicast (EQA §3.2): all who lost it, one after the other.
+                // The paper repairs by unicast (EQA §3.2): one loser after the other.
                 Losers::Several if !self.shares_repairs() => {
                     let mut owed = remotes.enumerate().filter(|(_, remote)| remote.is_owed(sequence)).map(|(at, _)| at);
                     let (loser, another) = (owed.next(), owed.next());
@@ -310,7 +301,6 @@ impl Cast {
         Some(Departure { outgoing: Outgoing::Data { sequence, again: true, urgent }, to: remote.peer().mac, stamp })
     }
 
-    /// One past the last frame that may be sent now.
     fn bound(&self, feed: &Feed, boundaries: &Boundaries) -> u64 {
         if self.listeners.is_empty() || self.retired {
             return self.next; // Nobody would keep it, nor does the feed.
@@ -323,18 +313,16 @@ impl Cast {
         }
     }
 
-    /// When the pace lets the next frame go, if not now.
     fn paced_until(&self, now: Instant) -> Option<Instant> {
         self.pace.ready_at(now).filter(|_| !self.retired)
     }
 
-    /// Where the push phase of the present message ends, if there are such phases.
     fn push_end(&self, boundaries: &Boundaries) -> Option<u64> {
         self.push_frames.map(|frames| boundaries.before(self.next) + frames)
     }
 
-    /// Whether the pull phase may go on (EQA §3.3): the designated receiver has what was pushed, and so has everybody
-    /// who is known to have lost any of it, or of what was sent since.
+    /// Whether the pull phase may go on (EQA §3.3): the acker, and every listener known to have
+    /// lost anything since the push began, has received it.
     fn may_pull(&self, push_end: u64) -> bool {
         let designated = self.designation.as_ref().map(Designation::rank);
         self.listeners.iter().all(|listener| {

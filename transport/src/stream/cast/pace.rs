@@ -1,66 +1,52 @@
-//! How fast a cast may go: as fast as the link takes frames, until a listener loses so much that it must be the slower
-//! one.
+//! Pacing of a cast: as fast as the link takes frames, until a listener loses so much that its
+//! cable must be the slower one.
 //!
-//! A listener behind a slower cable (or storm control) loses what exceeds its rate. When it lost more than the
-//! tolerated part of a round, frames are paced to what arrived there; the pace then rises by an eighth a round until it
-//! no longer binds. If a listener goes on losing as much at the lower pace, its loss has another cause: pacing is given
-//! up and that much tolerated.
+//! A listener behind a slower cable (or storm control) loses what exceeds its rate. When it loses
+//! more than the tolerated share of a round, frames are paced to what arrived there; the pace then
+//! rises by an eighth each round until it no longer binds. If a listener goes on losing as much at
+//! the lower pace, its loss has another cause: pacing stops and that loss is tolerated.
 
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use std::time::Duration;
 
-/// Frames that may leave at once after a pause: what a switch's port takes without loss.
+/// Frames that may leave at once after a pause: what a switch port takes without loss.
 const BURST_FRAMES: u32 = 32;
 
-/// A longer pause between two frames is the source's, not the network's.
+/// A longer pause between two frames is due to the source, not the network.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// The losses of one listener since a frame, under one pace.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PacedRound {
-    /// The pace it runs under.
     generation: u32,
-    /// What was known, and what had arrived, when it began.
     known: u64,
     arrived: u64,
     lost: u64,
-    /// How long it has taken, long pauses left out.
     span: Duration,
 }
 
-/// What one acknowledgement says of a listener.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossReport {
-    /// One past the newest frame known to have arrived or been lost.
     pub known: u64,
-    /// Frames that have arrived, all in all.
     pub arrived: u64,
-    /// Frames newly known to be lost.
     pub lost: u64,
-    /// The time since the acknowledgement before.
     pub since_last: Duration,
 }
 
-/// The pace of a cast.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     round_frames: u64,
     tolerated_permille: u64,
-    /// The loss that made pacing begin.
     cause_permille: u64,
     repair_percent: u64,
-    /// New frames.
     sent: u64,
-    /// Time between two frames; `None` while nothing binds.
     gap: Option<Duration>,
-    /// The gap at which pacing began to bind: far below it pacing is given up.
+    /// Gap at which pacing began: far below it pacing is given up.
     slowest: Duration,
     next_at: Instant,
     raised_at: u64,
-    /// The first new frame under the present pace: what was lost before says nothing about it.
+    /// First new frame under the present pace: earlier losses say nothing about it.
     from: u64,
-    /// Counts the paces; a listener's round under an older one is not judged.
     generation: u32,
 }
 
@@ -81,7 +67,6 @@ impl Pace {
         }
     }
 
-    /// The first frame whose loss tells something about the present pace.
     pub(super) fn from(&self) -> u64 {
         self.from
     }
@@ -90,12 +75,10 @@ impl Pace {
         self.repair_percent
     }
 
-    /// When the next frame may go, if not now.
     pub(super) fn ready_at(&self, now: Instant) -> Option<Instant> {
         (self.gap.is_some() && self.next_at > now).then_some(self.next_at)
     }
 
-    /// A frame goes out, new or as a repair.
     pub(super) fn on_sent(&mut self, now: Instant, new: bool) {
         self.sent += u64::from(new);
         let Some(gap) = self.gap else { return };
@@ -108,8 +91,6 @@ impl Pace {
         }
     }
 
-    /// Counts a listener's new losses in its `round`, and judges them when a round of enough frames has passed; `next`
-    /// is the next new frame.
     pub(super) fn on_ack(&mut self, round: &mut PacedRound, report: LossReport, next: u64) {
         let LossReport { known, arrived, lost, since_last } = report;
         let fresh = PacedRound { generation: self.generation, known, arrived, lost: 0, span: Duration::ZERO };
@@ -122,21 +103,19 @@ impl Pace {
         let frames = known.saturating_sub(round.known);
         if frames >= self.round_frames {
             let permille = round.lost.min(frames) * 1000 / frames;
-            // What a listener gets that loses so much is what its cable carries.
+            // A listener with this much loss receives exactly what its cable carries.
             let gap = round.span / u32::try_from(arrived.saturating_sub(round.arrived).max(1)).unwrap_or(u32::MAX);
             *round = fresh;
             self.judge(permille, gap, next);
         }
     }
 
-    /// A listener has gone: whether the others, too, lose frames is to be seen from frame `next` on.
     pub(super) fn release(&mut self, next: u64) {
         self.gap = None;
         self.from = next;
         self.generation += 1;
     }
 
-    /// A listener has lost `permille` of a round, during which a frame arrived every `gap`.
     fn judge(&mut self, permille: u64, gap: Duration, next: u64) {
         if permille <= self.tolerated_permille {
             return;
@@ -163,7 +142,6 @@ mod tests {
 
     const ROUND: u64 = 100;
 
-    /// A cast that tolerates 5 % of loss, and a listener that acknowledges every tenth frame after a millisecond.
     struct Listening {
         pace: Pace,
         round: PacedRound,
@@ -185,12 +163,10 @@ mod tests {
             self.pace.on_ack(&mut self.round, report, self.known);
         }
 
-        /// So many of every ten frames of a round are lost.
         fn round(&mut self, lost: u64) {
             (0..10).for_each(|_| self.ten(lost));
         }
 
-        /// Sends so many new frames at one moment; by how much the next is put off.
         fn send(&mut self, frames: u64) -> Option<Duration> {
             (0..frames).for_each(|_| self.pace.on_sent(LATER, true));
             self.pace.ready_at(LATER).map(|at| at.since(LATER))

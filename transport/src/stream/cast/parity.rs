@@ -1,8 +1,10 @@
-//! When a cast sends parity: several have lost frames of a block, and different ones. Then as many parity frames as
-//! anybody lacks make all of them whole.
+//! Parity decisions of a cast. Parity is sent if several listeners lost different frames of a
+//! block: the most that any one of them lost is the number of parity frames that make all of them
+//! whole.
 //!
-//! What is lost of a block waits until all of it has been sent and everybody has had time to tell; a frame that most
-//! have lost goes again at once, as does whatever parity cannot be made of.
+//! A block's losses are collected until all of it has been sent and every listener has had time to
+//! report. A frame that most listeners lost is repeated at once, as is any frame that parity cannot
+//! bring back.
 
 use super::Cast;
 use super::blocks::Block;
@@ -16,12 +18,11 @@ use crate::stream::outgoing::{Departure, Outgoing};
 use crate::time::Instant;
 use crate::wire::{Ack, Parity};
 
-/// A frame that so many have lost, and more than so many times as many as have got it, was lost before the ways to
-/// them parted.
+/// Listeners that must have lost a frame, and the factor by which they must outnumber those that
+/// received it, for the loss to lie before the paths part.
 const MANY: usize = 3;
 
 impl Cast {
-    /// Notes what the listener at `at` has lost, of which parity may bring some back; what it cannot.
     pub(super) fn gather(
         &mut self,
         at: usize,
@@ -62,36 +63,31 @@ impl Cast {
         repeated
     }
 
-    /// The listeners that have lost frame `sequence`, which parity was to bring back.
     pub(super) fn waiting_for_parity(&self, sequence: u64) -> Vec<usize> {
         let waits = |&at: &usize| self.blocks.knows(self.listeners[at].remote().rank(), sequence);
         (0..self.listeners.len()).filter(waits).collect()
     }
 
-    /// Whether many have said that frame `sequence` has not come, and far more than have got it.
     fn is_lost_by_most(&self, sequence: u64) -> bool {
         let count = |(lost, got): (usize, usize), remote: &Remote| {
             if remote.lacks(sequence) { (lost + 1, got) } else { (lost, got + 1) }
         };
         let (lost, got) = self.remotes().filter(|remote| remote.has_told_of(sequence)).fold((0, 0), count);
-        // Where one acknowledges for all, hardly anybody tells that nothing was lost, and many would tell that it was.
+        // With an acker, listeners without losses hardly report at all, while those with losses do.
         let many = if self.designation.is_some() { 2 } else { MANY.min(self.listeners.len()) };
         lost >= many && lost > MANY * got
     }
 
-    /// An acknowledgement that proves nothing lost may still say what has arrived.
     pub(super) fn settle_blocks(&mut self, at: usize, ack: &Ack<'_>) {
         self.blocks.settle(self.listeners[at].remote().rank(), ack);
     }
 
-    /// When a block of which frames are lacking has its turn, while `bound` is one past the last frame that may be
-    /// sent.
     fn turn_of(&self, now: Instant, block: &Block, bound: u64) -> Option<Instant> {
         if block.is_going() || self.retired {
             return Some(Instant::START);
         }
         if self.next < block.frames.end {
-            // Its end cannot come, perhaps just because of what is lacking.
+            // Its end cannot be sent, perhaps just because of its losses.
             return (self.next >= bound).then_some(Instant::START);
         }
         let settled = now + self.blocks.settled_after().saturating_sub(self.last_of(block).age(now));
@@ -100,12 +96,10 @@ impl Cast {
         Some(heard.map_or(settled, |heard| heard.min(settled)))
     }
 
-    /// The stamp of the last frame of a block that has been sent, or of its parity.
     fn last_of(&self, block: &Block) -> Stamp {
         block.last_sent().unwrap_or(self.cast_at.get(block.frames.end - 1))
     }
 
-    /// The listener at `at` has told how far it has heard.
     pub(super) fn note_heard(&mut self, now: Instant, at: usize) {
         let remote = self.listeners[at].remote();
         let is_news = |block: &&Block| {
@@ -116,15 +110,13 @@ impl Cast {
         self.blocks.iter_mut().filter(is_one).for_each(|block| block.hear(now));
     }
 
-    /// When the first block has its turn.
     pub(super) fn parity_at(&self, now: Instant, bound: u64) -> Option<Instant> {
         let lacking = self.blocks.iter().filter(|block| block.deficit() > 0);
         lacking.filter_map(|block| self.turn_of(now, block, bound)).min()
     }
 
-    /// Decides how those blocks are mended whose turn has come: by parity, or by what was lost.
     pub(super) fn judge_blocks(&mut self, now: Instant, bound: u64, feed: &Feed) {
-        // Of what is not here any more there is no parity either.
+        // Parity needs the whole block in the feed.
         let is_gone = |block: &&mut Block| block.is_going() && !feed.is_full_block(&block.frames);
         self.blocks.iter_mut().filter(is_gone).for_each(Block::stop);
         let is_due = |block: &&Block| {
@@ -155,7 +147,6 @@ impl Cast {
         }
     }
 
-    /// The next parity frame.
     pub(super) fn send_parity(&mut self, now: Instant, stamps: &mut Stamps, feed: &Feed) -> Option<Departure> {
         let at = self.blocks.iter().position(Block::is_going)?;
         let stamp = self.draw(now, stamps);

@@ -46,7 +46,7 @@ impl Readers for Cast {
         self.question.due()
     }
 
-    /// What waits for room in the driver needs no timer.
+    /// A frame that waits only for room in the driver needs no timer.
     fn held_until(&self, now: Instant, feed: &Feed, boundaries: &Boundaries) -> Option<Instant> {
         let bound = self.bound(feed, boundaries);
         let repair = [self.repairs.ready_at(), self.parity_at(now, bound)].into_iter().flatten().min();
@@ -84,15 +84,14 @@ impl Readers for Cast {
         Some(Departure { outgoing: self.send_new(now, stamp, feed, boundaries), to: self.group, stamp })
     }
 
-    /// Hears from now on one that acknowledged to another host, itself a listener here.
     fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) {
         if self.remotes().any(|remote| remote.rank() == peer.rank) {
             return;
         }
-        // Whoever it acknowledged to has passed on no more credit than it was given.
+        // Its former parent passed on no more credit than it had itself.
         let limit = self.remotes().map(Remote::limit).min().unwrap_or(self.next);
         self.listeners.push(Listener::graft(peer, limit, feed, tuning).in_blocks(self.blocks.block_frames()));
-        // With nobody left to hear it nothing was kept, nor sent.
+        // With no listener left nothing was kept or sent.
         self.next = self.next.max(feed.tail());
         self.count_credit();
         self.question.ask();
@@ -127,8 +126,8 @@ impl Readers for Cast {
             .collect()
     }
 
-    /// Who has given the least credit if that is used up; else who keeps the feed full; else, once everything has been
-    /// sent, who is furthest behind.
+    /// Returns the listener that has given the least credit if that is used up; else one that keeps
+    /// the feed full; else, once everything has been sent, the one furthest behind.
     fn held_up_by(&self, feed: &Feed) -> Option<Rank> {
         let full = feed.head() == feed.limit();
         let of = |listener: &Listener| Some(listener.remote().rank());
@@ -145,7 +144,7 @@ impl Readers for Cast {
 
     fn retire(&mut self) {
         self.retired = true;
-        // What parity was to bring back goes as it was.
+        // Losses that waited for parity are repeated as data.
         self.blocks.stop();
     }
 

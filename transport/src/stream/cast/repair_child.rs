@@ -1,9 +1,10 @@
-//! One receiver of a cast that acknowledges to another: what it lost and this host has is repaired from here, by
-//! unicast.
+//! One receiver of a cast that acknowledges to another: what it lost and this host has is repaired
+//! from here, by unicast.
 //!
-//! New frames come to both from the root, so this host's stamps say nothing about them. A repair child has lost a frame
-//! if a later one has arrived there, or if it echoes a stamp drawn here well after the frame arrived here; and never
-//! before it has had time to arrive. What this host lacks as well it reports itself, so that nothing is sent twice.
+//! New frames reach both from the root, so this host's stamps say nothing about them. A repair
+//! child has lost a frame if a later one has arrived there, or if it echoes a stamp drawn here well
+//! after the frame arrived here; and never before the frame has had time to arrive. What this host
+//! lacks as well it reports to its own parent, so that nothing is sent twice.
 
 use super::remote::Remote;
 use crate::arq::echo::Behind;
@@ -16,12 +17,10 @@ use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer};
 use std::time::Duration;
 
-/// What has arrived here: when each frame did that is kept, as a stamp.
 #[derive(Clone, Debug)]
 pub(super) struct OwnArrivals {
     at: StampRing,
     tolerance: Duration,
-    /// The end of the newest message here that is to be consumed.
     awaited: u64,
 }
 
@@ -30,7 +29,6 @@ impl OwnArrivals {
         OwnArrivals { at: StampRing::new(slots), tolerance: tuning.cast.arrival_tolerance, awaited: 0 }
     }
 
-    /// Frame `sequence` has arrived; the newest message to be consumed ends at `awaited`.
     pub(super) fn note(&mut self, now: Instant, sequence: u64, awaited: u64) {
         self.at.set(sequence, Stamp::of(now));
         self.awaited = awaited;
@@ -40,7 +38,6 @@ impl OwnArrivals {
         self.at.get(sequence)
     }
 
-    /// How much longer a frame may be on its way to a repair child, of which so much is tolerated.
     fn wait(&self, now: Instant, sequence: u64, tolerance: Duration) -> Duration {
         tolerance.saturating_sub(self.get(sequence).age(now))
     }
@@ -50,23 +47,18 @@ impl OwnArrivals {
     }
 }
 
-/// A receiver that acknowledges to this one.
 #[derive(Clone, Debug)]
 pub(super) struct RepairChild {
     remote: Remote,
-    /// The newest stamp sent to it.
     asked: Stamp,
     question: Question,
 }
 
 impl RepairChild {
-    /// One that stands at the stream's beginning.
     pub(super) fn new(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> RepairChild {
         RepairChild::of(Remote::new(peer, feed, tuning))
     }
 
-    /// One that acknowledged to another host until now, and has given credit up to `limit`: it is asked where it
-    /// stands.
     pub(super) fn graft(now: Instant, peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> RepairChild {
         let mut child = RepairChild::of(Remote::graft(peer, limit, feed, tuning));
         child.question.ask();
@@ -78,24 +70,20 @@ impl RepairChild {
         RepairChild { remote, asked: Stamp::NONE, question: Question::default() }
     }
 
-    /// Where it stands.
     pub(super) fn remote(&self) -> &Remote {
         &self.remote
     }
 
-    /// When it is to be asked where it stands.
     pub(super) fn due(&self) -> Option<Instant> {
         self.question.due()
     }
 
-    /// When the first repair that may still be on its way from the root may go from here.
     pub(super) fn held_until(&self, now: Instant, arrivals: &OwnArrivals) -> Option<Instant> {
         let tolerance = self.tolerance(arrivals);
         let waits = self.remote.outstanding().queued().map(|sequence| arrivals.wait(now, sequence, tolerance));
         waits.min().filter(|wait| !wait.is_zero()).map(|wait| now + wait)
     }
 
-    /// Takes a valid acknowledgement.
     pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed, arrivals: &OwnArrivals) -> AckFrom {
         let behind = self.remote.is_behind(ack);
         if behind {
@@ -120,13 +108,12 @@ impl RepairChild {
         self.remote.known(feed).forged_if(behind)
     }
 
-    /// How much later than here a frame may arrive there.
     fn tolerance(&self, arrivals: &OwnArrivals) -> Duration {
         self.remote.tolerance_from_elsewhere(arrivals.tolerance)
     }
 
-    /// If the frame at its cursor has arrived, and nothing sent as late as the repair has, the repair was for nothing:
-    /// the wait for the root's frame had been too short.
+    /// Recognizes a needless repair: the frame at the cursor has arrived although nothing sent as
+    /// late as the repair has. The wait for the root's frame was too short.
     fn note_arrival(&mut self, ack: &Ack<'_>, arrivals: &OwnArrivals) {
         let cursor = self.remote.cursor();
         let repaired = self.remote.outstanding().get(cursor).filter(|&stamp| stamp != Stamp::NONE);
@@ -135,8 +122,8 @@ impl RepairChild {
         }
     }
 
-    /// Unlike other senders' evidence this is judged whether the echo is new or not: what shows that a frame was lost
-    /// may have come from the root.
+    /// Finds losses whether the echo is new or not: a later frame from the root proves a loss
+    /// without an echo.
     fn find_lost(&mut self, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
         let from_root = self.remote.evidence(self.tolerance(arrivals), ack.covered());
         let repaired = self.remote.evidence(self.remote.tolerance(), ack.covered());
@@ -153,8 +140,9 @@ impl RepairChild {
         }
     }
 
-    /// The root's frames carry no stamps of this host: whether a repair was lost, or what came last, only shows by an
-    /// echo of something sent later from here. If nothing was, a question is.
+    /// Probes the child if an echo cannot settle the doubt. The root's frames carry no stamps of
+    /// this host: a lost repair, or the loss of the last frame, shows only by an echo of something
+    /// sent later from here.
     fn ask_if_in_doubt(&mut self, now: Instant, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
         let rtt = self.remote.rtt();
         let answer_within =
@@ -166,11 +154,10 @@ impl RepairChild {
         }
     }
 
-    /// Frame `sequence` has arrived here, late if others were missing because of it.
     pub(super) fn on_data(&mut self, now: Instant, sequence: u64, late: bool, feed: &mut Feed, arrivals: &OwnArrivals) {
         self.remote.follow(feed);
         if late && self.remote.lacks(sequence) {
-            // Whatever brought it here may have brought it there as well.
+            // The copy that arrived here may have reached the child as well.
             let tolerance = self.remote.tolerance_from_elsewhere(self.remote.rtt().reordering_max());
             self.question.hasten(now + tolerance);
         } else if self.question.due().is_none() || self.is_prompt(feed) && self.question.tries() == 0 {
@@ -178,13 +165,11 @@ impl RepairChild {
         }
     }
 
-    /// A question that is due becomes the next thing to send.
     pub(super) fn on_timeout(&mut self, now: Instant, feed: &Feed) {
         let prompt = self.is_prompt(feed);
         self.question.on_timeout(now, |tries| self.remote.timeout(prompt, tries));
     }
 
-    /// What to send next, if anything.
     pub(super) fn poll(
         &mut self,
         now: Instant,
@@ -209,9 +194,9 @@ impl RepairChild {
         Some(Departure { outgoing, to: self.remote.peer().mac, stamp: self.asked })
     }
 
-    /// Whether only its answer can move things on: it lacks what is here, has given no more credit, keeps the feed full
-    /// for those behind it, or has not consumed a message. In each case the acknowledgement that would help may be
-    /// lost.
+    /// Whether only its acknowledgement can move things on: it lacks what is here, has no credit
+    /// left, keeps the feed full for hosts behind it, or has not consumed a message. In each case
+    /// the acknowledgement may be lost.
     fn is_waiting(&self, feed: &Feed, arrivals: &OwnArrivals) -> bool {
         let remote = &self.remote;
         let unconsumed = remote.consumed() < arrivals.awaited;
@@ -219,19 +204,15 @@ impl RepairChild {
         lacks || self.is_starved(feed) || unconsumed || remote.retains(feed)
     }
 
-    /// Whether nothing goes on here without it: it has no credit, or keeps the feed full, or there is nothing else to
-    /// wait for.
     pub(super) fn holds_up(&self, feed: &Feed) -> bool {
         let last = feed.is_complete() && self.remote.cursor() < feed.head();
         self.is_starved(feed) || self.remote.retains(feed) || last
     }
 
-    /// Whether its credit is used up, as far as is known.
     fn is_starved(&self, feed: &Feed) -> bool {
         self.remote.limit() <= feed.highest() && !feed.is_complete()
     }
 
-    /// Whether it lacks the end of the stream or credit: it is to acknowledge either at once.
     fn is_prompt(&self, feed: &Feed) -> bool {
         self.is_starved(feed) || (feed.is_complete() && self.remote.cursor() < feed.head())
     }

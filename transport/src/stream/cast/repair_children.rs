@@ -1,4 +1,4 @@
-//! All receivers that acknowledge to this one: a host of the ack tree with those below it.
+//! All receivers that acknowledge to this one: a node of the ack tree with its children.
 
 use super::remote::Remote;
 use super::repair_child::{OwnArrivals, RepairChild};
@@ -13,12 +13,10 @@ use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Peer, Rank};
 
-/// The repair children of one receiver.
 #[derive(Clone, Debug)]
 pub(in crate::stream) struct RepairChildren {
     children: Vec<RepairChild>,
     arrivals: OwnArrivals,
-    /// Who is asked first for something to send, so that they take turns.
     first: usize,
 }
 
@@ -49,7 +47,8 @@ impl Readers for RepairChildren {
     ) -> AckFrom {
         let child = self.children.iter_mut().find(|child| child.remote().peer() == from);
         let Some(child) = child else { return AckFrom::Stranger };
-        // It may be ahead of this host, but not of the credit that this host gave the root for both.
+        // A child may be ahead of this host, but not of the credit that this host gave the root for
+        // both.
         let (ack, forged) = Sent { below: feed.limit(), newest, credit: feed.slots() }.believe(ack);
         child.on_ack(now, &ack, feed, &self.arrivals).forged_if(forged)
     }
@@ -80,7 +79,8 @@ impl Readers for RepairChildren {
         if self.remotes().any(|remote| remote.rank() == peer.rank) {
             return;
         }
-        // Whoever it acknowledged to is a repair child here, and has passed on no more credit than it was given.
+        // Its former parent is a repair child here, and passed on no more credit than it had
+        // itself.
         let limit = self.remotes().map(Remote::limit).min().unwrap_or(feed.highest());
         self.children.push(RepairChild::graft(now, peer, limit, feed, tuning));
     }
@@ -96,8 +96,8 @@ impl Readers for RepairChildren {
         self.remotes().map(|remote| (remote.rank(), remote.cursor())).collect()
     }
 
-    /// Repair children answer for everybody behind them: a cast has no relay whose death could be survived by keeping
-    /// less.
+    /// A repair child answers for every host behind it: a cast has no relay whose death could be
+    /// survived by keeping more.
     fn below(&self) -> u64 {
         let below = self.remotes().map(Remote::below).min();
         below.filter(|_| !planted!("repair-children-not-counted")).unwrap_or(u64::MAX)

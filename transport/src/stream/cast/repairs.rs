@@ -1,15 +1,13 @@
-//! The repairs of a cast: those that it is to send, each with who is to have it, and those that one remote reader is
-//! owed.
+//! Queues of repairs: those of a cast, each with its losers, and those owed to one remote reader.
 
 use crate::arq::bits::Bits;
 use crate::arq::stamp::Stamp;
 use crate::time::Instant;
 use crate::wire::{Ack, Rank};
 
-/// Who is to be sent a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Losers {
-    /// One rank, so far; others have until then to report the same loss.
+    /// One rank so far; until `ready_at` others may report the same loss.
     One {
         rank: Rank,
         until: Instant,
@@ -22,7 +20,6 @@ impl Losers {
         matches!(self, Losers::One { rank, .. } if rank == loser)
     }
 
-    /// When the repair may go.
     fn ready_at(self) -> Instant {
         match self {
             Losers::One { until, .. } => until,
@@ -31,13 +28,12 @@ impl Losers {
     }
 }
 
-/// A place for each slot of the feed, so that no loss at all makes it grow.
+/// A place for each slot of the feed: losses do not make it grow.
 #[derive(Clone, Debug)]
 pub(super) struct Repairs {
     queued: Bits,
     losers: Box<[Losers]>,
     count: usize,
-    /// Nothing is queued outside of this range.
     tail: u64,
     end: u64,
 }
@@ -56,17 +52,14 @@ impl Repairs {
         self.losers[self.slot(sequence)]
     }
 
-    /// Whether nothing is queued.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether frame `sequence` is queued.
     pub(super) fn has(&self, sequence: u64) -> bool {
         (self.tail..self.end).contains(&sequence) && self.queued.get(sequence)
     }
 
-    /// Notes that a frame was lost. A second loser makes it several.
     pub(super) fn lose(&mut self, sequence: u64, losers: Losers) {
         let slot = self.slot(sequence);
         if !self.has(sequence) {
@@ -77,13 +70,12 @@ impl Repairs {
         } else if let (Losers::One { rank, .. }, before) = (losers, self.losers[slot])
             && before.is_only(rank)
         {
-            // It has said so before, and waits no longer for that.
+            // The rank reported it before, and waits no longer for others.
         } else {
             self.losers[slot] = Losers::Several;
         }
     }
 
-    /// Takes frame `sequence` out.
     pub(super) fn remove(&mut self, sequence: u64) {
         if self.has(sequence) {
             self.queued.clear(sequence);
@@ -91,24 +83,20 @@ impl Repairs {
         }
     }
 
-    /// All that is queued, lowest number first.
     fn iter(&self) -> impl Iterator<Item = (u64, Losers)> + '_ {
         let next = |from: u64| if self.count == 0 { None } else { self.queued.first(from, self.end) };
         std::iter::successors(next(self.tail), move |&found| next(found + 1))
             .map(|sequence| (sequence, self.get(sequence)))
     }
 
-    /// The lowest number that may go now.
     pub(super) fn first_ready(&self, now: Instant) -> Option<(u64, Losers)> {
         self.iter().find(|(_, losers)| losers.ready_at() <= now)
     }
 
-    /// When the first of all may go.
     pub(super) fn ready_at(&self) -> Option<Instant> {
         self.iter().map(|(_, losers)| losers.ready_at()).min()
     }
 
-    /// Frames below `tail` are not kept any more.
     pub(super) fn forget_below(&mut self, tail: u64) {
         while self.count > 0
             && let Some(first) = self.queued.first(self.tail, self.end.min(tail))
@@ -119,7 +107,6 @@ impl Repairs {
         self.end = self.end.max(tail);
     }
 
-    /// Takes out what only `rank` has lost.
     pub(super) fn forget_rank(&mut self, rank: Rank) {
         let only: Vec<u64> =
             self.iter().filter(|(_, losers)| losers.is_only(rank)).map(|(sequence, _)| sequence).collect();
@@ -131,25 +118,21 @@ impl Repairs {
     }
 }
 
-/// A reader is owed at most so many repairs at a time; its next acknowledgement names again what else it lacks. Twice
-/// what one link carries in a round trip at 1 Gbit/s, and 2 KiB.
+/// Most repairs owed to a reader at a time; its next acknowledgement lists what else it lacks.
+/// Twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory.
 const MOST: usize = 128;
 
-/// How many of the last repairs ask for an acknowledgement.
 const ASKING: usize = 4;
 
-/// A repair that one reader is owed.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     sequence: u64,
-    /// Under which it was last sent to this reader alone; none while it is queued.
+    /// Stamp of the last transmission to this reader alone; none while queued.
     stamp: Stamp,
-    /// Under which it was sent the time before; none if that was not to this reader alone.
     before: Stamp,
 }
 
 impl Owed {
-    /// It is queued again.
     fn withdraw(&mut self) {
         if self.stamp != Stamp::NONE {
             (self.before, self.stamp) = (self.stamp, Stamp::NONE);
@@ -157,7 +140,6 @@ impl Owed {
     }
 }
 
-/// The repairs that one reader is owed, in rising order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
     entries: Vec<Owed>,
@@ -168,12 +150,10 @@ impl Outstanding {
         self.entries.binary_search_by_key(&sequence, |owed| owed.sequence)
     }
 
-    /// The stamp of the last transmission to this reader alone; no stamp while the frame is queued.
     pub(super) fn get(&self, sequence: u64) -> Option<Stamp> {
         self.find(sequence).ok().map(|at| self.entries[at].stamp)
     }
 
-    /// The stamps of the last transmission and of the one before it, if the first was under `cast_at` to all.
     pub(super) fn transmissions(&self, sequence: u64, cast_at: Stamp) -> (Stamp, Stamp) {
         let known = |stamp: Stamp, otherwise: Stamp| if stamp == Stamp::NONE { otherwise } else { stamp };
         let Ok(at) = self.find(sequence) else { return (cast_at, cast_at) };
@@ -181,7 +161,6 @@ impl Outstanding {
         (before, known(self.entries[at].stamp, before))
     }
 
-    /// Queues a repair, for the first time or again; false if there is no room.
     pub(super) fn queue(&mut self, sequence: u64) -> bool {
         match self.find(sequence) {
             Ok(at) => self.entries[at].withdraw(),
@@ -191,39 +170,34 @@ impl Outstanding {
         true
     }
 
-    /// A queued repair has been sent.
     pub(super) fn sent(&mut self, sequence: u64, stamp: Stamp) {
         if let Ok(at) = self.find(sequence) {
             self.entries[at].stamp = stamp;
         }
     }
 
-    /// Forgets a frame.
     pub(super) fn remove(&mut self, sequence: u64) {
         if let Ok(at) = self.find(sequence) {
             self.entries.remove(at);
         }
     }
 
-    /// Forgets what has arrived.
     pub(super) fn settle(&mut self, ack: &Ack<'_>) {
         if !self.entries.is_empty() {
             self.entries.retain(|owed| !ack.has(owed.sequence));
         }
     }
 
-    /// What is queued, lowest number first.
     pub(super) fn queued(&self) -> impl Iterator<Item = u64> + '_ {
         self.entries.iter().filter(|owed| owed.stamp == Stamp::NONE).map(|owed| owed.sequence)
     }
 
-    /// Whether there is hardly room for others, so that only an acknowledgement helps. As the frame that asks for it
-    /// may be lost like those before it, several do.
+    /// Whether hardly any room is left, so that only an acknowledgement helps. Several frames ask
+    /// for it, as each may be lost.
     pub(super) fn is_used_up(&self) -> bool {
         self.entries.len() >= MOST && self.queued().nth(ASKING).is_none()
     }
 
-    /// Whether any has been sent and not settled.
     pub(super) fn is_sent(&self) -> bool {
         self.entries.iter().any(|owed| owed.stamp != Stamp::NONE)
     }

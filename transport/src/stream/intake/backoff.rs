@@ -1,5 +1,5 @@
-//! When to report a loss: the gap that waits to be reported, and how long reports are backed off among many (RFC 5401
-//! §3.2.2).
+//! Reports of a loss: the gap that waits to be reported, and the back-off among many receivers (RFC
+//! 5401 §3.2.2).
 
 use crate::feed::Feed;
 use crate::time::Instant;
@@ -7,22 +7,21 @@ use crate::tuning::Tuning;
 use crate::wire::Identity;
 use std::time::Duration;
 
-/// Decides how long a report of a loss waits: by place among few, at random among many.
 #[derive(Clone, Debug)]
 pub(super) struct ReportBackoff {
-    /// Among few, a time of its own for each.
     stagger: Duration,
     random: Option<RandomBackoff>,
 }
 
-/// RFC 5401's truncated exponential distribution: most wait long, so that the first to speak does so for the others.
+/// RFC 5401's truncated exponential distribution: most wait long, so that the first report serves
+/// the others.
 #[derive(Clone, Debug)]
 struct RandomBackoff {
     longest: Duration,
-    /// ln(group size) + 1: the larger the group, the fewer speak early.
+    /// ln(group size) + 1: the larger the group, the fewer report early.
     lambda: f64,
-    /// Stands for this receiver. There is no random source here: a number that differs between receivers and losses
-    /// will do.
+    /// Hash of the receiver. There is no random source here; a number that differs between
+    /// receivers and losses will do.
     seed: u64,
 }
 
@@ -37,7 +36,6 @@ impl ReportBackoff {
         ReportBackoff { stagger: tuning.ack.gap_delay, random: tuning.ack.backoff_group.map(random) }
     }
 
-    /// How long the report that frame `sequence` is lost waits.
     pub(super) fn wait(&self, sequence: u64) -> Duration {
         self.random.as_ref().map_or(self.stagger, |random| random.wait(sequence))
     }
@@ -46,7 +44,7 @@ impl ReportBackoff {
 impl RandomBackoff {
     fn wait(&self, sequence: u64) -> Duration {
         let uniform = (mix(self.seed ^ mix(sequence)) >> 11) as f64 / (1_u64 << 53) as f64;
-        // The inverse of the distribution function: 0 to 0, 1 to the longest.
+        // Inverse of the distribution function: 0 maps to 0, 1 to the longest delay.
         let share = (uniform * self.lambda.exp_m1()).ln_1p() / self.lambda;
         self.longest.mul_f64(share.clamp(0.0, 1.0))
     }
@@ -60,7 +58,6 @@ fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Frames that are missing and have not been reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     from: u64,
@@ -69,17 +66,14 @@ pub(super) struct Gap {
 }
 
 impl Gap {
-    /// Frames `from..to` are missing, to be reported when `due`.
     pub(super) fn new(from: u64, to: u64, due: Instant) -> Gap {
         Gap { from, to, due }
     }
 
-    /// When it is to be reported.
     pub(super) fn due(&self) -> Instant {
         self.due
     }
 
-    /// Both in one report, when the first is due.
     pub(super) fn and(self, earlier: Option<Gap>) -> Gap {
         earlier.map_or(self, |gap| Gap {
             from: gap.from.min(self.from),
@@ -88,7 +82,6 @@ impl Gap {
         })
     }
 
-    /// Whether any of it is still missing.
     pub(super) fn is_open(&self, feed: &Feed) -> bool {
         (self.from.max(feed.head())..self.to).any(|sequence| !feed.has(sequence))
     }

@@ -16,64 +16,48 @@ use schedule::AckSchedule;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A receiver that expects more and has heard nothing for so long says unasked where it stands: somebody may have
-/// acknowledged in its name what it has not got, and then nobody asks.
+/// Silence after which a receiver that expects more reports its state unasked: a forged
+/// acknowledgement in its name may have made its parent think that it lacks nothing.
 const REMIND_AFTER: Duration = Duration::from_secs(1);
-/// It says so less and less often, up to 16 times less.
 const MOST_DOUBLINGS: u32 = 4;
 
 fn remind_after(tries: u32) -> Duration {
     REMIND_AFTER * (1 << tries.min(MOST_DOUBLINGS))
 }
 
-/// What an acknowledgement says beside cursor and holes: for this host and everybody behind it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
-    /// What has arrived everywhere, as far as this host answers for it.
     pub below: u64,
-    /// What every application has consumed.
     pub consumed: u64,
-    /// The credit.
     pub limit: u64,
 }
 
-/// A data frame as the intake sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received<'a> {
     pub header: &'a Header,
     pub payload: &'a [u8],
-    /// Whether the stamp means anything here: it is the parent's.
+    /// Whether the stamp is the parent's, and so means anything here.
     pub from_parent: bool,
-    /// Whether it belongs to the push phase of its message.
     pub pushed: bool,
 }
 
-/// What a receiver remembers between two acknowledgements.
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     policy: Policy,
     schedule: AckSchedule,
     backoff: ReportBackoff,
-    /// Room or released frames are worth telling of when this part of the feed has come together.
+    /// Divisor of the feed: an update is sent when this part of it has been freed.
     parts: u64,
-    /// All but reports of losses that answer at once do so after this.
     stagger: Duration,
-    /// What the present parent is owed.
     receipt: Receipt,
-    /// When to say unasked where this host stands.
     reminder: Question,
-    /// Whether what came last was pushed, and another answers for it.
     silent: bool,
-    /// Whether anything has come since the present parent was named.
     heard: bool,
-    /// What is to be reported as missing unless it comes before.
     gap: Option<Gap>,
     advertised: u64,
-    /// Half of the credit that the last acknowledgement granted: there is to be another before it is used up.
+    /// Half of the credit granted last: the next acknowledgement must leave before it is used up.
     half_credit: u64,
-    /// The subtree's cursor in the last acknowledgement.
     below: u64,
-    /// What every application here and behind had consumed then.
     consumed: u64,
 }
 
@@ -97,12 +81,10 @@ impl Intake {
         }
     }
 
-    /// When the next acknowledgement is due.
     pub(super) fn due(&self) -> Option<Instant> {
         [self.receipt.due(), self.gap.map(|gap| gap.due()), self.reminder.due()].into_iter().flatten().min()
     }
 
-    /// What has fallen due is ready to be sent, and needs no timer any more; a gap that was filled needs no report.
     pub(super) fn on_timeout(&mut self, now: Instant, feed: &Feed, stats: &mut StreamStats) {
         self.receipt.on_timeout(now);
         if self.reminder.on_timeout(now, remind_after) {
@@ -116,7 +98,6 @@ impl Intake {
         }
     }
 
-    /// Takes a data frame; whether it is new.
     pub(super) fn on_data(
         &mut self,
         now: Instant,
@@ -159,8 +140,8 @@ impl Intake {
         inserted == Inserted::New
     }
 
-    /// Takes a parity frame; whether it is kept. If it is the last of several and something is missing still, that is
-    /// to be reported.
+    /// Takes a parity frame; returns whether it is kept. The last one of a round is answered by a
+    /// report if frames are still missing.
     pub(super) fn on_parity(
         &mut self,
         now: Instant,
@@ -180,7 +161,7 @@ impl Intake {
         };
         match inserted {
             Inserted::New | Inserted::Duplicate => {
-                // Also of what cannot be kept: the sender counts on it.
+                // Even if the frame is not kept: the sender counts on the report.
                 if header.flags.has(Flags::ACK_NOW) && parity.frames().any(|sequence| !feed.has(sequence)) {
                     let Range { start, end } = parity.frames();
                     self.gap = Some(Gap::new(start, end, now + self.backoff.wait(header.sequence)).and(self.gap));
@@ -204,8 +185,6 @@ impl Intake {
         self.reminder = Question::default();
     }
 
-    /// A heartbeat from the parent: answer at once (or in turn, among the receivers of a cast). It may say who
-    /// acknowledges for all.
     pub(super) fn on_heartbeat(&mut self, now: Instant, header: &Header, payload: &[u8]) {
         self.hear();
         self.receipt.note_stamp(now, header.stamp);
@@ -215,9 +194,10 @@ impl Intake {
         self.receipt.hasten(now + self.stagger);
     }
 
-    /// Readers have moved: tell the parent of new room it may be waiting for, and of frames it need not keep any more.
+    /// Handles moved readers: reports new room that the parent may be waiting for, and frames that
+    /// it may free.
     ///
-    /// `flushed` is the end of the newest message that has been consumed: its sender waits to hear of it.
+    /// `flushed` is the end of the newest consumed message, which its sender waits for.
     pub(super) fn on_progress(&mut self, now: Instant, feed: &Feed, standing: Standing, flushed: u64) {
         if !self.heard {
             return;
@@ -235,13 +215,11 @@ impl Intake {
         }
     }
 
-    /// A new parent draws stamps of its own.
     pub(super) fn forget_parent(&mut self) {
         self.receipt.forget_stamps();
         self.heard = false;
     }
 
-    /// Whether an acknowledgement is to be sent now, if `more` is expected or not.
     pub(super) fn is_ready(&mut self, now: Instant, feed: &Feed, more: bool, stats: &mut StreamStats) -> bool {
         self.on_timeout(now, feed, stats);
         if !more {
@@ -252,7 +230,6 @@ impl Intake {
         self.receipt.is_ready()
     }
 
-    /// Writes the body of an acknowledgement; returns its length and the stamp echoed.
     pub(super) fn acknowledge(
         &mut self,
         now: Instant,
@@ -274,7 +251,6 @@ impl Intake {
         (AckBody { limit, below, consumed, held_us }.write(feed.head(), body, bitmap_bytes), echo)
     }
 
-    /// Says once, and not before others had time to, that frames `from..to` are missing; `at` tells losses apart.
     fn report_gap(&mut self, now: Instant, from: u64, to: u64, at: u64) {
         if self.receipt.is_new_gap(at) {
             self.gap = Some(Gap::new(from, to, now + self.backoff.wait(from)).and(self.gap));
@@ -285,7 +261,7 @@ impl Intake {
         let unacknowledged = self.receipt.count();
         self.silent = self.schedule.is_silent(received.pushed);
         let (sequence, flags) = (received.header.sequence, received.header.flags);
-        // What is sent again was meant for this receiver.
+        // A repeat was meant for this receiver.
         let used_up = sequence >= self.advertised.saturating_sub(1);
         let asked = flags.has(Flags::ACK_NOW)
             && (flags.has(Flags::RESENT) || self.schedule.must_answer(used_up, unacknowledged));

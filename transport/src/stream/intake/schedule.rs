@@ -1,21 +1,19 @@
-//! How often a receiver acknowledges what arrives without trouble.
+//! Schedule of acknowledgements for frames that arrive in order.
 
 use crate::tuning::Tuning;
 use crate::wire::Rank;
 use std::time::Duration;
 
-/// Every how many frames a receiver acknowledges, and after how long; more often if it is the designated one of a cast.
 #[derive(Clone, Debug)]
 pub(super) struct AckSchedule {
     rank: Rank,
     every: u64,
     delay: Duration,
-    /// What holds for the designated receiver, where there is one.
     designated: Option<(u64, Duration)>,
     is_designated: bool,
-    /// The frame of so many that it acknowledges, so that not all speak at the same time.
+    /// Turn of this receiver among all, so that not all acknowledge at the same time.
     turn: Option<u64>,
-    /// Under strict go-back-n nobody may be silent for longer than the window.
+    /// Under strict go-back-n a receiver must acknowledge within the window.
     window: u64,
 }
 
@@ -24,7 +22,7 @@ impl AckSchedule {
         AckSchedule {
             rank,
             every: tuning.ack.every_frames,
-            // Whoever comes late in the round waits up to twice as long.
+            // The last receiver of a round waits up to twice as long.
             delay: tuning.ack.delay + tuning.ack.delay * tuning.ack.turn_permille.unwrap_or(0) as u32 / 1000,
             designated: tuning.designates().then_some((tuning.designated.every_frames, tuning.designated.delay)),
             is_designated: tuning.designated.first,
@@ -33,7 +31,6 @@ impl AckSchedule {
         }
     }
 
-    /// The root has said who is the designated receiver.
     pub(super) fn designate(&mut self, rank: Rank) {
         self.is_designated = rank == self.rank;
     }
@@ -42,14 +39,14 @@ impl AckSchedule {
         self.designated.filter(|_| self.is_designated)
     }
 
-    /// Whether a frame whose sender cannot go on concerns this receiver: it is the designated one or there is none, or
-    /// what it has granted is used up, be it credit or the window.
+    /// Whether this receiver must answer a frame whose sender is stuck: it is the acker, there is
+    /// none, or its credit or window is used up.
     pub(super) fn must_answer(&self, credit_is_used_up: bool, unacknowledged: u64) -> bool {
         self.designated.is_none() || self.is_designated || credit_is_used_up || unacknowledged >= self.window
     }
 
-    /// Whether frame `sequence` is to be acknowledged with the `unacknowledged` before it, of which `most` would use up
-    /// half of the credit. What is pushed one receiver answers for all (EQA §3.3).
+    /// Whether frame `sequence` is acknowledged, with `unacknowledged` frames before it; `most` is
+    /// half of the credit. One receiver answers for all in the push phase (EQA §3.3).
     pub(super) fn is_due(&self, sequence: u64, unacknowledged: u64, pushed: bool, most: u64) -> bool {
         let every = match self.as_designated() {
             Some((every, _)) => every,
@@ -60,7 +57,6 @@ impl AckSchedule {
         in_turn || unacknowledged >= every.min(most)
     }
 
-    /// Time until the next acknowledgement.
     pub(super) fn delay(&self, pushed: bool) -> Option<Duration> {
         match self.as_designated() {
             Some((_, delay)) => Some(delay),
@@ -68,7 +64,6 @@ impl AckSchedule {
         }
     }
 
-    /// Whether another receiver answers for this one.
     pub(super) fn is_silent(&self, pushed: bool) -> bool {
         pushed && !self.is_designated
     }

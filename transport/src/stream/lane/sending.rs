@@ -1,4 +1,4 @@
-//! What a lane sends next, and whether its child owes an answer.
+//! The sending side of a lane: the next frame, and whether its child owes an answer.
 
 use super::super::boundaries::Boundaries;
 use super::super::outgoing::{Departure, Outgoing};
@@ -9,18 +9,15 @@ use crate::time::Instant;
 use crate::tuning::Policy;
 
 impl Lane {
-    /// A question that is due becomes the next thing to send.
     pub(in crate::stream) fn on_timeout(&mut self, now: Instant) {
         self.question.on_timeout(now, |tries| self.echo.rtt().emptied_timeout(tries));
     }
 
-    /// Whether the lane is in the middle of a segment and goes on as soon as the child has acknowledged some of it.
     pub(in crate::stream) fn is_pausing(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
         let more = self.next < boundaries.whole_segments(feed.head(), feed.is_complete());
         self.synced && more && self.question.tries() == 0 && self.cursor < self.next && !boundaries.ends_at(self.next)
     }
 
-    /// What to send next, if anything. Only if it is its turn is that anything new.
     pub(in crate::stream) fn poll(
         &mut self,
         now: Instant,
@@ -57,13 +54,11 @@ impl Lane {
         Some(Departure { outgoing, to: self.peer.mac, stamp })
     }
 
-    /// The first frame that is to be sent again, or else that came here late; and whether it is sent again.
     fn next_queued(&self, feed: &Feed) -> Option<(u64, bool)> {
         let again = self.sent.next_repair(|sequence| feed.has(sequence)).map(|sequence| (sequence, true));
         again.or_else(|| self.sent.next_late(|sequence| feed.has(sequence)).map(|sequence| (sequence, false)))
     }
 
-    /// The next frame that is here, for which the child has room, and whether it is sent again.
     fn next_in_order(&mut self, feed: &Feed, boundaries: &Boundaries) -> Option<(u64, bool)> {
         let end = match self.policy {
             Policy::HolesAllowed => boundaries.sendable(feed),
@@ -76,19 +71,19 @@ impl Lane {
         Some((sequence, sequence < self.highest))
     }
 
-    /// Whether only the child's answer can move things on: frames unacknowledged, credit used up, or the feed full of
-    /// what is kept for the child's own children, or a message has not been consumed.
+    /// Whether only the child's answer can move things on: frames are unacknowledged, credit is
+    /// used up, the feed is full of frames kept for the child's own children, or a message is not
+    /// consumed.
     pub(super) fn is_waiting(&self, feed: &Feed) -> bool {
         let starved = self.next >= self.limit && feed.highest() > self.next;
         let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();
-        // Then it is this host that lacks what the child does, and without which it can give no credit.
+        // Then this host itself lacks what the child lacks, and cannot give credit without it.
         let lacking_here = self.in_flight == 0 && self.sent.has_passed_over() && !self.is_orphaned(feed);
         let owes = (self.cursor < self.highest || starved) && !lacking_here;
-        // Of a message that has not all come the child has nothing to say.
+        // A child cannot consume a message that has not all arrived.
         owes || retained || self.consumed < self.awaited.min(self.cursor)
     }
 
-    /// Since when only the child's answer can move things on, if so.
     pub(in crate::stream) fn waiting_since(&self, feed: &Feed) -> Option<Instant> {
         (!self.synced || self.is_waiting(feed)).then_some(self.moved_at)
     }

@@ -57,7 +57,7 @@ proptest! {
     ) {
         let frame = sealed(&header, &payload);
         let content = parse(&frame).expect("own frames parse").content;
-        // Another sender, stamp and urgency; the same stream, number and end.
+        // Another sender, stamp and urgency; equal stream, number and end.
         let flags = Flags(header.flags.0 & Flags::SEALED.0 | way & !Flags::SEALED.0);
         let header = Header { rank: Rank(rank), stamp, flags, epoch: way, ..header };
         let link = EthernetHeader { source: ethernet().destination, ..ethernet() };
@@ -116,7 +116,7 @@ fn the_layout_on_the_wire_is_the_documented_one() {
     assert_eq!(frame[46..], *b"x");
 }
 
-/// docs/protocol.md §3 quotes these bytes.
+/// Bytes quoted in docs/protocol.md §3.
 #[test]
 fn the_trailer_of_an_empty_stream_is_passed_on_as_documented() {
     let header = Header {

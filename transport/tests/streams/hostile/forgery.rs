@@ -1,4 +1,4 @@
-//! Frames that somebody makes up: the right addresses, the right session, and numbers that do harm.
+//! Forged frames: right addresses, right session, and harmful numbers.
 
 use crate::common::peer;
 use crate::common::{PAYLOAD_BYTES, payload};
@@ -8,40 +8,32 @@ use ethbcast_transport::wire::{
     AckBody, EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, StreamId, group_mac, seal,
 };
 
-/// What is made up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
-    /// Data: what its number is, its flags, and how many bytes of rubbish it carries.
+    /// Data: its number, its flags, and its length of random bytes.
     Data(At, u8, usize),
-    /// Data that has arrived, under a stamp so many µs ahead.
+    /// Data that has arrived, under a stamp this many µs ahead.
     Again(i32),
-    /// Data of a host that sends none.
     Stranger(At),
-    /// A heartbeat: its number, a stamp so many µs ahead, its body.
+    /// A heartbeat: its number, a stamp this many µs ahead, its body.
     Heartbeat(u64, i32, &'static [u8]),
-    /// An acknowledgement: its cursor, its echo, how much further limit, below and consumed are, its bitmap.
+    /// An acknowledgement: its cursor, its echo, the distances of limit, below and consumed, its
+    /// bitmap.
     Ack(At, Echo, [u32; 3], &'static [u8]),
-    /// One whose lengths are wrong.
     Garbled(usize),
 }
 
-/// A number that means something at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// So far from the next frame in order: of a receiver its own, of a sender the next that its reader is to
-    /// acknowledge.
+    /// Relative to a receiver's next frame in order, or to a sender's next frame to be
+    /// acknowledged.
     Next(i64),
-    /// So far from the highest that has arrived or has been sent.
     Highest(i64),
-    /// So far from the end of the credit.
     Limit(i64),
-    /// The stream's last.
     Last,
-    /// The number itself.
     Just(u64),
 }
 
-/// What an acknowledgement echoes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
     None,
@@ -60,7 +52,6 @@ use At::{Highest, Just, Last, Limit, Next};
 use Echo::{Ahead, Newest};
 use Forgery::{Ack, Again, Data, Garbled, Heartbeat, Stranger};
 
-/// In the parent's name, to somebody who gets data from it.
 pub const TO_RECEIVERS: &[Forgery] = &[
     Data(Next(0), 0, 30),
     Data(Highest(0), NOW, 30),
@@ -96,7 +87,6 @@ pub const TO_RECEIVERS: &[Forgery] = &[
     Heartbeat(7, 0, &[0xFF]),
 ];
 
-/// In a reader's name, to whoever serves it or hears its acknowledgements.
 pub const TO_SENDERS: &[Forgery] = &[
     Ack(Highest(0), Newest, [64, 0, 0], &[]),
     Ack(Highest(0), Echo::None, [64, 0, 0], &[]),
@@ -122,19 +112,18 @@ pub const TO_SENDERS: &[Forgery] = &[
 ];
 
 impl Forgery {
-    /// Which frame a receiver of this may have with other bytes than the root's.
+    /// Returns the frame that a receiver of this may have with wrong bytes.
     pub fn spoils(self, victim: &Stream, frames: u64) -> Option<u64> {
         let Data(at, ..) = self else { return None };
         Some(at.at(victim, frames)).filter(|&sequence| sequence < frames)
     }
 
-    /// Whether it says that the stream ends with it.
     pub fn ends(self) -> bool {
         matches!(self, Data(_, flags, _) if flags & LAST != 0)
     }
 
-    /// The frame: in the name of host `from`, for `victim`, host `to` of a stream of so many frames. `newest` is the
-    /// last stamp drawn by the host whose stamps count.
+    /// Returns the frame: in the name of host `from`, for `victim`, which is host `to` of a stream
+    /// of `frames`. `newest` is the last stamp drawn by the host whose stamps count.
     pub fn frame(self, victim: &Stream, from: usize, to: usize, newest: u32, frames: u64) -> Vec<u8> {
         let stamp = |ahead: i32| newest.wrapping_add_signed(ahead);
         let number = |at: At| at.at(victim, frames);
@@ -177,7 +166,6 @@ impl At {
     }
 }
 
-/// The distances as they stand on the wire, which no honest body would hold.
 fn body([limit, below, consumed]: [u32; 3], bitmap: &[u8]) -> Vec<u8> {
     let mut body = vec![0; AckBody::BYTES];
     body[..4].copy_from_slice(&limit.to_be_bytes());
@@ -189,7 +177,6 @@ fn body([limit, below, consumed]: [u32; 3], bitmap: &[u8]) -> Vec<u8> {
     body
 }
 
-/// A frame of the test's session.
 pub fn sealed(from: usize, to: usize, (kind, flags, sequence, stamp): (Kind, Flags, u64, u32), body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
     frame[OVERHEAD_BYTES..].copy_from_slice(body);

@@ -1,5 +1,5 @@
-//! One made-up frame from the right address, with numbers that do harm, at any moment: it changes counters, perhaps the
-//! bytes of the one frame whose number it took, and stops nobody for good.
+//! One forged frame from the right address, with harmful numbers, at any moment: it changes
+//! counters, perhaps the bytes of the one frame whose number it took, and stops no host for good.
 
 mod forgery;
 
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 const HOSTS: usize = 4;
 const FRAMES: u64 = 400;
-/// Without faults all are done after 6 ms. A receiver that nobody asks any more speaks after a second, or two if that
-/// is lost.
+/// Time limit. Without faults all are done after 6 ms. A receiver that is not probed any more
+/// reports after a second, or after two if that report is lost.
 const BOUND: Duration = Duration::from_secs(10);
 const MOST_FRAMES: u64 = 12_000;
 
-/// Who is told something false, and in whose name.
+/// Victim of a forgery, and the host in whose name it comes.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     path: Path,
@@ -37,8 +37,8 @@ fn holes(case: Case) -> Case {
     case
 }
 
-/// A relay and a leaf of a chain; a receiver of a cast; one that repairs for others, and one that is repaired, by its
-/// parent and by the origin.
+/// A relay and a leaf of a chain; a receiver of a cast; a repair parent, and a repair child with
+/// forgeries of its parent and of the origin.
 const RECEIVERS: [Place; 9] = [
     place(Path::Chain, holes, 1, 0),
     place(Path::Chain, holes, 3, 2),
@@ -51,7 +51,7 @@ const RECEIVERS: [Place; 9] = [
     place(Path::TunedCast, push_pull, 1, 0),
 ];
 
-/// The root and a relay of a chain, the root of a cast and of an ack tree, one that repairs for others.
+/// The root and a relay of a chain, the root of a cast and of an ack tree, a repair parent.
 const SENDERS: [Place; 8] = [
     place(Path::Chain, holes, 0, 1),
     place(Path::Chain, holes, 2, 3),
@@ -63,11 +63,10 @@ const SENDERS: [Place; 8] = [
     place(Path::TunedCast, push_pull, 0, 1),
 ];
 
-/// Before the first frame, in the middle, and when the last have been sent; in µs of the 6 ms that all take.
+/// Before the first frame, in the middle, and after the last, in µs of the 6 ms that all take.
 const PHASES_US: [(u64, u64); 3] = [(0, 1), (300, 4000), (4000, 6500)];
 const LOSSES: [f64; 3] = [0.0, 0.02, 0.2];
 
-/// Remembers the newest stamp of each host while frames suffer their fate.
 struct Observer {
     faults: RandomFaults,
     newest: [u32; HOSTS],
@@ -84,20 +83,16 @@ impl Faults for Observer {
     }
 }
 
-/// What is known of the stream in advance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kept {
-    /// Its last frame.
     Sized,
-    /// Nothing.
     Unsized,
-    /// Nothing, and the root ends a message every few frames and waits until all have consumed it.
+    /// Unknown; the root ends a message every few frames and waits until all have consumed it.
     Messages,
 }
 
 const KINDS: [Kept; 3] = [Kept::Sized, Kept::Unsized, Kept::Messages];
 
-/// One seed: everything is drawn from it.
 struct World {
     place: Place,
     forgery: Forgery,
@@ -120,7 +115,7 @@ impl World {
         let round = seed / (receivers + senders) as u64;
         let (from, to) = PHASES_US[(round % 3) as usize];
         let loss = LOSSES[(round / 3 % 3) as usize];
-        // Where it is not known a forged last frame is the last: the digest in it tells.
+        // If the end is unknown a forged last frame ends the stream; its digest would reveal it.
         let kept = if forgery.ends() { Kept::Sized } else { KINDS[(round / 9 % 3) as usize] };
         let message_frames = if kept == Kept::Messages { 10 + random.below(30) } else { 0 };
         let case = Case { message_frames, ..(place.protocol)(crate::case(place.path, HOSTS, FRAMES)) };
@@ -151,7 +146,6 @@ impl World {
     }
 }
 
-/// What the applications have seen so far.
 struct Seen {
     pushed: u64,
     taken: [u64; HOSTS],
@@ -178,7 +172,6 @@ impl Seen {
     }
 }
 
-/// As a session does: what a reader lacks and its host keeps no more comes from the root.
 fn serve_orphan(simulation: &mut Simulation<Alone<Stream>, Observer>, host: usize, orphan: usize) {
     let (child, tail) = (&simulation.machines()[orphan].part, simulation.machines()[host].part.feed().tail());
     let missing: Vec<u64> = (child.feed().head()..tail).filter(|&sequence| !child.feed().has(sequence)).collect();
@@ -204,7 +197,7 @@ fn play(seed: u64) -> bool {
     let newest = simulation.faults_mut().newest;
     let (frame, spoilt) = world.forge(&simulation, newest);
     if spoilt == Some(FRAMES - 1) && world.kept != Kept::Sized {
-        // Who takes the last number, unknown to all but the root, makes of it what it likes.
+        // A forged last frame may have any contents, as only the root knows the end.
         return false;
     }
     seen.spoilt = spoilt;
@@ -243,7 +236,8 @@ fn one_forged_frame_stops_nobody_for_good() {
     println!("{runs} runs, in {orphaned} of them the root had to read again");
 }
 
-/// A stream that serves one receiver alone believes it wherever it says it stands, but not beyond the stream's end.
+/// A stream that serves one receiver alone believes any cursor of it, but none beyond the stream's
+/// end.
 #[test]
 fn a_forged_word_on_where_one_that_is_served_alone_stands_is_taken_back() {
     let case = crate::case(Path::Chain, 2, FRAMES);
