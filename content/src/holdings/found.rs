@@ -12,7 +12,7 @@ pub(super) enum Found {
     Nowhere,
     /// At their final place.
     InPlace,
-    /// In bases, in several parts.
+    /// Parts in bases.
     Parts(Box<[Part]>),
 }
 

@@ -13,9 +13,9 @@ use std::path::Path;
 /// Representation in which owners are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owners {
-    /// By name where there is one; receivers that do not know the name use the number.
+    /// Names, with numbers for receivers that do not know the name.
     Names,
-    /// By number only.
+    /// Numbers only.
     Numbers,
 }
 
