@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 /// Grace period between a termination signal and SIGKILL.
 const END_LIMIT: Duration = Duration::from_millis(300);
-/// Polling interval while a pipe drains.
 const LOOK: Duration = Duration::from_millis(2);
 /// Offset that a shell adds to a signal's number in an exit code.
 const SIGNALLED: i32 = 128;
@@ -39,7 +38,6 @@ pub fn hides_failures(command: &str) -> bool {
     has_pipeline(command) && teller().is_none()
 }
 
-/// Whether `command` has a `|` that is not part of `||`.
 fn has_pipeline(command: &str) -> bool {
     command.replace("||", "").contains('|')
 }
@@ -165,7 +163,6 @@ impl CommandInput {
         Ok(waitid(child, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | how)?.is_some())
     }
 
-    /// Waits for the command's end and checks its status.
     fn wait(&mut self, took_all: bool) -> io::Result<()> {
         // Reaped only by the next call: until then its number stays valid for signals.
         self.look(WaitIdOptions::empty())?;
@@ -221,7 +218,6 @@ impl Drop for CommandInput {
     }
 }
 
-/// Waits until the pipe is empty and returns true, or false if its reader has gone.
 fn drain(pipe: &ChildStdin) -> io::Result<bool> {
     let look = PollTimeout::try_from(LOOK).expect("it is short");
     loop {
@@ -269,7 +265,6 @@ mod tests {
         assert_eq!(feed("(cat > /dev/null; exit 7) | true", 10).0.is_err(), !hides_failures(command));
     }
 
-    /// Feeds `bytes` bytes to `command` and returns its message and exit code.
     fn feed(command: &str, bytes: usize) -> (Result<(), String>, Option<u8>) {
         let state = Arc::<CommandState>::default();
         let mut input = CommandInput::start(command, "image", Arc::clone(&state)).expect("a shell");

@@ -128,7 +128,6 @@ fn settle_aside<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<
     directory.remove_directory(&old)
 }
 
-/// Whether the directory has data that can be resumed.
 pub(crate) fn has_left<D: Directory>(directory: &D) -> bool {
     directory.names().is_ok_and(|names| names.iter().any(|name| with_suffix(name, JOURNAL).is_some()))
 }
@@ -140,7 +139,6 @@ pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     names.iter().filter_map(|name| with_suffix(name, JOURNAL)).flat_map(left).sum()
 }
 
-/// Returns the disk space that `name` and all below it take, in bytes.
 fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
     match directory.kind(name) {
         Ok(Some(Kind::Directory)) => {
@@ -153,7 +151,6 @@ fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
     }
 }
 
-/// Whether the data is too old to be resumed.
 fn is_old<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
     directory.age_seconds(&names.journal).map_or(true, |seconds| seconds > KEPT_SECONDS)
 }

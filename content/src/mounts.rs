@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 /// The mount table (proc_pid_mountinfo(5)).
 const TABLE: &str = "/proc/self/mountinfo";
 
-/// Whether a mount point is at `path`, be it a file system, a bind mount or a mounted file.
 pub(crate) fn is_mount_point(path: &Path) -> bool {
     let stat = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS);
     match stat {
@@ -17,7 +16,6 @@ pub(crate) fn is_mount_point(path: &Path) -> bool {
     }
 }
 
-/// Returns the mount points below a directory, without the directory itself.
 pub(crate) fn below(path: &Path) -> Vec<PathBuf> {
     let Ok(path) = path.canonicalize() else { return Vec::new() };
     let mut below: Vec<PathBuf> = table().into_iter().filter(|at| at.starts_with(&path) && *at != path).collect();

@@ -9,7 +9,6 @@ use std::sync::Arc;
 const MAGIC: [u8; 8] = *b"EBHOLES\x01";
 /// Magic, size of the file, number of extents, BLAKE3 of these, in bytes.
 const HEAD_BYTES: usize = 8 + 8 + 4 + 32;
-/// Offset and length of an extent, in bytes.
 const EXTENT_BYTES: usize = 16;
 /// Limit on the extents of a map: beyond it, the smallest holes are sent as zeros.
 pub const MOST_EXTENTS: usize = 1 << 16;
@@ -148,7 +147,6 @@ impl IncomingMap {
         Ok((rest, Some(Map { data, encoded: std::mem::take(&mut self.0) })))
     }
 
-    /// Appends bytes until the buffer has `until`, and returns the rest.
     fn fill<'a>(&mut self, until: usize, bytes: &'a [u8]) -> &'a [u8] {
         let (now, later) = bytes.split_at(bytes.len().min(until.saturating_sub(self.0.len())));
         self.0.extend_from_slice(now);

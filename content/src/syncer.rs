@@ -35,7 +35,6 @@ impl std::fmt::Debug for Way {
     }
 }
 
-/// Mode of syncing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
     /// On a separate thread, after each such number of bytes.
@@ -46,7 +45,6 @@ pub(crate) enum Pace {
 }
 
 impl Syncer {
-    /// Starts a syncer that calls `sync`, or fails if the thread cannot be started.
     pub(crate) fn start(pace: Pace, mut sync: impl FnMut() -> Result<()> + Send + 'static) -> Result<Syncer> {
         let (way, every_bytes) = match pace {
             Pace::Every(bytes) => {
@@ -122,7 +120,6 @@ impl Way {
         }
     }
 
-    /// Whether the thread has ended, which happens only after an error.
     fn has_ended(&self) -> bool {
         match self {
             Way::Thread { thread, .. } => thread.as_ref().is_none_or(JoinHandle::is_finished),

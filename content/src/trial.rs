@@ -21,12 +21,9 @@ const ODD_BYTES: &[u8] = b"\"*:<>?\\|";
 /// leftover.
 const MOST_TRIES: usize = 16;
 
-/// An operation that failed.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// The operation, in words that follow "cannot".
     pub doing: String,
-    /// The system's error.
     pub error: io::Error,
 }
 
@@ -58,7 +55,6 @@ impl<'a, D: Directory> Scratch<'a, D> {
     }
 }
 
-/// Runs a closure in a locked directory of its own; returns none if it cannot be had.
 fn within<D: Directory, T>(
     holder: &D,
     path: fn(&HiddenNames) -> PathBuf,

@@ -20,7 +20,6 @@ pub struct Stamp {
     device: u64,
     inode: u64,
     bytes: u64,
-    /// Seconds and nanoseconds of the last modification.
     modified: (i64, i64),
     /// Seconds and nanoseconds of the last status change, which a user cannot set back.
     changed: (i64, i64),
@@ -131,7 +130,6 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    /// Returns the result of reading a file to its end when `change` is made in the middle.
     fn read_while(change: impl Fn(&Path)) -> Result<usize, String> {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("source");

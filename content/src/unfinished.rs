@@ -5,7 +5,6 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::path::{Path, PathBuf};
 
-/// Everything registered.
 static UNFINISHED: Mutex<Vec<What>> = Mutex::new(Vec::new());
 
 #[derive(Clone, Debug, PartialEq, Eq)]

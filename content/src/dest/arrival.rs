@@ -98,7 +98,6 @@ impl Arrival {
         self
     }
 
-    /// Checks that the offered content can be put there.
     fn check(&self, offered: &Offered) -> Result<(), StorageError> {
         if let Some(text) = self.refusal().filter(|_| self.is_tree) {
             return Err(StorageError::new(Outcome::WriteFailed, text));
@@ -118,7 +117,6 @@ impl Arrival {
         if self.is_tree { &mut self.tree } else { self.bytes.as_mut().expect("nothing unpacks into it") }
     }
 
-    /// Starts a thread that decompresses the content.
     fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
         let mut bytes = self.bytes.take().expect("nothing unpacks into it");
         bytes.begin(&Offered { size: None, content: ContentKind::File(attributes), ..offered.clone() })?;
@@ -127,7 +125,6 @@ impl Arrival {
         Ok(())
     }
 
-    /// Returns the reason why a directory cannot go to DEST, if there is one.
     fn refusal(&self) -> Option<&'static str> {
         match &*self.dest {
             Dest::Stdout => Some(

@@ -32,36 +32,28 @@ const HOLE_BYTES: usize = ZEROS.len();
 pub(super) struct Bytes {
     dest: Arc<Dest>,
     handling: Handling,
-    /// The prepared destination, from begin to end.
     kind: Option<Box<dyn Kind>>,
     attributes: Option<FileAttributes>,
-    /// Whether it resumes an earlier run, and leaves its own data for a later one.
     resumes: bool,
-    /// Whether data on this host is looked up.
     is_held: bool,
     /// Data that is at DEST already, for the lookup.
     left: Option<Box<dyn ReadAt>>,
     /// Number of incoming bytes, if it is known and nothing is decompressed.
     size: Option<u64>,
-    /// Offset of the next bytes.
     at: u64,
-    /// State of a file with holes.
     sparse: Option<Sparse>,
     said: Arc<Said>,
 }
 
-/// Results that become known during the transfer.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     /// Path, once the content is in place.
     pub path: OnceLock<PathBuf>,
     /// Path of the data while a file is overwritten.
     pub broken: Arc<OnceLock<PathBuf>>,
-    /// State of the command that takes the bytes.
     pub command: Arc<CommandState>,
 }
 
-/// Receiving state of a file with holes.
 #[derive(Default)]
 struct Sparse {
     incoming: IncomingMap,
@@ -69,7 +61,6 @@ struct Sparse {
     /// Map of the earlier run's data. If it differs from the new one, that data is at other
     /// offsets.
     left: Option<Arc<Map>>,
-    /// Bytes of the stream that have arrived.
     came: u64,
     /// Random access to the stream, for retransmission.
     again: Arc<OnceLock<SparseStream<Handle>>>,
@@ -96,7 +87,6 @@ impl ReadAt for Again {
 }
 
 impl Bytes {
-    /// Creates a storage for `dest` that reports to `said`.
     pub(super) fn new(dest: Arc<Dest>, handling: Handling, said: Arc<Said>) -> Bytes {
         Bytes {
             dest,
@@ -133,7 +123,6 @@ impl Bytes {
         }
     }
 
-    /// Prepares the destination according to its kind.
     fn prepare(&mut self, offered: &Offered) -> Result<Box<dyn Kind>, StorageError> {
         match &*self.dest {
             Dest::Stdout => return Ok(Box::new(PipeDest::Stdout(io::stdout()))),
@@ -194,7 +183,6 @@ impl Bytes {
         self.kind.as_ref()?.limit()
     }
 
-    /// Writes the next bytes of the file, or keeps them if they `stand` there already.
     fn put(&mut self, bytes: &[u8], stand: bool) -> Result<(), StorageError> {
         self.check_sectors(bytes)?;
         match self.handling.sparse {
@@ -206,7 +194,6 @@ impl Bytes {
         Ok(())
     }
 
-    /// Writes the bytes and makes holes of zeros.
     fn write_sparsely(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         let (at, kind) = (self.at, self.kind());
         let mut put = |bytes: &[u8], is_hole: bool| match bytes.len() {
@@ -235,7 +222,6 @@ impl Bytes {
         Ok(())
     }
 
-    /// Takes the map once it is complete, and checks that the file fits.
     fn take_map(&mut self, map: Map) -> Result<Arc<Map>, StorageError> {
         if let Some(limit) = self.limit().filter(|&limit| limit < map.bytes()) {
             return Err(too_small(limit, map.bytes()));
@@ -301,7 +287,6 @@ impl Bytes {
         check_sectors(own, bytes, image_bytes.or(self.size).unwrap_or(limit))
     }
 
-    /// Reads the data back from the disk and compares it with the sender's digest.
     fn compare(&mut self, trailer: Trailer) -> Result<(), StorageError> {
         let mut tally = Tally::default();
         if let Some(sparse) = &self.sparse {
@@ -377,7 +362,6 @@ impl Storage for Bytes {
     }
 }
 
-/// Returns the error of a device that is too small for the content.
 pub(super) fn too_small(device_bytes: u64, bytes: u64) -> StorageError {
     let text = format!("the device holds {device_bytes} bytes, the image has {bytes}: choose a larger one as DEST");
     StorageError::new(Outcome::NoSpace, text)

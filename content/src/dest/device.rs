@@ -72,13 +72,11 @@ impl Device {
         self.bytes
     }
 
-    /// Returns a writer of the device from its beginning.
     pub(super) fn writing(&self, path: &Path) -> Result<DeviceDest<File>> {
         DeviceDest::new(self.file.try_clone()?, self.bytes, self.sector_bytes, path.to_owned())
     }
 }
 
-/// Fails if the device is in use, with advice, or is not writable.
 fn free(path: &Path) -> std::result::Result<(), DestError> {
     let (name, users) = (path.display(), users(path));
     if !users.is_empty() {

@@ -6,7 +6,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Block devices by number in sysfs.
 const BY_NUMBER: &str = "/sys/dev/block";
 const BY_NAME: &str = "/sys/block";
 
@@ -76,12 +75,10 @@ fn read_number(text: &str) -> Option<u64> {
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns the mounts of the device and its partitions (proc_pid_mountinfo(5)).
 fn mounted(table: &Path, parts: &[Part]) -> Vec<String> {
     mounts_of(table, parts, |_| true)
 }
 
-/// Returns the mounts whose options satisfy `counts`.
 fn mounts_of(table: &Path, parts: &[Part], counts: impl Fn(&str) -> bool) -> Vec<String> {
     let text = fs::read_to_string(table).unwrap_or_default();
     let mount = |line: &str| {
@@ -129,7 +126,6 @@ fn holders(number: u64) -> Vec<String> {
     fs::read_dir(sys(number).join("holders")).into_iter().flatten().flatten().map(holder).collect()
 }
 
-/// Returns the loop devices that it backs.
 fn loops(device: &Path) -> Vec<String> {
     let Ok(own) = device.canonicalize() else { return Vec::new() };
     let looped = |entry: fs::DirEntry| {

@@ -10,14 +10,11 @@ use std::path::PathBuf;
 /// Bytes after which a background sync starts, so that the final one has little left to do.
 pub(super) const SYNC_BYTES: u64 = 8 << 20;
 
-/// A prepared destination, which is written, verified and put in place.
 pub(super) trait Kind: Send {
-    /// Capacity in bytes, if it is known.
     fn limit(&self) -> Option<u64> {
         None
     }
 
-    /// Sector size in bytes, for devices.
     fn sector_bytes(&self) -> Option<u64> {
         None
     }
@@ -43,7 +40,6 @@ pub(super) trait Kind: Send {
         &[]
     }
 
-    /// Keeps the map of the extents for a later run.
     fn keep_prologue(&mut self, _bytes: &[u8]) {}
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
@@ -54,7 +50,6 @@ pub(super) trait Kind: Send {
     /// Writes zeros, as a hole if possible.
     fn skip(&mut self, bytes: u64) -> Result<(), StorageError>;
 
-    /// Ends the content: sets the attributes and syncs.
     fn settle(&mut self, attributes: Option<FileAttributes>) -> Result<(), StorageError>;
 
     /// Reads all data back from the disk instead of the page cache; false if it cannot be read
@@ -63,7 +58,6 @@ pub(super) trait Kind: Send {
         Ok(false)
     }
 
-    /// Drops its pages from the page cache.
     fn forget(&self) {}
 
     /// Gives the content its final name and syncs that. The path is returned if the name was given,
@@ -73,7 +67,6 @@ pub(super) trait Kind: Send {
     }
 }
 
-/// A file that is read while it is written.
 pub(super) struct Open<F>(pub F);
 
 impl<F: DiskFile> ReadAt for Open<F> {
@@ -82,10 +75,8 @@ impl<F: DiskFile> ReadAt for Open<F> {
     }
 }
 
-/// A failed operation on the disk.
 #[derive(Debug)]
 pub(super) struct DiskError {
-    /// The operation, in words that follow "cannot".
     pub doing: String,
     pub error: io::Error,
     /// Whether the file has its final name despite the error.
@@ -97,7 +88,6 @@ pub(super) fn at(doing: &str) -> impl FnOnce(io::Error) -> DiskError {
 }
 
 impl From<DiskError> for StorageError {
-    /// Adds the consequence and the advice.
     fn from(DiskError { doing, error, in_place }: DiskError) -> StorageError {
         if in_place {
             let help = "; the file is in place and whole, but a crash may take its name away: sync the disk, or send \

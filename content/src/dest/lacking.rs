@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 /// The directory of devices. Any path on its file system counts as inside it, however it is spelt.
 const DEVICES: &str = "/dev";
 const BY_NAME: &str = "/sys/block";
-/// Limit on the disks that are named.
 const MOST_NAMED: usize = 12;
 /// Unit of the kernel's size in sysfs, whatever the disk's sector size.
 const SECTOR_BYTES: u64 = 512;
@@ -60,7 +59,6 @@ fn is_among_devices(holder: &Path) -> bool {
     devices.is_some() && own == devices && (is_mounted || holder.starts_with(DEVICES))
 }
 
-/// Returns the disks of this machine with their sizes.
 fn disks(of: &Path) -> Vec<String> {
     let disk = |entry: fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().replace('!', "/");

@@ -154,7 +154,6 @@ impl Dest {
         Ok(resolved)
     }
 
-    /// Opens a device, if it may be overwritten and is not in use.
     fn device(path: PathBuf, overwrite: bool) -> Result<Dest, DestError> {
         let name = path.display();
         if !overwrite {
@@ -217,7 +216,6 @@ impl Dest {
         self.holders().any(|holder| has_left(&holder))
     }
 
-    /// Opens the directories that may hold unfinished data.
     fn holders(&self) -> impl Iterator<Item = Beneath> + use<> {
         let paths = [self.directory().map(Path::to_owned), path_beside(self)];
         paths.into_iter().flatten().filter_map(|path| Beneath::open(&path).ok())

@@ -6,7 +6,6 @@ use std::io;
 
 /// Unit of comparison, in bytes.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
-/// A piece of zeros.
 pub(super) static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 
 /// Comparison with existing data. After a long run of differences only one piece in 16 is read,
@@ -14,9 +13,7 @@ pub(super) static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 #[derive(Debug, Default)]
 pub(super) struct Present {
     buffer: Vec<u8>,
-    /// Consecutive pieces that differed.
     different: u32,
-    /// Bytes that were equal so far.
     pub found_bytes: u64,
 }
 

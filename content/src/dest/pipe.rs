@@ -53,7 +53,6 @@ impl Kind for PipeDest {
     }
 }
 
-/// Converts a command's failure to an error whose text is complete.
 fn command_trouble(error: io::Error) -> StorageError {
     StorageError::new(Outcome::WriteFailed, error.to_string())
 }

@@ -4,10 +4,8 @@
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
 
-/// Bytes of an image that the detection needs.
 const HEAD_BYTES: usize = 4096 + 8;
 const GPT: &[u8] = b"EFI PART";
-/// Signature of a master boot record, and the offset of its four entries.
 const MBR: [u8; 2] = [0x55, 0xaa];
 const ENTRIES: std::ops::Range<usize> = 446..510;
 const ENTRY_BYTES: usize = 16;

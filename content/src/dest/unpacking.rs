@@ -11,10 +11,8 @@ use std::thread::{self, JoinHandle};
 
 /// Pieces that wait to be decompressed: 4 MiB.
 const PIECES_WAITING: usize = 4;
-/// Decompressed bytes per write.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// A thread that decompresses its input and writes the output to DEST.
 pub(super) struct Unpacking {
     pieces: Option<SyncSender<Vec<u8>>>,
     thread: Option<JoinHandle<Result<Unpacked, StorageError>>>,
@@ -27,7 +25,6 @@ pub(super) struct Unpacked {
 }
 
 impl Unpacking {
-    /// Starts the thread, which writes to `bytes`.
     pub(super) fn start(packing: Packing, bytes: Bytes) -> io::Result<Unpacking> {
         let (pieces, packed) = sync_channel(PIECES_WAITING);
         let packed = Packed { pieces: packed, piece: Vec::new(), taken: 0, has_ended: false };
@@ -45,7 +42,6 @@ impl Unpacking {
         }
     }
 
-    /// Ends the input and waits until everything is decompressed.
     pub(super) fn finish(&mut self) -> Result<Unpacked, StorageError> {
         // Without this the input counts as cut off.
         if let Some(pieces) = self.pieces.take() {

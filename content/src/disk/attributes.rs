@@ -34,9 +34,7 @@ pub enum Lack {
 /// Sets attributes, and counts those that cannot be set here.
 #[derive(Debug, Default)]
 pub struct Setter {
-    /// User and group id on this host, by index in the list of owners.
     owners: Mutex<HashMap<u16, (u32, u32)>>,
-    /// Number of files that lack an attribute, and the first error.
     lacks: Mutex<BTreeMap<Lack, (u64, String)>>,
 }
 
@@ -62,7 +60,6 @@ impl Given<'_> {
         }
     }
 
-    /// Sets them on an open file or directory.
     pub(super) fn set(&self, file: impl AsFd) -> io::Result<()> {
         let Given { setter, attributes, manifest } = self;
         let owned = match setter.owner(attributes, manifest) {
@@ -80,7 +77,6 @@ impl Given<'_> {
         Ok(linux::futimens(&file, &times(attributes))?)
     }
 
-    /// Sets them on an entry that is not opened: a link, device node or fifo in `directory`.
     pub(super) fn set_at(&self, directory: impl AsFd, name: &Path, is_link: bool) -> io::Result<()> {
         let Given { setter, attributes, manifest } = self;
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -105,7 +101,6 @@ impl Setter {
         Given { setter: self, attributes, manifest }
     }
 
-    /// Returns the user and group id of the owner on this host.
     fn owner(&self, attributes: &Attributes, manifest: &Manifest) -> Option<(u32, u32)> {
         let place = attributes.owner?;
         let owner = manifest.owner_at(place)?;
@@ -157,7 +152,6 @@ impl Setter {
     }
 }
 
-/// Whether the error means that the file system or the user's rights do not permit the attribute.
 fn is_impossible(error: Errno) -> bool {
     // EINVAL is returned for an owner outside the user namespace, E2BIG and ERANGE for long
     // attributes.

@@ -24,7 +24,6 @@ const STAY: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_XDEV);
 /// File system type of tmpfs (statfs(2)), where reserving space would touch all of it.
 const TMPFS: u64 = 0x0102_1994;
-/// Mode of a directory under construction, which only its owner can read.
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const OWN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// Flags for reopening a file, which must not block on a fifo.
@@ -42,7 +41,6 @@ impl Beneath {
         Ok(Beneath(linux::open(or_here(path), OWN_DIRECTORY, Mode::empty())?))
     }
 
-    /// Returns the path of the open directory in /proc.
     pub(crate) fn own_path(&self) -> PathBuf {
         shown(&self.0)
     }
@@ -58,12 +56,10 @@ impl Beneath {
     }
 }
 
-/// Returns the path in /proc of an open file.
 fn shown(open: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()))
 }
 
-/// Whether both results are of one file.
 fn same(one: rustix::io::Result<Stat>, other: rustix::io::Result<Stat>) -> bool {
     one.is_ok_and(|one| other.is_ok_and(|other| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)))
 }

@@ -344,7 +344,6 @@ pub(crate) fn one(name: &OsStr) -> &Path {
     Path::new(name)
 }
 
-/// Returns the path, or `.` for an empty one.
 fn or_here(path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
 }

@@ -9,7 +9,6 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// Removes as much as possible and returns the first error.
 pub(super) fn remove_all<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
     if !holder.has_directory(name)? {
         return holder.remove(name);

@@ -44,7 +44,6 @@ impl Debug for Basis {
 }
 
 impl Basis {
-    /// Opens a file, a block device or a directory.
     pub(super) fn open(path: &Path) -> Result<Basis, BasisError> {
         let unreadable = |error| BasisError::Unreadable { path: path.to_owned(), error };
         let kind = path.metadata().map_err(unreadable)?.file_type();
@@ -74,7 +73,6 @@ impl Basis {
         }
     }
 
-    /// Size at the time of opening, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -84,7 +82,6 @@ impl Basis {
         read_exactly(&*self.content, offset, to)
     }
 
-    /// Reads the whole basis in parts of at most `part_bytes`.
     pub(super) fn read_through(&self, part_bytes: usize, mut take: impl FnMut(&[u8])) {
         let mut buffer = vec![0; part_bytes];
         let mut at = 0;
@@ -105,7 +102,6 @@ impl Basis {
     }
 }
 
-/// Fills `to` from `offset` on; false at the end or after an error.
 pub(super) fn read_exactly(from: &dyn ReadAt, offset: u64, to: &mut [u8]) -> bool {
     let mut read = 0;
     while read < to.len() {

@@ -5,14 +5,11 @@ use super::index::{Index, Place};
 use ethbcast_collectives::session::ledger::{Fragment, StretchLedger, fragment_name};
 use std::ops::Range;
 
-/// Location of a chunk's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Found {
     #[default]
     Nowhere,
-    /// At their final place.
     InPlace,
-    /// Parts in bases.
     Parts(Box<[Part]>),
 }
 
@@ -28,7 +25,6 @@ impl Part {
     }
 }
 
-/// Assembles a chunk from its parts; false if a part cannot be read.
 pub(super) fn read(parts: &[Part], bases: &[Basis], to: &mut [u8]) -> bool {
     let mut rest = to;
     for part in parts {
@@ -58,7 +54,6 @@ impl Located {
         )
     }
 
-    /// Returns the parts that make up a range of the content, if all of them were found.
     pub(super) fn parts(&self, content: &Range<u64>) -> Option<Box<[Part]>> {
         let end_of = |fragment: &Fragment| fragment.offset + u64::from(fragment.bytes);
         let first = self.0.partition_point(|(fragment, _)| end_of(fragment) <= content.start);

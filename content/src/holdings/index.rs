@@ -10,20 +10,15 @@ const READ_BYTES: usize = 1 << 20;
 /// Bits of a place that hold its offset; the bits above hold the basis number.
 const OFFSET_BITS: u32 = 56;
 
-/// A position in a basis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Index of the basis.
     pub basis: usize,
-    /// Offset in the basis, in bytes.
     pub offset: u64,
 }
 
-/// Hashes of content-defined chunks and the first place of each.
 #[derive(Debug)]
 pub(super) struct Index {
     cut: Cut,
-    /// Sorted by hash.
     places: Vec<(u64, u64)>,
     /// Mask of hash bits: hashes with any of them set are not indexed.
     left_out: u64,
@@ -69,7 +64,6 @@ impl Index {
         self.cut
     }
 
-    /// Whether chunks may be missing from the index.
     pub(super) fn is_partial(&self) -> bool {
         self.left_out != 0
     }

@@ -32,7 +32,6 @@ pub struct Held {
     /// Path of an older version: DEST if no basis was given.
     dest: Option<PathBuf>,
     place: Mutex<InPlace>,
-    /// Index of the bases, built at first use.
     index: Mutex<Option<Index>>,
     /// Chunks found in stretches that are not written yet.
     found: Mutex<BTreeMap<u64, (StretchPlace, Vec<Found>)>>,
@@ -64,7 +63,6 @@ impl Held {
         })
     }
 
-    /// Opens the entry at DEST that the incoming content will replace.
     fn open_dest(&self, dest: &Path, offer: &HeldOffer) {
         let is_tree = offer.content == ContentKind::Tree;
         let named = Path::new(&offer.source).file_name().map(|name| dest.join(name));
@@ -94,7 +92,6 @@ impl Held {
         read_exactly(&**there, ledger.chunk_offset(chunk), buffer) && ledger.matches(chunk, buffer)
     }
 
-    /// Looks for a chunk at its own offset, in place and in the bases.
     fn at_its_offset(&self, ledger: &StretchLedger, chunk: usize, buffer: &mut Vec<u8>) -> Found {
         let bases = self.bases.read();
         let offset = ledger.chunk_offset(chunk);
@@ -111,7 +108,6 @@ impl Held {
         Found::Nowhere
     }
 
-    /// Looks at any offset for the chunks that were not found.
     fn look_elsewhere(&self, ledger: &StretchLedger, found: &mut [Found], buffer: &mut Vec<u8>) {
         let bases = self.bases.read();
         if ledger.fragments().is_empty() || bases.is_empty() {

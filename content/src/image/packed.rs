@@ -22,16 +22,13 @@ pub fn unpack<'a>(packing: Packing, packed: impl Read + Send + 'a) -> Box<dyn Re
     }
 }
 
-/// Reader of consecutive zstd frames.
 struct ZstdReader<R> {
     packed: BufReader<R>,
     decoder: FrameDecoder,
-    /// Whether the position is within a frame.
     is_open: bool,
 }
 
 impl<R: Read> ZstdReader<R> {
-    /// Starts the next frame; false if there is none.
     fn begin(&mut self) -> io::Result<bool> {
         while !self.packed.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.packed) {
@@ -48,7 +45,6 @@ impl<R: Read> ZstdReader<R> {
         Ok(false)
     }
 
-    /// Ends the frame and checks its checksum.
     fn end(&mut self) -> io::Result<()> {
         self.is_open = false;
         let told = self.decoder.get_checksum_from_data();
@@ -94,7 +90,6 @@ mod tests {
         (Packing::Zstd, include_bytes!("packed/image.zst"), include_bytes!("packed/more.zst")),
     ];
 
-    /// A million bytes, partly random and partly long runs.
     fn image() -> Vec<u8> {
         let byte = |at: u32| match at {
             0..1000 => (at.wrapping_mul(2_654_435_761) >> 24) as u8,

@@ -11,9 +11,7 @@ use ethbcast_collectives::session::live::ReadAt;
 use parking_lot::Mutex;
 use std::io::{self, ErrorKind, Read};
 
-/// Length of the header that is read, in bytes.
 const HEAD_BYTES: usize = 105;
-/// Bits of a table entry that hold an offset.
 const OFFSET_BITS: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
 const READS_AS_ZERO: u64 = 1;
@@ -53,7 +51,6 @@ enum ClusterPacking {
     Zstd,
 }
 
-/// The last table and cluster that were read, which the next read likely needs too.
 #[derive(Debug, Default)]
 struct Last {
     table: Option<(u64, Vec<u64>)>,
@@ -142,7 +139,6 @@ impl<F: ReadAt> Qcow2<F> {
         Ok(extents)
     }
 
-    /// Returns the cluster that holds an offset of the disk.
     fn cluster(&self, offset: u64) -> io::Result<Cluster> {
         let table_bits = self.cluster_bits - 3;
         let number = offset >> self.cluster_bits;
@@ -170,7 +166,6 @@ impl<F: ReadAt> Qcow2<F> {
         })
     }
 
-    /// Decompresses a cluster and copies its bytes from `within` on.
     fn read_packed(&self, at: u64, bytes: usize, within: usize, buffer: &mut [u8]) -> io::Result<()> {
         let mut last = self.last.lock();
         if last.unpacked.as_ref().is_none_or(|(of, _)| *of != at) {
@@ -212,7 +207,6 @@ impl<F: ReadAt> ReadAt for Qcow2<F> {
     }
 }
 
-/// Reads until the buffer is full or the file ends.
 fn read_full(file: &impl ReadAt, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut count = 0;
     while count < buffer.len() {

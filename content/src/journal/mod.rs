@@ -27,9 +27,7 @@ use std::ops::Range;
 
 /// Version of the format, the only one that is read.
 pub const VERSION: u16 = 1;
-/// Limit on the kept list of files, in bytes.
 const MOST_PROLOGUE_BYTES: usize = 257 << 20;
-/// Bytes of the list of files in one record.
 const PROLOGUE_PART_BYTES: usize = 1 << 20;
 
 /// Identity of a content.
@@ -49,7 +47,6 @@ impl Identity {
         (self.bytes, self.content) == (other.bytes, other.content)
     }
 
-    /// Returns the identity of an offered content of `bytes` bytes.
     pub(crate) fn of(offered: &Offered, bytes: u64) -> Identity {
         let text = format!("{:?} {:?} {bytes}", offered.source, offered.content);
         Identity {
@@ -85,7 +82,6 @@ pub enum JournalError {
     System(#[from] io::Error),
 }
 
-/// Returns the error that is reported for a journal of a newer build.
 pub(crate) fn newer(version: u16) -> io::Error {
     io::Error::other(format!(
         "what an earlier run left has a journal of version {version}, and this build reads {VERSION}: receive with the \
@@ -198,7 +194,6 @@ fn recover<F: DiskFile>(file: &F) -> Result<(Recovered, u64, Seal), JournalError
     Ok((recovered, end, seal))
 }
 
-/// Reads until the buffer is full or the file ends, and returns the number of bytes.
 pub(crate) fn read_all<F: DiskFile>(file: &F, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut read = 0;
     while read < buffer.len() {

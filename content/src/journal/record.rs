@@ -14,12 +14,9 @@ const PREFIX_BYTES: usize = 8;
 const DURABLE: u8 = 1;
 const PROLOGUE: u8 = 2;
 
-/// A record of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Record {
-    /// A range of the content is on the disk.
     Durable(Range<u64>),
-    /// The next bytes of the list of files.
     Prologue(Vec<u8>),
 }
 
@@ -71,13 +68,11 @@ impl Record {
         (bytes, seal)
     }
 
-    /// Returns the length of the record that begins with `prefix`, or none if it is invalid.
     pub(super) fn length(prefix: &[u8]) -> Option<usize> {
         let body_bytes = u32::from_be_bytes(*prefix.first_chunk()?) as usize;
         (body_bytes <= PROLOGUE_PART_BYTES).then_some(PREFIX_BYTES + body_bytes + SEAL_BYTES)
     }
 
-    /// Decodes a record that follows one with seal `before`, and returns it with its own seal.
     pub(super) fn read(bytes: &[u8], before: &Seal) -> Option<(Record, Seal)> {
         let (body, end) = bytes.split_at_checked(bytes.len().checked_sub(SEAL_BYTES)?)?;
         let own = seal(before, body);

@@ -16,7 +16,6 @@ fn file(disk: &Model) -> <crate::disk::model::ModelDirectory as Directory>::File
         .expect("room")
 }
 
-/// Writes three claims with a list of files between them, and returns the journal's bytes.
 fn written(disk: &Model) -> Vec<u8> {
     let mut journal = Journal::begin(file(disk), &identity(1)).expect("room");
     journal.claim(&(0..65_536)).expect("room");

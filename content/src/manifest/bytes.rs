@@ -37,7 +37,6 @@ impl Writer {
     }
 }
 
-/// Decoder of fields, which returns [`Fault::Short`] at the end of the input.
 #[derive(Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
@@ -68,7 +67,6 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Reads a string of at most 255 bytes.
     pub(super) fn short(&mut self) -> Result<Box<[u8]>, Fault> {
         let count = self.u8()?;
         self.bytes(usize::from(count)).map(Box::from)

@@ -6,9 +6,7 @@ use super::{
     Owner, Special, Time, Xattr,
 };
 
-/// First bytes of a stream that carries a directory.
 const MAGIC: [u8; 6] = *b"EBTREE";
-/// Version of the layout.
 const VERSION: u16 = 1;
 /// Magic, version, length and BLAKE3 of the manifest, in bytes.
 pub const HEAD_BYTES: usize = 6 + 2 + 8 + 32;
@@ -102,7 +100,6 @@ impl Manifest {
     }
 }
 
-/// Reads the owners and returns the number of entries that follow.
 fn read_owners(from: &mut Reader<'_>, builder: &mut Builder) -> Result<usize, Fault> {
     for _ in 0..from.u16()? {
         let (user, group) = (from.u32()?, from.u32()?);

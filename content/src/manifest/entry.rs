@@ -4,11 +4,9 @@ use super::{Fault, FileData};
 use crate::name;
 use std::path::PathBuf;
 
-/// Permission, set-user-id, set-group-id and sticky bits of a mode.
 const MODE_BITS: u16 = 0o7777;
 const MOST_TARGET_BYTES: usize = 4095;
 const MOST_XATTR_NAME_BYTES: usize = 255;
-/// Size limit of a file on Linux, in bytes.
 pub(super) const MOST_FILE_BYTES: u64 = i64::MAX as u64;
 
 /// A named entry of a directory.
@@ -107,7 +105,6 @@ impl Entry {
         self.node == Node::Directory
     }
 
-    /// Checks the entry without its context.
     pub(super) fn check(&self) -> Result<(), Fault> {
         // Only the root may have an empty name; the builder checks that.
         if self.parent.is_some() || !self.name.is_empty() {

@@ -14,7 +14,6 @@ fn file(parent: u32, name: &[u8]) -> Entry {
     entry(parent, name, Node::File(FileData::dense(3)))
 }
 
-/// Returns the result of decoding a manifest of these entries, which no correct sender would make.
 fn received(entries: Vec<Entry>) -> Result<Manifest, ManifestError> {
     decode(&Manifest { entries, owners: Vec::new() }.encode())
 }
@@ -190,7 +189,6 @@ fn node() -> impl Strategy<Value = Node> {
     ]
 }
 
-/// Generates any manifest that a correct sender could make.
 fn manifest() -> impl Strategy<Value = Manifest> {
     let name = prop::collection::vec(prop_oneof![b'a'..=b'c', 128..=255_u8], 1..4);
     let one = (any::<prop::sample::Index>(), name, attributes(), node());

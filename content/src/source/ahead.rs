@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 const SMALL_BYTES: u64 = 256 << 10;
-/// Limit on files in a batch.
 const BATCH_FILES: usize = 32;
 const BATCH_BYTES: u64 = 512 << 10;
 /// Batches that are read or waiting: 6 MiB.
@@ -40,19 +39,15 @@ struct Shared {
     passed: Condvar,
 }
 
-/// State shared by the reading threads.
 #[derive(Debug, Default)]
 struct Turns {
-    /// The next file to take, and the number of the next batch.
     next_file: usize,
     next_batch: u64,
     passed: u64,
     read: BTreeMap<u64, Batch>,
-    /// Whether there are no more files, or the reader has gone.
     is_over: bool,
 }
 
-/// A sequence of small files.
 #[derive(Debug, Default)]
 struct Batch {
     bytes: Vec<u8>,
@@ -95,7 +90,6 @@ impl FilesAhead {
         self.batch.files[at].1.clone().map(|range| &self.batch.bytes[range])
     }
 
-    /// Waits for the next batch, or returns none at the end.
     fn next_batch(&mut self) -> Option<Batch> {
         if self.threads.is_empty() {
             return None;
@@ -142,7 +136,6 @@ impl Drop for Taken<'_> {
 }
 
 impl Shared {
-    /// Reads the next batch once there is room; false if there is none.
     fn read_batch(&self) -> bool {
         let Some(mut taken) = self.take() else { return false };
         let entries: Vec<usize> = taken.batch.files.iter().map(|(entry, _)| *entry).collect();
@@ -166,7 +159,6 @@ impl Shared {
         true
     }
 
-    /// Takes the next small files once there is room for them.
     fn take(&self) -> Option<Taken<'_>> {
         let mut turns = self.turns.lock();
         while !turns.is_over && turns.next_batch >= turns.passed + BATCHES_AHEAD {

@@ -49,7 +49,6 @@ impl OwnerTable {
     }
 }
 
-/// Returns the name, or an empty one if it is too long to be sent.
 fn short(name: String) -> Box<[u8]> {
     if name.len() > 255 { Box::default() } else { name.into_bytes().into() }
 }
@@ -91,7 +90,6 @@ pub fn has_rights(path: &Path) -> bool {
     names.split(|&byte| byte == 0).any(is_right)
 }
 
-/// Calls `read` with a growing buffer until its result fits.
 fn grown(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
     let mut buffer = vec![0; 256];
     loop {

@@ -18,7 +18,6 @@ pub struct SourceFiles(Arc<Listed>);
 struct Listed {
     /// Entries of the SOURCEs with their paths; all other entries are below one of them.
     bases: Vec<(u32, PathBuf)>,
-    /// Gives the names of the entries.
     layout: Arc<Layout>,
     stamps: Vec<(u32, Stamp)>,
 }
@@ -28,7 +27,6 @@ impl SourceFiles {
         SourceFiles(Arc::new(Listed { bases, layout, stamps }))
     }
 
-    /// Returns the path of an entry on this host.
     pub(super) fn path(&self, entry: usize) -> PathBuf {
         let Listed { bases, layout, .. } = &*self.0;
         let entries = layout.manifest().entries();

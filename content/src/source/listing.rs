@@ -17,7 +17,6 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Unit of a file's block count (stat(2)).
 const BLOCK_BYTES: u64 = 512;
 
 pub(super) struct Listing<'a> {
@@ -59,7 +58,6 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Lists all sources.
     pub(super) fn list(mut self, sources: &[PathBuf]) -> Result<Listed, SourceError> {
         match sources {
             [directory] if directory.is_dir() => self.list_directory(directory)?,
@@ -108,7 +106,6 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    /// Lists everything below a directory, each directory before its contents.
     fn list_below(&mut self, entry: u32, root: &Path, below: &Path) -> Result<(), SourceError> {
         let path = root;
         let mut open = vec![Open::new(entry, path.to_owned(), below.to_owned())?];
@@ -164,7 +161,6 @@ impl<'a> Listing<'a> {
         Ok(Some((true_path, metadata)))
     }
 
-    /// Adds the entry at `path` unless it is excluded.
     fn add(
         &mut self,
         parent: u32,
@@ -260,7 +256,6 @@ impl Open {
     }
 }
 
-/// Returns the special kind of a file type and its name for display.
 fn special(kind: FileType, device: u64) -> (Special, &'static str) {
     if kind.is_fifo() {
         (Special::Fifo, "fifo")

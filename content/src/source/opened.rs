@@ -155,7 +155,6 @@ impl Source<'_> {
         ImageFormat::of(&magic[..count]).ok_or_else(|| not_packed(&self.what))
     }
 
-    /// Returns the size in bytes, if it is known in advance.
     fn size(&self) -> io::Result<Option<u64>> {
         if self.metadata.file_type().is_block_device() {
             let size = (&self.file).seek(SeekFrom::End(0))?;
@@ -166,7 +165,6 @@ impl Source<'_> {
         Ok(self.metadata.is_file().then_some(self.metadata.len()))
     }
 
-    /// Returns the attributes of a regular file; those of other kinds do not describe the content.
     fn attributes(&self) -> Option<FileAttributes> {
         let file = &self.metadata;
         file.is_file().then(|| FileAttributes {
@@ -194,7 +192,6 @@ impl Source<'_> {
         self.unchanged().map(|unchanged| Ok((self.file.try_clone()?, unchanged))).transpose()
     }
 
-    /// Returns a sequential reader, limited to `size` bytes if it is given.
     fn reader(self, size: Option<u64>) -> Box<dyn Read + Send> {
         match (size, self.unchanged()) {
             (Some(size), Some(unchanged)) => Box::new(WholeFile::new(Passing::new(self.file, 0, size), unchanged)),
@@ -221,7 +218,6 @@ impl Source<'_> {
         Ok(Content::of(self.reader(size)).again_from(rest).named(&name, &what).sized(size).kind(kind))
     }
 
-    /// Sends the extents only.
     fn sparse(self, map: Map, file: impl ReadAt, attributes: FileAttributes) -> Result<Content<'static>, SourceError> {
         let watched = self.watched().map_err(|cause| self.unreadable(cause))?;
         let (map, unchanged) = (Arc::new(map), self.unchanged());
@@ -302,7 +298,6 @@ fn stream(
     }
 }
 
-/// Opens a fifo once it has a writer.
 fn open_fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
     let began = Instant::now();
@@ -339,7 +334,6 @@ impl<F: ReadAt + Sync> ReadAt for Shared<F> {
     }
 }
 
-/// Sequential reader of a sparse stream that reports the end only if the file is unchanged.
 struct SparseReader<F> {
     stream: Arc<SparseStream<F>>,
     at: u64,

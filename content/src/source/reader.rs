@@ -20,7 +20,6 @@ pub struct TreeReader {
     allow_changing: bool,
     position: u64,
     open: Option<(usize, File)>,
-    /// Read-ahead of small files, from the first of them on.
     ahead: Option<FilesAhead>,
 }
 
@@ -35,7 +34,6 @@ impl TreeReader {
         TreeReader { layout, encoded, files, troubles, allow_changing, position: 0, open: None, ahead: None }
     }
 
-    /// Returns the bytes of a small file that was read ahead and is unchanged.
     fn ahead(&mut self, entry: usize) -> Option<&[u8]> {
         self.layout.data(entry).filter(|data| is_small(data))?;
         let begin = || FilesAhead::begin(&self.layout, &self.files, self.allow_changing);
@@ -73,7 +71,6 @@ impl TreeReader {
         }
     }
 
-    /// Returns the verdict on a file whose data has been read.
     fn judge(&mut self, entry: usize) -> Verdict {
         if self.ahead(entry).is_some() {
             return Verdict::Whole;

@@ -26,7 +26,6 @@ fn paths(tree: &Tree) -> Vec<String> {
     (1..manifest.entries().len()).map(|entry| manifest.shown(entry)).collect()
 }
 
-/// Returns the whole stream, and checks that pieces of odd sizes read the same.
 fn stream(tree: &Tree) -> Vec<u8> {
     let mut bytes = Vec::new();
     tree.reader().read_to_end(&mut bytes).expect("it never fails");
@@ -92,7 +91,6 @@ fn what_is_excluded_is_not_even_looked_into() {
     assert_eq!(paths(&tree), ["keep", "keep/y", "w.o"]);
 }
 
-/// Size of a file that is not read ahead.
 const LARGE: usize = 300_000;
 const SHORTER: usize = 180_000;
 

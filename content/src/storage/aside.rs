@@ -7,7 +7,6 @@ use crate::hidden_names::HiddenNames;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Attempts to find a free hidden name.
 const ATTEMPTS: u32 = 100;
 
 /// An entry that is set aside. Its directory is locked while this exists.
@@ -20,7 +19,6 @@ pub(super) struct Aside<D: Directory> {
 }
 
 impl<D: Directory> Aside<D> {
-    /// Sets aside the entry `name`, for a successor with these hidden names.
     pub(super) fn put(holder: &D, names: &HiddenNames, name: &Path) -> io::Result<Aside<D>> {
         let (names, root) = make(holder, names)?;
         let aside = Aside { holder: holder.try_clone()?, names, root, name: name.to_owned() };
@@ -35,7 +33,6 @@ impl<D: Directory> Aside<D> {
         }
     }
 
-    /// Moves the entry back after the failure `why`, and returns the error to report.
     pub(super) fn bring_back(self, why: io::Error) -> io::Error {
         match self.root.rename(&self.name, &self.holder, &self.name).and_then(|()| self.holder.sync_names()) {
             Ok(()) => {
@@ -72,14 +69,12 @@ pub(super) struct Displaced<'a, D: Directory> {
 }
 
 impl<'a, D: Directory> Displaced<'a, D> {
-    /// Moves the entry `name` of `holder` into `built`.
     pub(super) fn put(built: &'a D, holder: &'a D, name: &'a Path) -> io::Result<Displaced<'a, D>> {
         let hidden = HiddenNames::fleeting().old();
         holder.rename(name, built, &hidden)?;
         Ok(Displaced { built, hidden, holder, name })
     }
 
-    /// Moves the entry back after the failure `why`, and returns the error to report.
     pub(super) fn bring_back(self, why: io::Error) -> io::Error {
         match self.built.rename(&self.hidden, self.holder, self.name) {
             Ok(()) => why,
@@ -118,7 +113,6 @@ pub(super) fn cannot_exchange<D: Directory>(holder: &D) -> bool {
     exchanged.is_err_and(|error| is_refused(&error))
 }
 
-/// Whether the error means that the operation is not supported.
 pub(super) fn is_refused(error: &io::Error) -> bool {
     // ENOSYS and EOPNOTSUPP map to `Unsupported`.
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)

@@ -31,7 +31,6 @@ struct SmallFile {
 pub(super) struct Building<D: Directory> {
     root: Arc<D>,
     pub(super) layout: Arc<Layout>,
-    /// Files that are not whole, which are removed before the directory is shown.
     pub(super) troubles: Troubles,
     pub(super) setter: Arc<Setter>,
     /// Ranges of the stream that are written or were present.
@@ -40,13 +39,10 @@ pub(super) struct Building<D: Directory> {
     makers: Option<Makers<D>>,
     at: u64,
     next: usize,
-    /// Directory of the entry made last.
     directory: Option<(u32, Arc<D>)>,
-    /// File that is being written.
     pub(super) file: Option<Current<D::File>>,
     /// Puts files into DEST one by one, if they are not shown together.
     pub(super) putting: Option<Putting<D>>,
-    /// Whether an earlier run built a part.
     pub(super) is_taken_up: bool,
 }
 
@@ -98,7 +94,6 @@ impl<D: Directory> Building<D> {
         self.makers.as_ref().map(|makers| Arc::clone(makers.orders()))
     }
 
-    /// Returns a sentence for each kind of attribute that could not be kept.
     pub(super) fn lacks(&self) -> Vec<String> {
         self.setter.lacks()
     }
@@ -186,7 +181,6 @@ impl<D: Directory> Building<D> {
         Ok(())
     }
 
-    /// Fails if a thread could not create a file.
     fn heed_makers(&self) -> Result<(), StorageError> {
         match self.makers.as_ref().and_then(Makers::take_failed) {
             Some(Failed { entry, doing: "make", error }) if is_taken(&error) => Err(self.collision(entry)),
@@ -230,7 +224,6 @@ impl<D: Directory> Building<D> {
         Ok(())
     }
 
-    /// Makes all entries up to `last`, and opens that one if it is a file.
     fn make_until(&mut self, last: usize) -> Result<(), StorageError> {
         let layout = Arc::clone(&self.layout);
         while self.next <= last {
@@ -293,7 +286,6 @@ impl<D: Directory> Building<D> {
         }
     }
 
-    /// Leaves out the entry made last, which this file system cannot hold.
     fn leave_out(&self, kind: &str, error: &io::Error) -> io::Result<()> {
         let why = format!("this file system, or user, can make no {kind} ({error})");
         let trouble = Trouble { zeros_from: u64::MAX, verdict: Verdict::Whole, why };
@@ -326,7 +318,6 @@ impl<D: Directory> Building<D> {
         directory.set_attributes_at(own, self.setter.gives(&entry.attributes, layout.manifest()), is_link)
     }
 
-    /// Opens the directory of entry `parent`.
     pub(super) fn enter(&mut self, parent: Option<u32>) -> io::Result<&D> {
         let parent = parent.unwrap_or(0);
         if self.directory.as_ref().is_none_or(|(open, _)| *open != parent) {
@@ -350,13 +341,11 @@ impl<D: Directory> Building<D> {
     }
 }
 
-/// Whether the file system does not support this kind of entry, or has no more room for it.
 fn has_none(error: &io::Error) -> bool {
     let errors = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOSYS, libc::EMLINK];
     error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
-/// Removes entries below a directory that are not in the manifest.
 pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::Result<()> {
     let entries = manifest.entries();
     let known: HashSet<(u32, &[u8])> =

@@ -20,7 +20,6 @@ const CHUNK_BYTES: usize = 256;
 const SYNC_BYTES: u64 = 2 * CHUNK_BYTES as u64;
 pub(super) const DEST: &str = "dest";
 
-/// Returns the stream of a directory with every kind of entry that any user can make.
 pub(super) fn stream(seed: u8) -> Vec<u8> {
     let mut builder = Builder::default();
     let mut add = |parent: Option<u32>, name: &[u8], mode, node| {
@@ -46,7 +45,6 @@ pub(super) fn stream(seed: u8) -> Vec<u8> {
     stream
 }
 
-/// Returns a disk with an old directory.
 pub(super) fn old_world() -> World {
     let disk = Model::default();
     let root = disk.root();
@@ -68,13 +66,11 @@ pub(super) fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError
     Ok(sent)
 }
 
-/// Receives without publishing, and returns the bytes that were sent.
 pub(super) fn build(disk: &Model, stream: &[u8]) -> Result<(Work<ModelDirectory>, usize), StorageError> {
     let target = Target { dest: DEST.into(), replace: true, ..Target::default() };
     build_in(disk.root(), Some(DEST.into()), target, stream)
 }
 
-/// Receives without publishing, under `name` in a directory or into the directory itself.
 pub(super) fn build_in(
     root: ModelDirectory,
     name: Option<PathBuf>,
@@ -118,7 +114,6 @@ pub(super) fn build_in(
     Ok((work, sent))
 }
 
-/// Returns all entries of DEST, none if it does not exist.
 pub(super) fn dest(world: &World) -> Vec<(PathBuf, Inode)> {
     world.find(ROOT, Path::new(DEST)).map(|dest| world.listing(dest)).unwrap_or_default()
 }

@@ -14,14 +14,12 @@ pub(super) enum Current<F> {
     Same(F),
 }
 
-/// Random access to the files of a directory under construction.
 #[derive(Debug)]
 pub(super) struct BuiltFiles<D: Directory> {
     layout: Arc<Layout>,
     root: Arc<D>,
     /// Directory into which files were moved one by one; none if an earlier run built them.
     moved: Option<D>,
-    /// Pending files of the threads that create them, if there are such threads.
     orders: Option<Arc<Orders<D>>>,
 }
 

@@ -75,7 +75,6 @@ impl<D: Directory> Building<D> {
         to.set_attributes(self.setter.gives(&first.attributes, layout.manifest()))
     }
 
-    /// Ends a file whose data is complete.
     pub(super) fn finish_file(&mut self, entry: usize, verdict: Verdict) -> Result<(), StorageError> {
         let layout = Arc::clone(&self.layout);
         let file = self.file.take().expect("its entry was made");
@@ -108,7 +107,6 @@ impl<D: Directory> Building<D> {
     }
 }
 
-/// Copies the first `until` bytes of a file and keeps its holes.
 fn copy<F: DiskFile>(from: &F, to: &F, until: u64) -> io::Result<()> {
     let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
     while at < until {

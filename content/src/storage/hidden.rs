@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Attempts to find a free hidden name.
 const ATTEMPTS: u32 = 1000;
 
 /// The hidden directory. It is removed on drop unless it can be resumed.
@@ -17,12 +16,10 @@ pub(super) struct Hidden<D: Directory> {
     holder: D,
     names: HiddenNames,
     root: Arc<D>,
-    /// Whether it has a journal and stays for resumption.
     is_kept: AtomicBool,
 }
 
 impl<D: Directory> Hidden<D> {
-    /// Creates one in `holder` that is removed on drop.
     pub(super) fn create(holder: &D) -> io::Result<Hidden<D>> {
         for _ in 0..ATTEMPTS {
             let names = HiddenNames::fleeting();
@@ -37,7 +34,6 @@ impl<D: Directory> Hidden<D> {
         Err(io::Error::new(ErrorKind::AlreadyExists, "temporary directories are removed as they are made"))
     }
 
-    /// Creates one with these names, which must be free.
     pub(super) fn create_named(holder: &D, names: &HiddenNames) -> io::Result<Hidden<D>> {
         holder.make_directory(&names.tree)?;
         let taken = || io::Error::new(ErrorKind::AlreadyExists, "another process receives the same");
@@ -70,7 +66,6 @@ impl<D: Directory> Hidden<D> {
         &self.root
     }
 
-    /// Keeps the directory on drop.
     pub(super) fn keep(&self) {
         self.is_kept.store(true, Ordering::Relaxed);
     }

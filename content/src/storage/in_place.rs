@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 const FILES: usize = 6;
 const FILE_BYTES: usize = 1000;
 
-/// Returns the stream of a directory in which the files numbered in `are` have other bytes.
 fn stream(are: &[usize]) -> Vec<u8> {
     let mut builder = Builder::default();
     let mut add = |parent: Option<u32>, name: String, node| {
@@ -56,7 +55,6 @@ fn start(stream: &[u8]) -> World {
     disk.durable()
 }
 
-/// Returns the visible files of DEST.
 fn files(world: &World) -> BTreeMap<PathBuf, Vec<u8>> {
     let file = |(path, inode): (PathBuf, Inode)| match inode {
         Inode::File { bytes, .. } if !path.iter().any(is_hidden) => Some((path, bytes)),

@@ -38,13 +38,11 @@ impl Incoming {
         self.manifest.is_some()
     }
 
-    /// Returns the manifest once it is complete.
     pub(super) fn take_manifest(&mut self) -> Option<Manifest> {
         self.manifest.take()
     }
 }
 
-/// Appends bytes until `kept` has `until`, and returns the rest.
 fn fill<'a>(kept: &mut Vec<u8>, until: usize, bytes: &'a [u8]) -> &'a [u8] {
     let (now, later) = bytes.split_at(bytes.len().min(until - kept.len()));
     kept.extend_from_slice(now);

@@ -12,18 +12,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A partially built directory and its journal.
 #[derive(Debug)]
 pub(super) struct Leftover<D: Directory> {
-    /// The hidden directory.
     pub hidden: Hidden<D>,
-    /// Its journal.
     pub journal: Journal<D::File>,
     pub encoded: Arc<Vec<u8>>,
     layout: Arc<Layout>,
 }
 
-/// Returns the hidden names for a content.
 pub(super) fn names(identity: &Identity) -> HiddenNames {
     HiddenNames::of(&identity.content)
 }
@@ -68,7 +64,6 @@ impl<D: Directory> Leftover<D> {
         Manifest::decode(&head, encoded.get(HEAD_BYTES..)?).ok()
     }
 
-    /// Returns the part of the stream that was built.
     pub(super) fn replay(&self) -> Replay<BuiltFiles<D>> {
         let files = BuiltFiles::new(&self.layout, self.hidden.root(), None);
         Replay::new(Arc::clone(&self.layout), Arc::clone(&self.encoded), Troubles::default(), files)

@@ -10,16 +10,13 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Size up to which a file is created by these threads.
 pub(super) const SMALL_BYTES: u64 = 256 << 10;
-/// Limit on the files of a job.
 const JOB_FILES: usize = 32;
 const JOB_BYTES: usize = 128 << 10;
 /// Waiting jobs: 6 MiB at most, with the last file of each.
 const JOBS_WAITING: usize = 16;
 const MOST_THREADS: usize = 4;
 
-/// The threads that create small files.
 #[derive(Debug)]
 pub(super) struct Makers<D: Directory> {
     orders: Arc<Orders<D>>,
@@ -41,7 +38,6 @@ pub(super) struct Orders<D: Directory> {
 #[derive(Debug)]
 struct Queue<D: Directory> {
     waiting: VecDeque<Job<D>>,
-    /// Entries of waiting and running jobs.
     unmade: Vec<RangeInclusive<usize>>,
     has_failed: bool,
     failed: Option<Failed>,
@@ -49,7 +45,6 @@ struct Queue<D: Directory> {
 }
 
 impl<D: Directory> Queue<D> {
-    /// Records the first failure.
     fn fail(&mut self, failed: Failed) {
         if !std::mem::replace(&mut self.has_failed, true) {
             self.failed = Some(failed);
@@ -60,7 +55,6 @@ impl<D: Directory> Queue<D> {
 #[derive(Debug)]
 pub(super) struct Failed {
     pub entry: usize,
-    /// The failed operation, in words that follow "cannot".
     pub doing: &'static str,
     pub error: io::Error,
 }
@@ -113,7 +107,6 @@ impl<D: Directory> Makers<D> {
         (!threads.is_empty()).then_some(Makers { orders, threads, next: Job::empty() })
     }
 
-    /// Returns the queue, by which readers wait for files.
     pub(super) fn orders(&self) -> &Arc<Orders<D>> {
         &self.orders
     }
@@ -154,7 +147,6 @@ impl<D: Directory> Makers<D> {
         self.orders.ordered.notify_one();
     }
 
-    /// Waits until all queued files are created.
     pub(super) fn drain(&mut self) {
         self.flush();
         let mut queue = self.orders.queue.lock();
@@ -163,7 +155,6 @@ impl<D: Directory> Makers<D> {
         }
     }
 
-    /// Returns the first failure, once.
     pub(super) fn take_failed(&self) -> Option<Failed> {
         self.orders.queue.lock().failed.take()
     }
@@ -188,7 +179,6 @@ impl<D: Directory> Orders<D> {
         }
     }
 
-    /// Runs the next job; false if there will be none.
     fn make_next(&self) -> bool {
         let (job, has_failed) = {
             let mut queue = self.queue.lock();
@@ -221,7 +211,6 @@ impl<D: Directory> Orders<D> {
     }
 }
 
-/// A running job, which releases its waiters on drop.
 struct Done<'a, D: Directory> {
     orders: &'a Orders<D>,
     entries: Option<RangeInclusive<usize>>,

@@ -134,7 +134,6 @@ impl TreeStorage {
         self.leftover.as_ref().map(|leftover| Box::new(leftover.replay()) as Box<dyn ReadAt>)
     }
 
-    /// Looks for the leftover of the offered content in every directory that may hold it.
     fn find_leftover(&mut self, offered: &Offered) -> io::Result<()> {
         let Some(bytes) = offered.size.filter(|&bytes| self.resumes && bytes >= LEAST_KEPT_BYTES) else {
             return Ok(());
@@ -150,7 +149,6 @@ impl TreeStorage {
         Ok(())
     }
 
-    /// Finds the place and starts building, once the manifest is complete.
     fn begin_building(&mut self) -> Result<(), StorageError> {
         let manifest = self.incoming.take_manifest().expect("it is whole");
         let place = Place::find(&self.target, &manifest)?;
@@ -182,7 +180,6 @@ impl TreeStorage {
         taken
     }
 
-    /// Verifies the disk's data against the sender's digest.
     fn compare(&self, trailer: Trailer) -> Result<(), StorageError> {
         let cannot = |error| trouble("read back what was written", error);
         let replay = self.built.get().expect("it was built");
@@ -225,7 +222,6 @@ impl Storage for TreeStorage {
         if self.read_back && work.is_whole() { self.compare(trailer) } else { Ok(()) }
     }
 
-    /// Returns a note on the attributes and entries that this host could not keep.
     fn note(&self) -> String {
         let lost = self.arrived.lost.lock();
         let left_out = lost.first().map(|first| format!("{} left out, the first {first}", lost.len()));
@@ -243,7 +239,6 @@ impl Storage for TreeStorage {
     }
 }
 
-/// The readable part of the stream.
 #[derive(Debug)]
 struct Kept {
     encoded: Arc<RwLock<Vec<u8>>>,

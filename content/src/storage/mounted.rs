@@ -5,7 +5,6 @@ use crate::mounts;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Checks that the directory at `path` can be replaced.
 pub(super) fn check_replaced(path: &Path) -> Result<(), String> {
     let shown = path.display();
     if mounts::is_mount_point(path) {
@@ -25,8 +24,6 @@ pub(super) fn check_replaced(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks that the manifest's entries can be put into the directory at `path`, and that others can
-/// be removed if `delete` is set.
 pub(super) fn check_in_place(path: &Path, manifest: &Manifest, delete: bool) -> Result<(), String> {
     let below = mounts::below(path);
     if below.is_empty() {
@@ -53,7 +50,6 @@ pub(super) fn check_in_place(path: &Path, manifest: &Manifest, delete: bool) -> 
     Ok(())
 }
 
-/// Entries of a manifest by path, and whether each is a directory.
 struct Entries(HashMap<PathBuf, bool>);
 
 impl Entries {

@@ -29,7 +29,6 @@ pub struct Target {
     pub stays: bool,
 }
 
-/// The place found for a directory.
 #[derive(Debug)]
 pub(super) struct Place<D: Directory> {
     /// Directory in which it is built, and its path.
@@ -50,7 +49,6 @@ impl Place<Beneath> {
         [Some(beside), inside].into_iter().flatten().filter_map(|path| Beneath::open(&path).ok()).collect()
     }
 
-    /// Finds the place for the directory in `manifest`.
     pub(super) fn find(target: &Target, manifest: &Manifest) -> Result<Place<Beneath>, StorageError> {
         let (dest, own) = (&target.dest, &*manifest.root().name);
         let path = if dest.is_dir() && !own.is_empty() {
@@ -117,7 +115,6 @@ impl<D: Directory> Place<D> {
         })
     }
 
-    /// Fails if the file system refuses a name of the manifest.
     pub(super) fn check_names(&self, manifest: &Manifest) -> Result<(), StorageError> {
         let found = trial::refused_name(&self.holder, manifest);
         let found = found.map_err(|error| crate::trouble("try the names of what comes", error))?;
@@ -129,13 +126,11 @@ impl<D: Directory> Place<D> {
         )))
     }
 
-    /// Creates a place without checks, for tests.
     #[cfg(test)]
     pub(super) fn named(holder: D, holder_path: PathBuf, name: Option<PathBuf>, target: Target) -> Place<D> {
         Place { holder, holder_path, name, target }
     }
 
-    /// Whether the files go into an existing directory.
     pub(super) fn is_in_place(&self) -> bool {
         self.name.is_none()
     }
@@ -177,7 +172,6 @@ impl<D: Directory> Place<D> {
         Ok(aside)
     }
 
-    /// Returns the warning about a replaced entry that cannot be removed.
     pub(super) fn remains(&self, hidden: &Path, error: &io::Error) -> String {
         format!(
             "{} is new, and of what was there before a part cannot be removed ({error}): it is in {}; the next recv \
@@ -187,7 +181,6 @@ impl<D: Directory> Place<D> {
         )
     }
 
-    /// Publishes with a single rename or exchange.
     fn show_whole(&self, hidden: &Hidden<D>, name: &Path) -> io::Result<Option<Aside<D>>> {
         if !self.target.replace || self.holder.kind(name)?.is_none() {
             match self.holder.rename_to_free(hidden.name(), name) {
@@ -216,7 +209,6 @@ impl<D: Directory> Place<D> {
         self.holder.directory(name).and_then(|there| there.names()).is_ok_and(|names| names.is_empty())
     }
 
-    /// Publishes file by file.
     fn merge(&self, hidden: &Hidden<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<()> {
         let setter = Setter::default();
         let entries = manifest.entries();
@@ -278,7 +270,6 @@ impl<D: Directory> Place<D> {
     }
 }
 
-/// Returns the error with the name of the entry.
 fn named(manifest: &Manifest, entry: usize, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", manifest.shown(entry)))
 }

@@ -9,11 +9,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Limit on the files that are synced and renamed together.
 const TOGETHER_FILES: usize = 1024;
 const TOGETHER_BYTES: u64 = 64 << 20;
 
-/// Puts files, and records which it has put.
 #[derive(Debug)]
 pub(super) struct Putting<D: Directory> {
     /// The directory that receives the files; they are built in `root`.
@@ -50,12 +48,10 @@ impl<D: Directory> Putting<D> {
         is_alike.then_some(file)
     }
 
-    /// Records that DEST has this file already.
     pub(super) fn is_there(&mut self, entry: usize) {
         self.done.insert(entry);
     }
 
-    /// Adds a whole file.
     pub(super) fn put(&mut self, entry: usize, bytes: u64) -> io::Result<()> {
         self.waiting.push(entry);
         self.waiting_bytes += bytes;
@@ -93,12 +89,10 @@ impl<D: Directory> Putting<D> {
         self.waiting.len()
     }
 
-    /// Returns the entries that are in DEST.
     pub(super) fn done(&self) -> &HashSet<usize> {
         &self.done
     }
 
-    /// Whether DEST has new files and may lack others.
     pub(super) fn has_changed(&self) -> bool {
         self.has_changed
     }

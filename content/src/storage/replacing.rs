@@ -26,7 +26,6 @@ fn inode(world: &World, path: &str) -> u64 {
     world.find(ROOT, Path::new(path)).expect("it is there")
 }
 
-/// Returns disks of various abilities, none with a mount point below DEST.
 fn disks() -> Vec<(&'static str, Abilities)> {
     let held: BTreeSet<u64> = [inode(&old(), "dest/a"), inode(&old(), "dest/mnt/precious")].into();
     let all = Abilities::default;
@@ -53,12 +52,10 @@ fn disks() -> Vec<(&'static str, Abilities)> {
     ]
 }
 
-/// Returns the number of entries that arrive, without the links that the disk cannot hold.
 fn entries(abilities: &Abilities) -> usize {
     7 - usize::from(abilities.no_symlinks)
 }
 
-/// Returns the possible states of DEST before, with the disk's abilities.
 fn kinds() -> Vec<(String, World, Abilities)> {
     let empty = || {
         let disk = Model::default();
@@ -239,8 +236,6 @@ fn what_is_mounted_below_is_neither_removed_nor_entered() {
     }
 }
 
-/// Returns an old directory in which files and directories are exchanged with respect to the new
-/// one.
 fn otherwise() -> World {
     let disk = Model::default();
     disk.root().make_directory(Path::new(DEST)).expect("room");
@@ -255,7 +250,6 @@ fn otherwise() -> World {
     disk.current()
 }
 
-/// Receives into the existing directory, and removes everything else in it.
 fn mirror(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
     let at = disk.root().directory(Path::new(DEST)).map_err(|error| crate::trouble("begin", error))?;
     let target = Target { dest: DEST.into(), in_place: true, delete: true, ..Target::default() };
@@ -263,13 +257,11 @@ fn mirror(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
     work.publish().map(|_| sent)
 }
 
-/// Returns the visible entries of DEST.
 fn shown(world: &World) -> Vec<(PathBuf, Inode)> {
     let is_shown = |path: &Path| path.iter().next().is_some_and(|first| !is_hidden(first));
     dest(world).into_iter().filter(|(path, _)| is_shown(path)).collect()
 }
 
-/// Returns an entry and everything below it.
 fn below(world: &World, path: &str) -> Option<(Inode, Vec<(PathBuf, Inode)>)> {
     let inode = world.find(ROOT, &Path::new(DEST).join(path)).ok()?;
     let own = match world.inode(inode) {

@@ -25,7 +25,6 @@ fn begin(dest: &Path, stream: &[u8]) -> TreeStorage {
     storage
 }
 
-/// Receives a stream of which the leftover is not sent, and returns the bytes that were sent.
 fn receive(mut storage: TreeStorage, stream: &[u8]) -> usize {
     let (left, mut sent, mut tally) = (storage.left(), 0, Tally::default());
     for piece in stream.chunks(CHUNK_BYTES) {

@@ -8,7 +8,6 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Creates a directory with every kind of entry.
 pub(super) fn everything(at: &Path) {
     let deep = at.join("deep/".to_owned() + &"d/".repeat(300));
     fs::create_dir_all(&deep).expect("room");
@@ -33,7 +32,6 @@ pub(super) fn everything(at: &Path) {
     }
 }
 
-/// Returns a line for each entry with all its visible properties.
 pub(super) fn seen(at: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let mut open = vec![at.to_owned()];
@@ -63,7 +61,6 @@ pub(super) fn whole(dest: &Path) -> Target {
     Target { dest: dest.to_owned(), replace: false, in_place: false, delete: false, stays: false }
 }
 
-/// Receives a stream in pieces of odd sizes while others read what has arrived.
 fn receive(stream: &[u8], target: Target) -> Result<Arc<Arrived>, StorageError> {
     let (mut storage, arrived) = TreeStorage::new(target, true);
     storage.begin(&Offered::default())?;
@@ -253,7 +250,6 @@ fn a_directory_that_becomes_a_link_while_it_is_built_is_not_followed() {
     assert!(names(&elsewhere).is_empty());
 }
 
-/// Returns the stream of a manifest that no correct sender would make.
 fn forged(entries: &[(u32, &[u8], Node)]) -> Vec<u8> {
     let mut builder = Builder::default();
     let attributes = Attributes { mode: 0o755, ..Attributes::default() };

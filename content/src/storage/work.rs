@@ -22,7 +22,6 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes after which a background sync starts.
 const SYNC_BYTES: u64 = 64 << 20;
 
 /// Fields are dropped in this order.
@@ -38,19 +37,14 @@ pub(super) struct Work<D: Directory> {
     place: Place<D>,
 }
 
-/// Result of publishing a directory.
 #[derive(Debug)]
 pub(super) struct Published {
     pub path: PathBuf,
-    /// Omitted files with the reason.
     pub lost: Vec<String>,
-    /// Replaced entries that cannot be removed.
     pub remains: Vec<String>,
-    /// Attributes that could not be kept.
     pub lacks: Vec<String>,
 }
 
-/// Place of the build: a leftover or a new directory.
 struct Site<D: Directory> {
     hidden: Hidden<D>,
     journal: Option<Journal<D::File>>,
@@ -94,7 +88,6 @@ impl<D: Directory> Site<D> {
 }
 
 impl<D: Directory> Work<D> {
-    /// Starts building the directory of a manifest whose encoding is `encoded`.
     pub(super) fn begin(
         place: Place<D>,
         manifest: Manifest,
@@ -107,7 +100,6 @@ impl<D: Directory> Work<D> {
         Ok(work)
     }
 
-    /// Builds on one thread with syncs at this pace.
     pub(super) fn begin_at(
         pace: Pace,
         place: Place<D>,
@@ -130,14 +122,12 @@ impl<D: Directory> Work<D> {
         Ok(Work { building, syncer, layout, troubles, hidden, _leftover, place })
     }
 
-    /// Returns the part of the stream that is built, for retransmission.
     pub(super) fn replay(&self, encoded: Vec<u8>) -> io::Result<Replay<BuiltFiles<D>>> {
         let moved = Some(self.place.holder().try_clone()?);
         let files = BuiltFiles::new(&self.layout, self.hidden.root(), moved).made_by(self.building.orders());
         Ok(Replay::new(Arc::clone(&self.layout), Arc::new(encoded), Arc::clone(&self.troubles), files))
     }
 
-    /// Takes the next bytes of the stream; they `are_here` if an earlier run wrote them.
     pub(super) fn take(&mut self, bytes: &[u8], are_here: bool) -> Result<(), StorageError> {
         if are_here {
             self.building.keep(bytes)?
@@ -147,7 +137,6 @@ impl<D: Directory> Work<D> {
         self.syncer.heed(Ok(()), bytes.len() as u64).map_err(|error| trouble("sync", error))
     }
 
-    /// Completes and syncs everything.
     pub(super) fn settle(&mut self) -> Result<(), StorageError> {
         self.building.finish()?;
         let synced = self.syncer.finish().and_then(|()| self.hidden.root().sync_file_system());
@@ -162,12 +151,10 @@ impl<D: Directory> Work<D> {
         self.place.path()
     }
 
-    /// Whether DEST has new files and may lack others.
     pub(super) fn is_mixed(&self) -> bool {
         self.building.putting().is_some_and(Putting::has_changed)
     }
 
-    /// Publishes the directory, then removes what it replaced.
     pub(super) fn publish(self) -> Result<Published, StorageError> {
         let manifest = self.layout.manifest();
         let lost: HashSet<usize> = self.troubles.lock().keys().copied().collect();

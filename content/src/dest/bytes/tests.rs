@@ -8,7 +8,6 @@ use tempfile::TempDir;
 
 const PART_BYTES: usize = 300_000;
 
-/// Returns a sparse stream of data that alternates with holes, and the file that it describes.
 fn stream(hole_bytes: u64, seed: u8) -> (Vec<u8>, Vec<u8>) {
     let parts: Vec<Vec<u8>> = (0..8).map(|part| vec![part * 16 + seed; PART_BYTES]).collect();
     let place = |part: u64| hole_bytes + part * (hole_bytes + PART_BYTES as u64);

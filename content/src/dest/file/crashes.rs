@@ -15,7 +15,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 pub(super) const CHUNK_BYTES: usize = 512;
-/// Five chunks per sync.
 const SYNC_BYTES: u64 = 5 * CHUNK_BYTES as u64;
 pub(super) const DEST: &str = "dest";
 
@@ -28,7 +27,6 @@ pub(super) fn content(seed: u8, chunks: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the disk before the first run.
 pub(super) fn world(old: Option<&[u8]>) -> World {
     let disk = Model::default();
     if let Some(old) = old {
@@ -50,7 +48,6 @@ fn prepare(disk: &Model, resume: &Resume) -> io::Result<FileDest<ModelDirectory>
     FileDest::prepare(place, resume, Pace::AtOnce(SYNC_BYTES), Arc::default())
 }
 
-/// Receives beside DEST or in place.
 pub(super) fn receive_by(disk: &Model, content: &[u8], how: fn(Identity) -> Resume) -> Result<usize, DiskError> {
     let identity = Identity {
         bytes: content.len() as u64,
@@ -76,7 +73,6 @@ pub(super) fn receive_by(disk: &Model, content: &[u8], how: fn(Identity) -> Resu
     Ok(here.iter().filter(|here| !**here).count())
 }
 
-/// Returns a map with a hole before every chunk, and the file that it describes.
 fn with_holes(content: &[u8]) -> (Map, Vec<u8>) {
     let chunks = content.chunks(CHUNK_BYTES).enumerate();
     let places = chunks.map(|(at, chunk)| (Extent { offset: place_of(at), bytes: chunk.len() as u64 }, chunk));
@@ -93,7 +89,6 @@ fn place_of(chunk: usize) -> u64 {
     (2 * chunk + 1) as u64 * CHUNK_BYTES as u64
 }
 
-/// Receives a file with holes. Its map arrives first and is kept in the journal.
 fn receive_holes(disk: &Model, map: &Map, content: &[u8]) -> Result<usize, DiskError> {
     let identity = Identity { bytes: map.stream_bytes(), chunk_bytes: 512, content: *blake3::hash(content).as_bytes() };
     let mut file = prepare(disk, &Resume::From(identity)).map_err(at("begin"))?;
@@ -119,7 +114,6 @@ fn receive_holes(disk: &Model, map: &Map, content: &[u8]) -> Result<usize, DiskE
     Ok(here.iter().filter(|here| !**here).count())
 }
 
-/// Fails unless DEST has exactly the old or the new content.
 #[track_caller]
 fn assert_whole(world: &World, old: Option<&[u8]>, new: &[u8], when: &str) {
     let there = world.file(DEST);
@@ -134,7 +128,6 @@ pub(super) fn assert_delivered(disk: &Model, content: &[u8], when: &str) {
     assert_eq!(names, [DEST], "{when}");
 }
 
-/// States that were examined.
 #[derive(Default)]
 struct Seen {
     worlds: HashSet<u64>,
@@ -184,7 +177,6 @@ fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     assert!(seen.points >= 10_000, "{} different worlds after {} crashes", seen.worlds.len(), seen.points);
 }
 
-/// Returns disks with limited abilities.
 pub(super) fn disks(old: u64) -> [(&'static str, Abilities); 3] {
     let no_nameless = true;
     [

@@ -15,7 +15,6 @@ const ATTEMPTS: usize = 10;
 /// Present name of an unfinished file.
 #[derive(Clone, Debug)]
 pub(super) enum Hidden {
-    /// No name.
     Nameless,
     /// A name that is unique to this process and removed with it.
     Fleeting(HiddenNames, #[expect(dead_code, reason = "it is noted as long as this is there")] Arc<Unfinished>),
@@ -23,12 +22,10 @@ pub(super) enum Hidden {
     Kept(HiddenNames),
     /// Its final name: nothing has been changed yet.
     Untouched(HiddenNames),
-    /// Its final name.
     Published,
 }
 
 impl Hidden {
-    /// Registers a temporary name for removal, even if the user ends the process at once.
     pub(super) fn fleeting(names: HiddenNames, holder_path: &Path) -> Hidden {
         let unfinished = Unfinished::note(&holder_path.join(&names.part));
         Hidden::Fleeting(names, Arc::new(unfinished))

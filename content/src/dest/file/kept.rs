@@ -8,14 +8,12 @@ use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 
-/// State that a sync records in the journal.
 #[derive(Debug)]
 pub(super) struct Kept<F> {
     /// None if nothing is resumed.
     pub journal: Mutex<Option<Journal<F>>>,
     /// Ranges that are written or present, and not yet in the journal.
     pub written: Mutex<Runs>,
-    /// Map of the extents, if it is not yet in the journal.
     pub prologue: Mutex<Vec<u8>>,
 }
 

@@ -37,15 +37,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// The final place of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Place<D> {
     pub holder: Arc<D>,
-    /// Path of `holder`, for messages.
     pub holder_path: PathBuf,
-    /// Final name in `holder`.
     pub name: PathBuf,
-    /// Whether an existing file may be replaced.
     pub replace: bool,
 }
 
@@ -61,7 +57,6 @@ pub(super) enum Resume {
     InPlace(Identity),
 }
 
-/// A file that is being received.
 #[derive(Debug)]
 pub(super) struct FileDest<D: Directory> {
     place: Place<D>,
@@ -71,12 +66,9 @@ pub(super) struct FileDest<D: Directory> {
     at: u64,
     syncer: Syncer,
     kept: Arc<Kept<D::File>>,
-    /// Ranges that the earlier run's journal claims.
     #[cfg(test)]
     claimed: Runs,
-    /// Map of the extents that the earlier run's journal kept.
     prologue: Vec<u8>,
-    /// Comparison with the data that is overwritten.
     present: Present,
     /// Path of the data while it is neither old nor new.
     broken: Arc<OnceLock<PathBuf>>,
@@ -236,7 +228,6 @@ impl<D: Directory> FileDest<D> {
         Ok(())
     }
 
-    /// Keeps the map of the extents in the journal, and requests a sync.
     pub(super) fn keep_prologue(&mut self, bytes: &[u8]) {
         let is_found_again = matches!(self.hidden, Hidden::Kept(_) | Hidden::Untouched(_));
         if is_found_again && self.prologue != bytes {
@@ -276,7 +267,6 @@ impl<D: Directory> FileDest<D> {
         Ok(())
     }
 
-    /// Gives the file its final name, and replaces an existing file only if that is permitted.
     fn show(&mut self) -> io::Result<()> {
         let Place { holder, holder_path, name, replace } = &self.place;
         if !holder.is_at(holder_path) {

@@ -9,18 +9,13 @@ use std::io::{Error, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Abilities of a disk.
 #[derive(Clone, Debug, Default)]
 pub struct Abilities {
-    /// Cannot exchange two names (NFS, FUSE, exFAT).
     pub no_exchange: bool,
-    /// Has no nameless files (NFS, FUSE, vfat).
     pub no_nameless: bool,
     /// Cannot rename over a directory, even an empty one (SFTP).
     pub no_rename_over: bool,
-    /// Has no hard links (vfat, exFAT).
     pub no_links: bool,
-    /// Has no symbolic links (vfat, exFAT).
     pub no_symlinks: bool,
     /// Cannot change owners (vfat, or a user without rights).
     pub no_owners: bool,
@@ -28,12 +23,10 @@ pub struct Abilities {
     pub refused: Option<u8>,
     /// Whether names that differ in case only are equal.
     pub folds_case: bool,
-    /// Capacity for all files, in bytes.
     pub room_bytes: Option<u64>,
     /// Files that another process has open: when removed they get another name (`.nfs…`,
     /// `.fuse_hidden…`) that cannot be removed.
     pub held: BTreeSet<u64>,
-    /// Directories that are mount points.
     pub mounts: BTreeSet<u64>,
     /// Directories of an overlay's lower layer, which cannot be renamed.
     pub lower: BTreeSet<u64>,
@@ -44,7 +37,6 @@ fn fail<T>(errno: i32) -> Result<T> {
 }
 
 impl Abilities {
-    /// Fails if the disk lacks this ability.
     pub(super) fn have(&self, is_there: bool) -> Result<()> {
         if is_there { Ok(()) } else { fail(libc::EPERM) }
     }
@@ -63,7 +55,6 @@ impl State {
         path.iter().try_fold(directory, |at, name| self.current.find(at, Path::new(&self.spelt(at, name))))
     }
 
-    /// Returns the existing spelling of a name.
     pub(super) fn spelt(&self, directory: u64, name: &OsStr) -> OsString {
         let names = self.current.names(directory).ok().filter(|_| self.abilities.folds_case);
         let same = names.and_then(|names| names.keys().find(|there| there.eq_ignore_ascii_case(name)));
@@ -74,7 +65,6 @@ impl State {
         self.abilities.allow(name)
     }
 
-    /// Fails if the entry is a mount point.
     pub(super) fn is_no_mount(&self, directory: u64, name: &Path) -> Result<()> {
         match self.find(directory, name) {
             Ok(inode) if self.abilities.mounts.contains(&inode) => fail(libc::EBUSY),
@@ -82,7 +72,6 @@ impl State {
         }
     }
 
-    /// Fails if the entry cannot be moved.
     pub(super) fn can_move(&self, directory: u64, name: &Path) -> Result<()> {
         self.is_no_mount(directory, name)?;
         match self.find(directory, name) {
@@ -91,7 +80,6 @@ impl State {
         }
     }
 
-    /// Fails if the file would exceed the disk's capacity.
     pub(super) fn has_room(&self, inode: u64, end: u64) -> Result<()> {
         let Some(room) = self.abilities.room_bytes else { return Ok(()) };
         let others = self.current.clone().swept().file_bytes(inode);

@@ -10,11 +10,8 @@ use std::collections::BTreeSet;
 /// A point at which the machine may stop.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// Synced state.
     pub durable: World,
-    /// Changes since then, in order.
     pub pending: Vec<Change>,
-    /// Last call before the moment.
     pub after: String,
 }
 
@@ -46,7 +43,6 @@ impl Moment {
 /// unlike the others are tried.
 const MOST_WAYS: usize = 800;
 
-/// Returns the combinations of kept writes: each whole, torn or lost.
 fn patterns(data: &[&Change]) -> Vec<Vec<Change>> {
     let ways = |change: &Change| {
         let mut ways = vec![None, Some(change.clone())];

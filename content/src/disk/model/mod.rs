@@ -16,7 +16,6 @@ use std::io::{Error, Result};
 use std::sync::Arc;
 use world::Change;
 
-/// The model.
 #[derive(Clone, Debug, Default)]
 pub struct Model(Arc<Mutex<State>>);
 
@@ -36,7 +35,6 @@ struct State {
     abilities: Abilities,
     /// Bytes until a write-back fails by itself.
     loses_after: Option<usize>,
-    /// Whether that failure has not been reported yet.
     has_lost: bool,
 }
 
@@ -80,7 +78,6 @@ impl Model {
         ModelDirectory::new(self.clone(), ROOT)
     }
 
-    /// Returns the synced state.
     pub fn durable(&self) -> World {
         self.0.lock().durable.clone().swept()
     }
@@ -139,7 +136,6 @@ impl State {
         }
     }
 
-    /// Counts written bytes towards a failing write-back.
     fn write_back(&mut self, bytes: usize) {
         self.loses_after = self.loses_after.map(|left| left.saturating_sub(bytes));
         if self.loses_after.take_if(|left| *left == 0).is_some() {

@@ -5,10 +5,8 @@ use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Component, Path};
 
-/// Number of the root directory.
 pub const ROOT: u64 = 0;
 
-/// A file, directory or other object, independent of its names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Inode {
     File { bytes: Vec<u8>, attributes: String },
@@ -40,7 +38,6 @@ impl Change {
         }
     }
 
-    /// Whether it changes a name in directory `of`.
     pub fn is_name_in(&self, of: u64) -> bool {
         match self {
             Change::Name { directory, .. } | Change::Unname { directory, .. } => *directory == of,
@@ -115,12 +112,10 @@ impl World {
         names.filter(|named| **named == inode).count() as u64
     }
 
-    /// Returns the bytes of all files except `but`.
     pub fn file_bytes(&self, but: u64) -> u64 {
         self.0.keys().filter(|inode| **inode != but).map(|inode| self.bytes_of(*inode)).sum()
     }
 
-    /// Returns all names below a directory with their inodes.
     pub fn listing(&self, directory: u64) -> Vec<(std::path::PathBuf, Inode)> {
         let mut found = Vec::new();
         let Ok(names) = self.names(directory) else { return found };
