@@ -28,9 +28,6 @@ pub trait OpenEntry: Send + Sync + 'static {
     type File: DiskFile;
 
     /// Opens the file of an entry for reading.
-    ///
-    /// # Errors
-    /// The system's error.
     fn open(&self, entry: usize) -> io::Result<Self::File>;
 }
 

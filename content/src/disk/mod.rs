@@ -2,7 +2,7 @@
 //!
 //! All writes go through [`Directory`] and [`DiskFile`]. They are implemented by the host's
 //! directories ([`Beneath`]), and in tests by a model that loses what was not synced and can fail
-//! at any call.
+//! at any call. Errors are the system's; special ones are named at the calls.
 
 mod attributes;
 mod beneath;
@@ -28,34 +28,22 @@ pub const COMMON_FILE: u32 = 0o666;
 /// An open file.
 pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Reads from `offset` on and returns the number of bytes, 0 at the end.
-    ///
-    /// # Errors
-    /// The system's.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes all of `bytes` at `offset`.
-    ///
-    /// # Errors
-    /// The system's.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Returns the file's length in bytes.
-    ///
-    /// # Errors
-    /// The system's.
     fn bytes(&self) -> io::Result<u64>;
 
     /// Truncates the file to `bytes`, or extends it with a hole.
-    ///
-    /// # Errors
-    /// The system's.
     fn set_bytes(&self, bytes: u64) -> io::Result<()>;
 
     /// Makes a range read as zeros without allocated blocks where possible. The range may go beyond
     /// the end; the length is unchanged.
     ///
     /// # Errors
-    /// The system's; `Unsupported` from a file system that has no holes.
+    /// `Unsupported` from a file system that has no holes.
     fn punch(&self, part: Range<u64>) -> io::Result<()>;
 
     /// Allocates space for `bytes` bytes at once, so that they are contiguous and a lack of space
@@ -68,9 +56,6 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     }
 
     /// Returns the number of hard links.
-    ///
-    /// # Errors
-    /// The system's.
     fn links(&self) -> io::Result<u64>;
 
     /// Waits until all written bytes are on the disk and can be read from there. The first error
@@ -87,30 +72,18 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
     fn sync(&self) -> io::Result<()>;
 
     /// Drops the file's pages from the page cache, so that the next read comes from the disk.
-    ///
-    /// # Errors
-    /// The system's.
     fn forget(&self) -> io::Result<()>;
 
     /// Duplicates the handle of the open file.
-    ///
-    /// # Errors
-    /// The system's.
     fn try_clone(&self) -> io::Result<Self>;
 
     /// Locks the file until its last handle is closed; false if another process holds the lock.
     fn try_lock(&self) -> bool;
 
     /// Sets the attributes that the file has at the sender.
-    ///
-    /// # Errors
-    /// The system's.
     fn set_attributes(&self, given: Given<'_>) -> io::Result<()>;
 
     /// Sets the mode and time of a file that is sent alone.
-    ///
-    /// # Errors
-    /// The system's.
     fn keep_attributes(&self, attributes: FileAttributes) -> io::Result<()>;
 }
 
@@ -133,38 +106,23 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Opens a directory below this one on the same file system.
     ///
     /// # Errors
-    /// The system's; `CrossesDevices` for one on which another is mounted.
+    /// `CrossesDevices` for a mount point.
     fn directory(&self, path: &Path) -> io::Result<Self>;
 
     /// Creates a file; its name must be free.
-    ///
-    /// # Errors
-    /// The system's.
     fn create(&self, name: &Path, mode: u32) -> io::Result<Self::File>;
 
     /// Creates a file without a name (`O_TMPFILE`), which vanishes when it is closed. Some file
     /// systems do not support it.
-    ///
-    /// # Errors
-    /// The system's.
     fn create_nameless(&self, mode: u32) -> io::Result<Self::File>;
 
     /// Links a nameless file under a free name.
-    ///
-    /// # Errors
-    /// The system's.
     fn name(&self, file: &Self::File, name: &Path) -> io::Result<()>;
 
     /// Opens a file for reading.
-    ///
-    /// # Errors
-    /// The system's.
     fn file(&self, path: &Path) -> io::Result<Self::File>;
 
     /// Opens a regular file of this directory for writing, whatever its mode.
-    ///
-    /// # Errors
-    /// The system's.
     fn take_up(&self, name: &Path) -> io::Result<Self::File>;
 
     /// Whether `name` in this directory is the open file.
@@ -174,125 +132,71 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     fn is_own(&self, directory: &Self, name: &Path) -> bool;
 
     /// Creates a directory in this one.
-    ///
-    /// # Errors
-    /// The system's.
     fn make_directory(&self, name: &Path) -> io::Result<()>;
 
     /// Gives this process write access to a directory in this one.
-    ///
-    /// # Errors
-    /// The system's.
     fn open_up(&self, name: &Path) -> io::Result<()>;
 
     /// Creates a symbolic link in this directory.
-    ///
-    /// # Errors
-    /// The system's.
     fn make_symlink(&self, name: &Path, target: &[u8]) -> io::Result<()>;
 
     /// Creates a hard link in this directory to the file `of` in `other`.
-    ///
-    /// # Errors
-    /// The system's.
     fn make_link(&self, name: &Path, other: &Self, of: &Path) -> io::Result<()>;
 
     /// Creates a device node, fifo or socket in this directory.
-    ///
-    /// # Errors
-    /// The system's.
     fn make_special(&self, name: &Path, special: Special) -> io::Result<()>;
 
     /// Returns the kind of an entry of this directory without following a link, or none if it does
     /// not exist.
-    ///
-    /// # Errors
-    /// The system's.
     fn kind(&self, name: &Path) -> io::Result<Option<Kind>>;
 
     /// Returns the seconds since an entry of this directory was last modified.
-    ///
-    /// # Errors
-    /// The system's.
     fn age_seconds(&self, name: &Path) -> io::Result<u64>;
 
     /// Returns the allocated bytes of a file in this directory, divided by its number of links.
-    ///
-    /// # Errors
-    /// The system's.
     fn allocated_bytes(&self, name: &Path) -> io::Result<u64>;
 
     /// Moves an entry of this directory into `other`, replacing any entry of the new name.
-    ///
-    /// # Errors
-    /// The system's.
     fn rename(&self, name: &Path, other: &Self, to: &Path) -> io::Result<()>;
 
     /// Exchanges an entry of this directory with one of `other`.
     ///
     /// # Errors
-    /// The system's; `InvalidInput` from a file system that cannot.
+    /// `InvalidInput` from a file system that cannot exchange.
     fn exchange(&self, name: &Path, other: &Self, to: &Path) -> io::Result<()>;
 
     /// Renames an entry of this directory to a name that is free or that of an empty directory.
-    ///
-    /// # Errors
-    /// The system's.
     fn rename_to_free(&self, one: &Path, other: &Path) -> io::Result<()>;
 
     /// Removes an entry of this directory that is not a directory.
-    ///
-    /// # Errors
-    /// The system's.
     fn remove(&self, name: &Path) -> io::Result<()>;
 
     /// Removes an empty directory in this one.
-    ///
-    /// # Errors
-    /// The system's.
     fn remove_directory(&self, name: &Path) -> io::Result<()>;
 
     /// Returns the names in this directory.
-    ///
-    /// # Errors
-    /// The system's.
     fn names(&self) -> io::Result<Vec<OsString>>;
 
     /// Whether this directory is still the one at `path`.
     fn is_at(&self, path: &Path) -> bool;
 
     /// Syncs the whole file system, and reports write-back errors since the directory was opened.
-    ///
-    /// # Errors
-    /// The system's.
     fn sync_file_system(&self) -> io::Result<()>;
 
     /// Syncs the directory's entries.
-    ///
-    /// # Errors
-    /// The system's.
     fn sync_names(&self) -> io::Result<()>;
 
     /// Duplicates the handle.
-    ///
-    /// # Errors
-    /// The system's.
     fn try_clone(&self) -> io::Result<Self>;
 
     /// Locks the directory; false if another process holds the lock.
     fn try_lock(&self) -> bool;
 
     /// Sets the attributes that the directory has at the sender.
-    ///
-    /// # Errors
-    /// The system's.
     fn set_attributes(&self, given: Given<'_>) -> io::Result<()>;
 
     /// Sets the attributes of an entry that is not opened: a link, device node or fifo in this
     /// directory.
-    ///
-    /// # Errors
-    /// The system's.
     fn set_attributes_at(&self, name: &Path, given: Given<'_>, is_link: bool) -> io::Result<()>;
 
     /// Removes an entry of this directory with everything below it, except for other file systems.
@@ -305,9 +209,6 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
     }
 
     /// Whether `name` is a directory in this one, and not a link to a directory.
-    ///
-    /// # Errors
-    /// The system's.
     fn has_directory(&self, name: &Path) -> io::Result<bool> {
         Ok(self.kind(name)? == Some(Kind::Directory))
     }

@@ -100,9 +100,6 @@ pub struct Journal<F> {
 
 impl<F: DiskFile> Journal<F> {
     /// Starts a new journal in `file`, whatever it contained.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn begin(file: F, identity: &Identity) -> io::Result<Journal<F>> {
         file.set_bytes(0)?;
         let (head, seal) = write_head(identity);
@@ -121,25 +118,16 @@ impl<F: DiskFile> Journal<F> {
     }
 
     /// Records that `run` is on the disk. The caller must have synced it.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn claim(&mut self, run: &Range<u64>) -> io::Result<()> {
         self.append(&Record::Durable(run.clone()))
     }
 
     /// Appends the list of files.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn keep_prologue(&mut self, bytes: &[u8]) -> io::Result<()> {
         bytes.chunks(PROLOGUE_PART_BYTES).try_for_each(|part| self.append(&Record::Prologue(part.to_vec())))
     }
 
     /// Replaces the kept list, and drops earlier claims about bytes if there was one.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn replace_prologue(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.end > HEAD_BYTES as u64 {
             let (head, seal) = write_head(&self.identity);
@@ -150,9 +138,6 @@ impl<F: DiskFile> Journal<F> {
     }
 
     /// Syncs the journal to the disk.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
