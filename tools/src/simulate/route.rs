@@ -1,4 +1,4 @@
-//! The ways to send that are to be simulated.
+//! The algorithms to be simulated.
 
 use crate::args::SimulateArgs;
 use crate::route::{read_plan, read_route};
@@ -6,17 +6,17 @@ use ethbcast_collectives::session::Route;
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;
 
-/// What `--via` or `--plan` asks for.
+/// The choice of `--via` or `--plan`.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    /// The ways, one run each.
+    /// Algorithms, one run each.
     pub all: Vec<Route>,
-    /// Whether they are compared in one table.
+    /// Whether the runs are compared in a table.
     pub compared: bool,
 }
 
 impl Routes {
-    /// What the arguments ask for.
+    /// Resolves the arguments.
     ///
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the plan file cannot be read.
@@ -29,7 +29,7 @@ impl Routes {
         }
     }
 
-    /// The plan that was saved, if it is one.
+    /// Returns the saved plan, if there is one.
     pub fn saved(&self) -> Option<&SavedPlan> {
         self.all.iter().find_map(|route| if let Route::Saved(plan) = route { Some(&**plan) } else { None })
     }
