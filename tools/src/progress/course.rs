@@ -5,7 +5,6 @@ use ethbcast_collectives::session::{MemberState, Outcome, Progress, ReceiverEven
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Averaging window of the rate.
 const WINDOW: Duration = Duration::from_secs(3);
 
 /// Limit on the receivers that are shown individually; beyond it only the slowest is named.
@@ -17,15 +16,12 @@ pub struct Course {
     /// Receivers that have joined, and once the stream has begun, members. A receiver knows their
     /// number only then.
     pub receivers: usize,
-    /// Transport algorithm, once the stream has begun.
     pub via: Option<String>,
-    /// Total number of bytes, if it is known.
     pub size: Option<u64>,
     /// Bytes received here; at a sender, by the slowest receiver.
     pub bytes: u64,
     /// The slowest receiver and its state; at a sender only.
     pub slowest: Option<(String, MemberState)>,
-    /// Data frames that this host has retransmitted.
     pub resent_frames: u64,
     /// Receivers that have verified everything; at a sender only.
     pub delivered: usize,
@@ -34,7 +30,6 @@ pub struct Course {
     failed_hosts: BTreeSet<String>,
     /// The receivers by rank, if they are few; at a sender only.
     pub hosts: Vec<Host>,
-    /// Start of the stream.
     began: Option<Instant>,
     meter: Meter,
 }
@@ -42,17 +37,13 @@ pub struct Course {
 #[derive(Clone, Debug)]
 pub struct Host {
     pub name: String,
-    /// Activity that it reports.
     pub state: MemberState,
     pub bytes: u64,
-    /// Outcome, once it is known.
     pub end: Option<&'static str>,
-    /// Rate of its bytes.
     pub meter: Meter,
 }
 
 impl Course {
-    /// Updates the state from an event.
     pub fn hear(&mut self, progress: &Progress<'_>, now: Instant) {
         match progress {
             Progress::Sender(RootEvent::Joined { receivers, .. }) => self.receivers = *receivers,
@@ -96,7 +87,6 @@ impl Course {
         self.meter.note(now, 0);
     }
 
-    /// Records the progress of a receiver.
     fn place(&mut self, place: &Place<'_>, now: Instant) {
         let at = self.hosts.iter().position(|host| host.name == place.host).unwrap_or_else(|| {
             let (name, meter) = (place.host.to_owned(), Meter::default());
@@ -119,7 +109,6 @@ impl Course {
         self.meter.rate(now)
     }
 
-    /// Returns the average rate since the start of the stream, in bits per second.
     pub fn average(&self, now: Instant) -> Option<f64> {
         let seconds = now.duration_since(self.began?).as_secs_f64();
         (seconds > 0.0).then(|| self.bytes as f64 * 8.0 / seconds)
@@ -139,7 +128,6 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Adds a sample.
     fn note(&mut self, now: Instant, bytes: u64) {
         while self.samples.len() > 1 && now.duration_since(self.samples[1].0) >= WINDOW {
             self.samples.pop_front();
@@ -147,7 +135,6 @@ impl Meter {
         self.samples.push_back((now, bytes));
     }
 
-    /// Returns the rate in bits per second.
     pub fn rate(&self, now: Instant) -> Option<f64> {
         let (&(begin, before), &(_, bytes)) = (self.samples.front()?, self.samples.back()?);
         let seconds = now.duration_since(begin).as_secs_f64();
@@ -168,7 +155,6 @@ pub mod tests {
         course
     }
 
-    /// Sets the bytes of the slowest receiver.
     pub fn moved(course: &mut Course, bytes: u64, now: Instant) {
         let slowest = Some(("n3", MemberState::Starved));
         course.hear(&Progress::Moved { bytes, slowest, members: &[], resent_frames: 12 }, now);

@@ -20,7 +20,6 @@ const MOST_WAITING: usize = 64;
 #[derive(Debug)]
 pub struct Events {
     lines: Sender<String>,
-    /// Lines that have not been written yet.
     waiting: Arc<AtomicUsize>,
     thread: JoinHandle<()>,
 }
@@ -72,7 +71,6 @@ impl Events {
     }
 }
 
-/// Writes each line as a whole, until the queue ends or stdout fails.
 fn write(queue: &Receiver<String>, waiting: &AtomicUsize) {
     for line in queue {
         let mut out = std::io::stdout().lock();
@@ -83,7 +81,6 @@ fn write(queue: &Receiver<String>, waiting: &AtomicUsize) {
     }
 }
 
-/// Returns the name and fields of an event.
 fn happened(progress: &Progress<'_>, course: &Course, now: Instant) -> Option<(&'static str, Value)> {
     match progress {
         Progress::Sender(event) => of_sender(event),
@@ -150,7 +147,6 @@ fn of_receiver(event: &ReceiverEvent) -> Option<(&'static str, Value)> {
     })
 }
 
-/// Returns the slowest receiver's activity as a word.
 fn word(state: MemberState) -> &'static str {
     match state {
         MemberState::Alive => "receiving",

@@ -98,7 +98,6 @@ impl Bar {
         self.course.lock().bytes = bytes;
     }
 
-    /// Ends the output with the command's result.
     pub fn conclude(&self, result: &anyhow::Result<()>) {
         self.finish();
         let metrics = self.metrics.lock().take();
@@ -133,7 +132,6 @@ impl Bar {
         }
     }
 
-    /// Shows a line, unless output is disabled.
     pub fn line(&self, text: String) {
         self.put(Show::Line(text));
     }
@@ -145,12 +143,10 @@ impl Bar {
         self.put(Show::Waiting(what));
     }
 
-    /// Returns the number of joined receivers.
     pub fn joined(&self) -> usize {
         self.course.lock().receivers
     }
 
-    /// Whether the stream has begun.
     pub fn has_started(&self) -> bool {
         self.course.lock().has_started()
     }

@@ -11,7 +11,6 @@ const BAR_COLUMNS: usize = 20;
 /// Limit on the width of names, so that columns stay aligned.
 const MOST_NAME_COLUMNS: usize = 24;
 
-/// Returns the lines, none wider than the terminal.
 pub fn picture(course: &Course, now: Instant, columns: usize, colours: bool) -> Vec<String> {
     let whole = course.size.map_or(String::new(), |size| format!("{} ", bar(course.bytes, size)));
     let lines = if course.hosts.is_empty() || course.receivers > MOST_HOSTS {

@@ -24,7 +24,6 @@ const FIRST_WORD: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Longest wait for the last lines to appear.
 const LAST_LINES: Duration = Duration::from_millis(500);
-/// Interval at which a terminal is redrawn.
 const REDRAW: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -36,7 +35,6 @@ pub struct Screen {
 #[derive(Debug)]
 pub enum Show {
     Line(String),
-    /// The stream begins.
     Start,
     /// The present reason for waiting, until another one or the start of the stream.
     Waiting(String),
@@ -75,7 +73,6 @@ struct Painter {
 }
 
 enum Picture {
-    /// No progress.
     None,
     /// A bar on a terminal, with the time of its next drawing.
     Drawn(ProgressBar, Instant),
@@ -84,7 +81,6 @@ enum Picture {
 }
 
 impl Painter {
-    /// Shows output until the queue ends.
     fn run(mut self, queue: &Receiver<Show>) {
         loop {
             let show = match self.next() {
@@ -105,7 +101,6 @@ impl Painter {
         }
     }
 
-    /// Returns the time of the next output.
     fn next(&self) -> Option<Instant> {
         let picture = match &self.picture {
             Picture::None => None,
@@ -114,7 +109,6 @@ impl Painter {
         self.wait.as_ref().map(LongWait::next).into_iter().chain(picture).min()
     }
 
-    /// Shows the output that is due.
     fn look(&mut self) {
         let now = Instant::now();
         if let Some(text) = self.wait.as_mut().and_then(|wait| wait.tell(now)) {
@@ -154,14 +148,12 @@ impl Painter {
     }
 }
 
-/// Creates the drawing area, which is redrawn in place.
 fn canvas() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
     bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is a constant"));
     bar
 }
 
-/// A wait that is reported at growing intervals.
 #[derive(Debug)]
 struct LongWait {
     what: String,
@@ -174,12 +166,10 @@ impl LongWait {
         LongWait { what, since: Instant::now(), pause: FIRST_WORD }
     }
 
-    /// Returns the time of the next reminder.
     fn next(&self) -> Instant {
         self.since + self.pause
     }
 
-    /// Returns the next reminder if it is due.
     fn tell(&mut self, now: Instant) -> Option<String> {
         if now < self.next() {
             return None;

@@ -6,7 +6,6 @@ use ethbcast_collectives::session::{Outcome, Progress, ReceiverEvent, RootEvent}
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::MacAddr;
 
-/// Message about an interface without a link.
 pub const NO_LINK: &str = "the network interface has no link: no cable, or its other end is off; nothing that is sent \
                            arrives anywhere until it has";
 
@@ -73,7 +72,6 @@ fn own_address(mac: MacAddr) -> String {
     )
 }
 
-/// Lists present and missing receivers.
 fn waiting(joined: &[String], missing: &[String], wanted: Option<usize>) -> String {
     let wanted = wanted.map_or(String::new(), |wanted| format!(" of {wanted}"));
     let mut text = format!("waiting: {}{wanted} receivers are there", joined.len());

@@ -7,9 +7,7 @@ use super::track::{self, Course};
 use maud::{Markup, html};
 
 const HEIGHT: f64 = 1000.0;
-/// Number of samples across the chart.
 const PLACES: usize = 150;
-/// Limit on the listed incidents.
 const MOST_INCIDENTS: usize = 60;
 
 pub fn section(kept: &Kept, run: &Run) -> Markup {

@@ -28,25 +28,19 @@ pub struct Kept {
     /// Goodput in bits per second of `seconds`.
     pub goodput_bits_per_second: f64,
     pub sent_bytes: Option<u64>,
-    /// Digest of the bytes, if all were read.
     pub blake3: Option<String>,
-    /// Transport algorithm.
     pub via: String,
     pub rerouted: bool,
     pub preset: String,
     pub segment_bytes: Option<u64>,
-    /// Duration predicted by the model, in seconds.
     pub predicted_seconds: Option<f64>,
-    /// Reason for the choice of the algorithm.
     pub reason: Option<String>,
     /// Explanation of a duration different from the prediction.
     pub surprise: Option<String>,
-    /// Cables shared by several senders.
     pub contention: Option<Vec<Contended>>,
     pub frames: Frames,
     pub receivers: Vec<Receiver>,
     pub damaged: Vec<Damaged>,
-    /// Hosts that did not take part.
     pub left_out: Vec<LeftOut>,
     /// Circumstances, plan and timeline. Older programs did not record them.
     pub run: Option<Run>,
@@ -57,9 +51,7 @@ pub struct Kept {
 pub struct Contended {
     /// End at which frames enter.
     pub from: String,
-    /// The opposite end.
     pub to: String,
-    /// Number of different hosts that sent over the cable.
     pub senders: u64,
 }
 
@@ -77,7 +69,6 @@ pub struct Frames {
 pub struct Receiver {
     pub host: String,
     pub rank: u64,
-    /// Outcome, as a word.
     pub status: String,
     pub bytes: u64,
     /// Seconds from the first data frame to its verdict.
@@ -94,7 +85,6 @@ pub struct Damaged {
     pub bytes: u64,
     /// Sender of the damaged bytes, if it was a single host.
     pub from: Option<String>,
-    /// Receivers of the damaged bytes.
     pub to: Vec<String>,
 }
 
@@ -105,13 +95,11 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// Circumstances of the run, which suffice to repeat it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Run {
     pub version: String,
     pub command: Vec<String>,
-    /// Start time.
     pub began: Option<String>,
     pub source: String,
     pub group: String,
@@ -120,7 +108,6 @@ pub struct Run {
     pub mtu_bytes: u64,
     /// Switches and hosts as a topology file; without it, all hosts were assumed on one switch.
     pub topology: Option<String>,
-    /// The plan.
     pub plan: Option<PlanRecord>,
     pub candidates: Vec<Candidate>,
     /// The cable or host that limits the plan, if they differ in speed.
@@ -131,7 +118,6 @@ pub struct Run {
     pub aside: Vec<String>,
     /// Seconds without the root's interface or link.
     pub cut_off_seconds: f64,
-    /// Progress over time.
     pub timeline: Timeline,
 }
 
@@ -166,7 +152,6 @@ pub struct Timeline {
     pub sent_bytes: Vec<u64>,
     /// Frames that the root had retransmitted, at each moment.
     pub resent_frames: Vec<u64>,
-    /// Progress of the receivers, by rank.
     pub receivers: Vec<Track>,
     pub incidents: Vec<Incident>,
     /// Number of incidents that were not recorded.
@@ -187,10 +172,8 @@ pub struct Track {
 #[serde(default)]
 pub struct Incident {
     pub seconds: f64,
-    /// Kind of the incident, as a word.
     pub kind: String,
     pub hosts: Vec<String>,
-    /// Description in a sentence.
     pub text: String,
 }
 
@@ -207,12 +190,10 @@ impl Kept {
         Ok(kept)
     }
 
-    /// Whether a receiver has all bytes.
     pub fn has_all(receiver: &Receiver) -> bool {
         receiver.status == "verified"
     }
 
-    /// Returns the receivers without all bytes.
     pub fn failed(&self) -> impl Iterator<Item = &Receiver> {
         self.receivers.iter().filter(|one| !Kept::has_all(one))
     }

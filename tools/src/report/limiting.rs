@@ -74,7 +74,6 @@ fn of_hosts(kept: &Kept) -> Option<String> {
     slow.map(|host| format!("{}, which took frames more slowly than they came", shown(host)))
 }
 
-/// Returns the plan's own limit, where nothing else slowed it.
 fn by_the_plan(kept: &Kept) -> String {
     // In a delta transfer the cables are idle while hosts look up and verify their data.
     if kept.sent_bytes.is_some_and(|bytes| bytes < kept.bytes / 2) {
@@ -121,7 +120,6 @@ mod tests {
     use super::super::kept::{Frames, Run, Timeline, Track};
     use super::*;
 
-    /// Creates a report of a transfer to n1 with these states.
     fn kept(states: &str) -> Kept {
         let track = Track { host: "n1".to_owned(), states: states.to_owned(), ..Track::default() };
         let timeline = Timeline { receivers: vec![track], ..Timeline::default() };

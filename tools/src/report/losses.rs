@@ -8,7 +8,6 @@ use ethbcast_planning::topology::nodeset;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// Limit on the listed hops, those with most damage first.
 const MOST_HOPS: usize = 50;
 
 pub fn section(kept: &Kept) -> Markup {

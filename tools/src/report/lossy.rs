@@ -11,17 +11,13 @@ const LEAST_LOSS: f64 = 0.001;
 /// Limit on cables that cannot be told apart; beyond it none is named.
 const MOST_NAMED: usize = 3;
 
-/// Cables of which at least one lost frames.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspects {
     pub name: String,
-    /// Fraction of frames lost.
     pub loss: f64,
-    /// Number of frames lost.
     pub lost: u64,
 }
 
-/// Returns the suspected cables, highest loss first.
 pub fn suspects(kept: &Kept) -> Vec<Suspects> {
     kept.run.as_ref().and_then(|run| found(kept, run)).unwrap_or_default()
 }

@@ -49,16 +49,13 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
 
 const HELP: &str = "make one with `ethbcast send --report run.json` or `--json`, and its page by the same version";
 
-/// Whether the report goes to this file as an HTML page.
 pub fn is_page(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
     ending == "html" || ending == "htm"
 }
 
-/// Causes that limited a transfer.
 #[derive(Debug)]
 pub struct Limits {
-    /// Cause for the whole transfer, in words that follow "limited by".
     pub whole: String,
     /// Causes for the receivers, in their order, where they are known.
     pub receivers: Vec<Option<String>>,

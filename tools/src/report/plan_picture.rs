@@ -27,7 +27,6 @@ impl Drawn {
     }
 }
 
-/// Returns the topology and the host of each rank.
 pub fn network(run: &Run, record: &PlanRecord) -> Option<(Topology, Vec<usize>)> {
     let Some(text) = &run.topology else {
         return Some((one_switch(&record.hosts)?, (0..record.hosts.len()).collect()));
@@ -43,7 +42,6 @@ fn one_switch(names: &[String]) -> Option<Topology> {
     Topology::single_switch(names.iter().cloned()).or_else(|_| Topology::single_switch(by_rank())).ok()
 }
 
-/// Returns the plan by ranks.
 fn tree(record: &PlanRecord) -> Option<Plan> {
     let via: Via = record.via.parse().ok()?;
     let ranks: HashMap<&str, usize> =

@@ -94,7 +94,6 @@ fn incident(incident: &Incident) -> Value {
     })
 }
 
-/// Rounds a time to milliseconds.
 fn to_millis(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }

@@ -3,9 +3,7 @@
 
 use maud::{Markup, html};
 
-/// Width of a picture, in its own units.
 pub const WIDTH: f64 = 1000.0;
-/// Limit on the steps of an axis.
 const MOST_STEPS: f64 = 5.0;
 /// Position of the last label on a horizontal axis, as a fraction; further ones would exceed the
 /// page.
@@ -37,17 +35,14 @@ impl Scale {
         Scale { end, ticks: ticks(end / unit, units[power], 1.0).map(|(at, text)| (at * unit, text)).collect() }
     }
 
-    /// Returns the position of a value, from 0 to 1.
     pub fn part(&self, value: f64) -> f64 {
         if value.is_finite() { (value / self.end).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Returns the position of a value in per cent.
     pub fn percent(&self, value: f64) -> String {
         format!("{:.2}%", self.part(value) * 100.0)
     }
 
-    /// Renders the labels of a horizontal axis, each with its unit.
     pub fn across(&self) -> Markup {
         html! {
             div.across aria-hidden="true" {
@@ -58,7 +53,6 @@ impl Scale {
         }
     }
 
-    /// Renders the labels of a vertical axis.
     pub fn upwards(&self) -> Markup {
         html! {
             div.upwards aria-hidden="true" {
@@ -69,12 +63,10 @@ impl Scale {
         }
     }
 
-    /// Returns the vertical grid lines of a horizontal axis, for a picture of this height.
     pub fn grid_across(&self, height: f64) -> String {
         self.ticks.iter().map(|(at, _)| format!("M{:.0} 0V{height:.0}", self.part(*at) * WIDTH)).collect()
     }
 
-    /// Returns the horizontal grid lines of a vertical axis.
     pub fn grid_upwards(&self, height: f64) -> String {
         self.ticks.iter().map(|(at, _)| format!("M0 {:.0}H{WIDTH:.0}", (1.0 - self.part(*at)) * height)).collect()
     }
@@ -113,7 +105,6 @@ fn is_between(before: (i64, i64), here: (i64, i64), behind: (i64, i64)) -> bool 
     (here.0 - before.0) * (behind.1 - here.1) == (here.1 - before.1) * (behind.0 - here.0)
 }
 
-/// Returns the path of the area below a line.
 pub fn area(points: &[(f64, f64)], height: f64) -> String {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
     let all: Vec<(f64, f64)> = [&[(first.0, 0.0)], points, &[(last.0, 0.0)]].concat();

@@ -31,7 +31,6 @@ fn setting(name: &str, value: &str) -> Markup {
     html! { div { dt { (name) } dd { (shown(value)) } } }
 }
 
-/// Returns a text of several lines in a safe form.
 fn long(text: &str) -> String {
     text.lines().map(shown).collect::<Vec<_>>().join("\n")
 }

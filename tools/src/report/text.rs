@@ -24,7 +24,6 @@ fn is_seen(letter: char) -> bool {
     !letter.is_control() && !turns && !matches!(letter, '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// Formats a time as `3.204 s` or `12.5 ms`.
 pub fn time(seconds: f64) -> String {
     if !(-1.0..1e9).contains(&seconds) {
         return "?".to_owned();
@@ -40,7 +39,6 @@ pub fn rate(bytes: u64, seconds: f64) -> String {
     if seconds > 0.0 { units::rate(bytes as f64 * 8.0 / seconds) } else { "-".to_owned() }
 }
 
-/// Quotes a command line for a shell.
 pub fn command_line(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }

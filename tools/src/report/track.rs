@@ -18,7 +18,6 @@ const LEAST_START_SECONDS: f64 = 1.5;
 pub struct Stall {
     pub from: f64,
     pub to: f64,
-    /// Predominant state during the stall.
     pub state: char,
 }
 
@@ -50,7 +49,6 @@ impl Course {
         Course { points, stalls }
     }
 
-    /// Returns the bytes received by this time.
     pub fn at(&self, seconds: f64) -> u64 {
         let behind = self.points.partition_point(|&(at, _)| at <= seconds);
         let Some(&(from, before)) = behind.checked_sub(1).and_then(|at| self.points.get(at)) else { return 0 };
@@ -97,7 +95,6 @@ pub fn words(state: char) -> &'static str {
     }
 }
 
-/// Renders the row of a receiver.
 pub fn row(receiver: &Receiver, course: &Course, seconds: &Scale, length: u64) -> Markup {
     let place = |&(at, bytes): &(f64, u64)| (seconds.part(at), bytes as f64 / length.max(1) as f64);
     let points: Vec<(f64, f64)> = course.points.iter().map(place).map(|(x, y)| (x, y.min(1.0))).collect();

@@ -6,10 +6,8 @@ use super::text::{shown, time};
 use crate::units;
 use maud::{Markup, html};
 
-/// Limit on the algorithms that are compared.
 const MOST_WAYS: usize = 6;
 
-/// Renders the outcome and the main figures.
 pub fn header(kept: &Kept) -> Markup {
     let (all, failed) = (kept.receivers.len(), kept.failed().count());
     let run = kept.run.as_ref();
@@ -45,7 +43,6 @@ fn figure(name: &str, value: &str) -> Markup {
     html! { div { dt { (name) } dd { (value) } } }
 }
 
-/// Renders the predicted and the actual duration, and the cause that limited the transfer.
 pub fn prediction(kept: &Kept) -> Markup {
     let longest = kept.predicted_seconds.unwrap_or_default().max(kept.seconds).max(1e-9);
     html! {
@@ -76,7 +73,6 @@ fn bar(name: &str, seconds: f64, longest: f64, class: &str) -> Markup {
     }
 }
 
-/// Renders the predictions for other algorithms.
 fn ways(kept: &Kept) -> Markup {
     let all = kept.run.as_ref().map_or(&[][..], |run| &run.candidates);
     html! {

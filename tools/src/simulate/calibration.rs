@@ -28,7 +28,6 @@ impl Conditions {
         calibration.expect("sizes and gaps rise, and the loss has been checked")
     }
 
-    /// Returns the time a sender is busy with a message.
     fn gap(&self, bytes: u64) -> Duration {
         let frames = bytes.div_ceil(self.payload_bytes()).max(1);
         let frame_bytes = (bytes + frames * OVERHEAD_BYTES as u64).max(SHORTEST_FRAME_BYTES);

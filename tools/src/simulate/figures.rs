@@ -22,7 +22,6 @@ const LAB_WAKE_UP: Duration = Duration::from_micros(30);
 /// Time from the last frame to the receiver's verdict: digest, sync and rename of a file in memory,
 /// on a separate thread.
 const CONCLUSION: Duration = Duration::from_micros(150);
-/// Processor cores shared by all hosts of the lab.
 const LAB_CORES: u32 = 2;
 /// Slots of a receive ring: more than the feed grants credit for, as in the tool.
 const RECEIVE_FRAMES: usize = 4096 + 256;
@@ -47,13 +46,11 @@ impl Conditions {
         if self.lab { 0 } else { GAP_BYTES }
     }
 
-    /// Returns the time a cable needs for `bytes`.
     pub fn wire_time(&self, bytes: u64) -> Duration {
         let nanos = u128::from(bytes) * 8_000_000_000 / u128::from(self.rate_bits_per_second);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Returns the time a cable needs for a full frame.
     fn frame_time(&self) -> Duration {
         self.wire_time(self.frame_bytes() + self.overhead_bytes())
     }

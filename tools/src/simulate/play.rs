@@ -21,12 +21,10 @@ use std::time::Duration;
 const GROUP: &str = "simulated";
 /// Longest wait of hosts for each other; under heavy loss, thousands of hosts take a while to meet.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Limit on the memory of all hosts' feeds, in bytes.
 const FEEDS_BYTES: u64 = 4 << 30;
 /// Minimum feed size, several times the data in flight between two hosts at 10 Gbit/s.
 const LEAST_FEED_FRAMES: u64 = 256;
 
-/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Played {
     /// The algorithm, the reason of its choice, and the predicted duration.
@@ -38,17 +36,14 @@ pub struct Played {
     pub delivered_after: Duration,
     /// Time from the last verdict until no frame and no timer was left.
     pub quiet_after: Duration,
-    /// Counters of all hosts' streams.
     pub stream: StreamStats,
     /// Control frames sent by all hosts, including acknowledgements and heartbeats.
     pub control_sent: u64,
-    /// Control frames received by all hosts.
     pub control_received: u64,
     /// Frames lost on the way to a host that needed them.
     pub lost: u64,
     /// Load of each direction of each cable, in the topology's order.
     pub loads: Vec<Load>,
-    /// Outcome of each receiver.
     pub receivers: Vec<MemberReport>,
 }
 
@@ -57,7 +52,6 @@ impl Played {
         self.choice.plan.via()
     }
 
-    /// Returns the receivers without all bytes.
     pub fn failed(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.receivers.iter().filter(|member| member.outcome != Fate::Delivered)
     }
@@ -164,7 +158,6 @@ mod tests {
     use super::*;
     use ethbcast_planning::topology::Topology;
 
-    /// Creates settings of `hosts` hosts on a gigabit switch.
     fn settings(hosts: usize, bytes: u64, loss: f64) -> Settings {
         let delay = Duration::from_nanos(500);
         let conditions = Conditions {

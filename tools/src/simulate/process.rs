@@ -13,14 +13,12 @@ pub type Host = Participant<Sender, Taker>;
 /// The content and its digest, of which all simulated hosts share one copy.
 pub type Shared = Content<Rc<[u8]>>;
 
-/// Creates a content of `bytes` bytes from `seed`.
 pub fn content(bytes: u64, seed: u64) -> Shared {
     let mut content: Rc<[u8]> = std::iter::repeat_n(0, bytes as usize).collect();
     Random::new(seed).fill(Rc::get_mut(&mut content).expect("it is not shared yet"));
     Content::new(content)
 }
 
-/// Sends the content and records the time of the first data.
 #[derive(Debug)]
 pub struct Sender {
     content: Shared,
@@ -34,12 +32,10 @@ impl Sender {
         Sender { content, began: None, pushing: false, all_reported: false }
     }
 
-    /// Returns the time of the first data.
     pub fn began(&self) -> Option<Instant> {
         self.began
     }
 
-    /// Whether all verdicts have arrived.
     pub fn has_all_verdicts(&self) -> bool {
         self.all_reported
     }
@@ -87,7 +83,6 @@ impl Taker {
         Taker { content, taken: 0, taken_at: Instant::START, equal: true, conclusion, concludes_at: None }
     }
 
-    /// Returns the time of the last consumed byte.
     pub fn taken_at(&self) -> Instant {
         self.taken_at
     }

@@ -22,7 +22,6 @@ impl<'a> Report<'a> {
         Report { settings, runs }
     }
 
-    /// Prints the report on stdout, or fails with exit code 4.
     pub fn print(&self, as_json: bool) -> anyhow::Result<()> {
         match (as_json, self.settings.routes.compared, self.runs.as_slice()) {
             (true, false, [run]) => report(&self.run_json(run).to_string()),
@@ -119,7 +118,6 @@ impl<'a> Report<'a> {
         text
     }
 
-    /// Returns the model's prediction in seconds, if it was requested.
     fn predicted(&self, run: &Played) -> Option<f64> {
         self.settings.compared.then_some(run.choice.predicted_seconds)
     }
@@ -133,7 +131,6 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Returns the directions of cables by descending load.
     fn busiest<'b>(&self, run: &'b Played) -> Vec<&'b Load> {
         let mut loads: Vec<&Load> = run.loads.iter().collect();
         loads.sort_by_key(|load| std::cmp::Reverse(load.counted.bytes));
@@ -197,7 +194,6 @@ fn goodput(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-/// Formats the error of a prediction in percent of the actual time.
 fn off_by(predicted: f64, seconds: f64) -> String {
     if seconds > 0.0 { format!("{:+.1} %", (predicted / seconds - 1.0) * 100.0) } else { "-".to_owned() }
 }

@@ -6,20 +6,13 @@ use ethbcast_collectives::session::Route;
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;
 
-/// The choice of `--via` or `--plan`.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    /// Algorithms, one run each.
     pub all: Vec<Route>,
-    /// Whether the runs are compared in a table.
     pub compared: bool,
 }
 
 impl Routes {
-    /// Resolves the arguments.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the plan file cannot be read.
     pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Routes> {
         let one = |route| Ok(Routes { all: vec![route], compared: false });
         match (&args.plan, args.via.as_str()) {
@@ -29,7 +22,6 @@ impl Routes {
         }
     }
 
-    /// Returns the saved plan, if there is one.
     pub fn saved(&self) -> Option<&SavedPlan> {
         self.all.iter().find_map(|route| if let Route::Saved(plan) = route { Some(&**plan) } else { None })
     }

@@ -23,14 +23,12 @@ const MAX_DELAY_MICROSECONDS: f64 = 1e6;
 /// Delay of some metres of copper with the transceivers at both ends.
 const DEFAULT_DELAY_MICROSECONDS: f64 = 0.5;
 
-/// Conditions on cables and hosts.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     pub rate_bits_per_second: u64,
     pub mtu_bytes: u16,
     /// Fraction of frames lost at every host.
     pub loss: f64,
-    /// Propagation delay of a cable.
     pub delay: Duration,
     /// Whether cables and hosts are those of `ethbcast lab`.
     pub lab: bool,
@@ -41,7 +39,6 @@ pub struct Conditions {
     pub naps: bool,
 }
 
-/// One copy of the message on a cable.
 #[derive(Clone, Copy, Debug)]
 pub struct OneCopy {
     /// Bytes of its frames with headers, without preamble, checksum and gap.
@@ -51,7 +48,6 @@ pub struct OneCopy {
 }
 
 impl OneCopy {
-    /// Computes the frames of a message under these conditions.
     pub fn new(bytes: u64, conditions: &Conditions) -> OneCopy {
         let frames = bytes.div_ceil(conditions.payload_bytes());
         let frame_bytes = bytes + frames * OVERHEAD_BYTES as u64;
@@ -62,19 +58,15 @@ impl OneCopy {
 
 #[derive(Debug)]
 pub struct Settings {
-    /// Name of the topology in reports.
     pub name: String,
     pub topology: Topology,
     /// Topology index of the sending host.
     pub root: usize,
     pub bytes: u64,
-    /// The message's size and time on a cable.
     pub copy: OneCopy,
     pub routes: Routes,
     pub conditions: Conditions,
-    /// Calibration for the model.
     pub calibration: Calibration,
-    /// Whether predictions are printed beside the runs.
     pub compared: bool,
 }
 

@@ -8,19 +8,15 @@ use ethbcast_transport::sim::{DirectionStats, Outcome, RandomFaults, Simulation,
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Limit on a run's simulated time.
 const LONGEST_RUN: Duration = Duration::from_secs(24 * 3600);
 
 /// Load of one direction of a cable between the first data frame and the last verdict.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// End that sends.
     pub from: String,
-    /// End that receives.
     pub to: String,
     /// Frames, and their bytes without preamble, checksum and gap.
     pub counted: DirectionStats,
-    /// Fraction of the time that the direction was busy.
     pub busy: f64,
 }
 
@@ -48,7 +44,6 @@ impl Watch {
         (early.unwrap_or_else(rest), watch)
     }
 
-    /// Returns the time from the last verdict to `quiet_at`.
     pub fn quiet_after(&self, quiet_at: Instant) -> Duration {
         self.ended_at.map_or(Duration::ZERO, |ended_at| quiet_at.since(ended_at))
     }
