@@ -10,7 +10,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Exit status of each command, and the signal that ended them, if there was one.
 pub struct Ended {
-    /// By host, in starting order.
+    /// Exit statuses by host, in starting order.
     pub statuses: Vec<(String, ExitStatus)>,
     /// Signal that this process received.
     pub signal: Option<Signal>,
