@@ -50,15 +50,12 @@ pub enum Code {
     SomeFailed,
     /// Wrong usage, malformed or contradictory input.
     Usage,
-    /// Nobody present, a timeout, or a group in use by another sender.
+    /// No host present, a timeout, or a group in use by another sender.
     Nobody,
     /// System or permission: interface, capability, SOURCE, DEST.
     System,
-    /// The bytes differ from the root's.
     Integrity,
-    /// Interrupted from the keyboard.
     Interrupted,
-    /// Asked to terminate.
     Terminated,
     /// Exit code of the command that took the received bytes.
     Command(u8),
@@ -125,7 +122,6 @@ impl Failure {
         Failure { text: format!("{option}: {}", self.text), ..self }
     }
 
-    /// Creates a failure.
     pub fn new(code: Code, text: impl fmt::Display) -> Failure {
         Failure { code, text: text.to_string(), fault: None }
     }
@@ -135,7 +131,6 @@ impl Failure {
         Failure { fault: fault.into(), ..self }
     }
 
-    /// Returns the fault, if there is one that `ethbcast explain` knows.
     pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
@@ -144,7 +139,6 @@ impl Failure {
         self.code
     }
 
-    /// Formats the failure as a JSON object.
     pub fn to_json(&self) -> Value {
         let finding = self.fault.map(Fault::code);
         json!({ "schema": 1, "error": self.text, "finding": finding, "exit_code": self.code.number() })
@@ -159,9 +153,7 @@ pub fn fail<T>(code: Code, text: impl fmt::Display) -> anyhow::Result<T> {
     Err(Failure::new(code, text).into())
 }
 
-/// Assigns exit codes to library errors.
 pub trait WithCode<T> {
-    /// Returns the value, or a [`Failure`] of this kind with the error's text.
     fn code(self, code: Code) -> anyhow::Result<T>;
 }
 
@@ -174,7 +166,7 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
 /// Prints a text other than a report on stdout. A closed stdout is no error.
 ///
 /// # Errors
-/// A [`Failure`] with code 4 if stdout does not take it.
+/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -188,7 +180,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// Prints lines of the final report on stdout.
 ///
 /// # Errors
-/// A [`Failure`] with code 4 if stdout does not take it.
+/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn report(text: &str) -> anyhow::Result<()> {
     HAS_REPORTED.store(true, Ordering::Relaxed);
     let mut out = std::io::stdout().lock();
@@ -232,7 +224,6 @@ pub fn finish(result: anyhow::Result<()>, form: Form) -> ExitCode {
     ExitCode::from(failure.code.number())
 }
 
-/// Returns the exit code of a result.
 pub fn number(result: &anyhow::Result<()>) -> u8 {
     result.as_ref().err().map_or(0, |error| code(error).number())
 }
@@ -255,7 +246,6 @@ pub fn refuse(error: &clap::Error, more: Option<String>, form: Form) -> ! {
     std::process::exit(Code::Usage.number().into())
 }
 
-/// Returns the parser's message without its usage text.
 fn words(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();

@@ -8,7 +8,6 @@ use std::sync::Once;
 /// Routing table of the thread's network namespace; absent without /proc.
 const ROUTES: &str = "/proc/thread-self/net/route";
 const ROUTES_6: &str = "/proc/thread-self/net/ipv6_route";
-/// Whether the choice has been reported.
 static SAID: Once = Once::new();
 /// Route flags: usable, and reject.
 const UP: u32 = 0x1;

@@ -92,7 +92,6 @@ fn command_line() -> anyhow::Result<(Cli, Option<File>)> {
     }
 }
 
-/// Logs errors to stderr, or more to a file.
 fn log_to(file: Option<File>) {
     let least = if file.is_some() { "info" } else { "error" };
     let mut logger = env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(least));

@@ -34,7 +34,6 @@ pub fn run(args: &MpiEnvArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the launcher's options that set a variable at every rank.
 fn line(launcher: Launcher, variables: &[(&str, String)]) -> String {
     let each = |form: &dyn Fn(&str, &str) -> String| -> String {
         variables.iter().map(|(name, value)| form(name, value)).collect()

@@ -43,13 +43,11 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split(parts).filter(|piece| !piece.is_empty())
 }
 
-/// Returns the file that a piece names.
 fn file_of(piece: &str) -> Option<&Path> {
     let maybe = piece.strip_prefix('@').map(Path::new).filter(|path| path.is_file());
     maybe.or_else(|| piece.strip_prefix('^').map(Path::new))
 }
 
-/// Whether a piece contains a group or an operation on groups.
 fn has_group(text: &str) -> bool {
     let is_group = |piece: &str| piece.split(['!', '&', '^']).any(|word| word.starts_with('@'));
     pieces(text).any(|piece| file_of(piece).is_none() && is_group(piece))

@@ -28,7 +28,6 @@ pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
     fail(Code::Usage, format!("an MTU of {mtu_bytes} is too small: choose at least {LEAST_MTU_BYTES} with --mtu"))
 }
 
-/// Returns the options common to all sessions.
 pub fn options(args: &WireArgs) -> Options {
     let mut options = Options::new();
     options.interface = chosen(args.interface.as_deref(), args.quiet);
@@ -37,7 +36,6 @@ pub fn options(args: &WireArgs) -> Options {
     options
 }
 
-/// Returns this host's name.
 pub fn host_name(args: &WireArgs) -> String {
     host::name(crate::lab::host_name(args.host.as_deref()).as_deref())
 }
@@ -142,7 +140,6 @@ pub fn station_failure(error: &StationError) -> Failure {
 
 pub struct Wire {
     pub port: Port,
-    /// This host's identity on the wire.
     pub station: Station,
 }
 

@@ -7,7 +7,6 @@ use nix::sys::signal::{SigSet, Signal};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Record of a request to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     signal: Arc<AtomicI32>,
@@ -15,10 +14,8 @@ pub struct Interrupt {
     watched: Arc<AtomicBool>,
 }
 
-/// Signals that ask a process to end.
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// Registered watchers, oldest first.
 static WATCHERS: Mutex<Vec<Watcher>> = Mutex::new(Vec::new());
 
 struct Watcher {
@@ -107,13 +104,11 @@ impl Interrupt {
         self.watched.store(true, Ordering::SeqCst);
     }
 
-    /// Returns the failure of an interrupted run.
     pub fn failure(signal: Signal, text: &str) -> Failure {
         let code = if signal == Signal::SIGTERM { Code::Terminated } else { Code::Interrupted };
         Failure::new(code, text)
     }
 
-    /// Returns the received signal.
     pub fn signal(&self) -> Option<Signal> {
         Signal::try_from(self.signal.load(Ordering::SeqCst)).ok()
     }

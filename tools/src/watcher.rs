@@ -25,7 +25,6 @@ const TIMES: u32 = 3;
 const PAUSE: Duration = Duration::from_micros(12_500);
 /// Longest wait for a link: a card takes 2 to 3 s to negotiate.
 const LINK_LIMIT: Duration = Duration::from_secs(5);
-/// Limit on a frame, in bytes.
 const MAX_FRAME_BYTES: usize = 1 << 16;
 /// Longest wait for a child's end that has nothing to send, or is sending.
 const END_LIMIT: Duration = Duration::from_millis(200);
@@ -87,7 +86,6 @@ fn encode(frame: &[u8]) -> Vec<u8> {
     [&(frame.len() as u32).to_le_bytes()[..], frame].concat()
 }
 
-/// Reads the next frame; none at the end.
 fn decode(pipe: &mut impl Read) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     pipe.read_exact(&mut length).ok()?;

@@ -49,7 +49,7 @@ impl Device {
         Ok(Device { file, bytes, sector_bytes })
     }
 
-    /// Checks a device that is to be DEST, and returns its size in bytes.
+    /// Checks a device given as DEST, and returns its size in bytes.
     ///
     /// # Errors
     /// If it is in use, with its users, or not writable.

@@ -1,4 +1,4 @@
-//! Errors of a directory that is to be sent.
+//! Errors of reading and listing a SOURCE.
 
 use crate::manifest::ManifestError;
 use std::io;

@@ -23,7 +23,6 @@ pub fn read(path: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Returns a message for each unknown key, with the most similar known one.
 pub fn names(file: &File) -> Vec<String> {
     let program = program();
     let shared = shared();
@@ -49,7 +48,6 @@ pub fn names(file: &File) -> Vec<String> {
     problems
 }
 
-/// Returns the message about a key above all tables that is not a shared option.
 fn not_shared<'a>(program: &Command, key: &str, shared: impl Iterator<Item = &'a str>) -> String {
     let has = |command: &&Command| options(command).any(|(name, _)| name == key);
     let owners: Vec<String> =

@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Options by command; those without a command are shared.
 #[derive(Clone, Debug, Default)]
 pub struct File {
-    /// Name in messages.
     pub name: String,
     /// Settings by command (none: above the tables) and long option: a value for each occurrence,
     /// or a switch.
@@ -18,9 +16,7 @@ pub struct File {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// A switch.
     Switch(bool),
-    /// One or several values.
     Values(Vec<String>),
     /// A value of an unsupported type.
     Strange,

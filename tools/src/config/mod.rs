@@ -24,7 +24,7 @@ const VARIABLE: &str = "ETHBCAST_CONFIG";
 /// Parses the command line `own` with the options from other sources.
 ///
 /// # Errors
-/// A [`Failure`] with code 2 or 4 if the file cannot be read or says what nobody understands.
+/// A [`Failure`] with code 2 or 4 if the file cannot be read or is invalid.
 pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
     let (arguments, given) = whole(own)?;
     // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
@@ -71,7 +71,6 @@ fn whole(own: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Vec<Given>)> {
     Ok((arguments.collect(), given))
 }
 
-/// Returns the path of the configuration file, if there is one.
 fn path() -> Option<PathBuf> {
     match std::env::var_os(VARIABLE) {
         Some(path) => Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty()),
@@ -82,7 +81,7 @@ fn path() -> Option<PathBuf> {
 /// Runs `ethbcast config`.
 ///
 /// # Errors
-/// A [`Failure`] with code 2 if the file says what nobody understands, 4 if it cannot be read.
+/// A [`Failure`] with code 2 if the file is invalid, 4 if it cannot be read.
 pub fn run(args: &ConfigArgs) -> anyhow::Result<()> {
     let ConfigCommand::Check { file } = &args.command;
     let named = file.clone().or_else(path);

@@ -21,7 +21,6 @@ const ONLY_WITH: [(&str, &str); 6] = [
 /// with another meaning.
 const SHORT_VARIABLES: [&str; 3] = ["interface", "host", "ether-type"];
 
-/// An option given by environment or file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     name: String,
@@ -37,7 +36,6 @@ impl Given {
         }
     }
 
-    /// Describes the option and its origin.
     pub fn says(&self) -> String {
         format!("{} ({})", self.argument().display(), self.from)
     }
@@ -62,7 +60,6 @@ pub fn options(command: &Command) -> impl Iterator<Item = (&str, &Arg)> {
     named.filter(|(name, arg)| !arg.is_hide_set() && !["help", "version"].contains(name))
 }
 
-/// Returns the names of the options that all network commands share.
 pub fn shared() -> BTreeSet<String> {
     let command = WireArgs::augment_args(Command::new("wire"));
     options(&command).map(|(name, _)| name.to_owned()).collect()
@@ -77,7 +74,7 @@ pub fn command_of(own: &[OsString]) -> Option<String> {
 /// Returns the options that environment and file add to a command line.
 ///
 /// # Errors
-/// A failure with code 2 if one is set to what it cannot be.
+/// A failure with code 2 if one has an invalid value.
 pub fn added(own: &[OsString], name: &str, file: &File) -> anyhow::Result<Vec<Given>> {
     let program = program();
     // The parser handles requests for help, and errors.
@@ -138,7 +135,6 @@ fn setting(
     Ok(file.setting(command, option, is_shared).map(|(setting, place)| (setting.clone(), place)))
 }
 
-/// Whether the option takes a value.
 pub fn takes_value(arg: &Arg) -> bool {
     !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse | ArgAction::Count)
 }
@@ -146,7 +142,7 @@ pub fn takes_value(arg: &Arg) -> bool {
 /// Converts a setting to command-line options.
 ///
 /// # Errors
-/// A failure with code 2 if it is set to what it cannot be.
+/// A failure with code 2 if its value is invalid.
 pub fn given(option: &str, arg: &Arg, setting: Setting, from: &str) -> anyhow::Result<Vec<Given>> {
     let one = |value| Given { name: option.to_owned(), value, from: from.to_owned() };
     match (setting, takes_value(arg)) {

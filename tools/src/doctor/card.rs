@@ -10,7 +10,6 @@ const LONGEST_WAIT_MICROS: u64 = 250;
 /// Number of receive queues above which the frames still use a single one.
 const ONE_QUEUE: usize = 1;
 
-/// Checks the card, unless the interface is virtual.
 pub fn check(name: &str, ether_type: EtherType, findings: &mut Findings) {
     ask("-n", name, findings, |text, findings| rules(name, ether_type, text, findings));
     ask("-c", name, findings, |text, findings| interrupts(name, text, findings));
@@ -21,7 +20,6 @@ pub fn check(name: &str, ether_type: EtherType, findings: &mut Findings) {
     }
 }
 
-/// Runs ethtool with an option and passes its output to `judge`.
 fn ask(option: &str, name: &str, findings: &mut Findings, judge: impl FnOnce(&str, &mut Findings)) {
     match text_of("ethtool", &[option, name]) {
         Ok(text) => judge(&text, findings),
@@ -45,7 +43,6 @@ fn rules(name: &str, ether_type: EtherType, text: &str, findings: &mut Findings)
 struct Rule<'a> {
     number: u64,
     proto: u64,
-    /// Bits that are ignored.
     mask: u64,
     action: &'a str,
 }
@@ -66,7 +63,6 @@ impl Rule<'_> {
     }
 }
 
-/// Checks the delay of interrupt coalescing, unless the card adapts it.
 fn interrupts(name: &str, text: &str, findings: &mut Findings) {
     let is_adaptive = text.lines().any(|line| line.starts_with("Adaptive RX: on"));
     let micros = text.lines().find_map(|line| line.strip_prefix("rx-usecs:")?.trim().parse::<u64>().ok());
@@ -110,7 +106,6 @@ fn queues(name: &str, findings: &mut Findings) {
 mod tests {
     use super::*;
 
-    /// Returns the codes and fixes found.
     fn found(judge: impl FnOnce(&mut Findings)) -> Vec<(String, String)> {
         let mut findings = Findings::default();
         judge(&mut findings);

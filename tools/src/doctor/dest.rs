@@ -14,7 +14,6 @@ pub const LITTLE_BYTES: u64 = 64 << 20;
 /// Files that are created: DEST, the partial file and its journal.
 const LEAST_FILES: u64 = 3;
 
-/// Checks the place of `bytes` bytes.
 pub fn check(dest: &Path, bytes: Option<u64>, findings: &mut Findings) {
     let place = dest.to_owned();
     match within(PATIENCE, move || Place::look(&place)) {
@@ -27,7 +26,6 @@ pub fn check(dest: &Path, bytes: Option<u64>, findings: &mut Findings) {
     }
 }
 
-/// Properties of the directory of DEST.
 struct Place {
     lacking: Option<String>,
     /// Size of a device, or the reason why it cannot be DEST.

@@ -18,7 +18,6 @@ const PIECE_BYTES: usize = 1 << 20;
 const MOST_PIECES: u64 = 16;
 /// Duration after which the measurement is precise enough.
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
-/// Longest wait for the first write.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Writes to a nameless file in a directory with `free_bytes`.
@@ -42,7 +41,6 @@ pub fn check(directory: &Path, free_bytes: u64, findings: &mut Findings) {
     }
 }
 
-/// Returns the bytes per second that reach the disk.
 fn measure(directory: &Path, pieces: u64) -> io::Result<f64> {
     // A limit on the file's size is checked elsewhere, and must not kill the process here.
     signals::block(&[Signal::SIGXFSZ])?;

@@ -120,18 +120,15 @@ impl Fault {
         self.to_possible_value().expect("none is hidden").get_name().to_owned()
     }
 
-    /// Returns the short description.
     pub fn says(self) -> String {
         let value = self.to_possible_value().expect("none is hidden");
         value.get_help().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Returns the reason why it matters.
     pub fn why(self) -> &'static str {
         self.explained().0
     }
 
-    /// Returns the general remedy.
     pub fn help(self) -> &'static str {
         self.explained().1
     }
@@ -142,7 +139,6 @@ impl Fault {
     }
 }
 
-/// Reason and remedy of each fault.
 const EXPLAINED: [(Fault, &str, &str); 36] = [
     (
         Fault::Capability,

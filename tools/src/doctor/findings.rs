@@ -4,14 +4,12 @@ use super::Fault;
 use super::outside::text_of;
 use serde_json::{Value, json};
 
-/// Remedy of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
     /// A shell command that undoes nobody's intention; `--fix` runs it.
     Safe(String),
     /// A shell command for the user to decide on.
     Command(String),
-    /// A description of manual steps.
     Words(String),
 }
 
@@ -74,7 +72,6 @@ impl Findings {
         lines.filter(succeeds).cloned().collect()
     }
 
-    /// Records that these commands were run before.
     pub fn after(mut self, fixed: Vec<String>) -> Findings {
         self.fixed = fixed;
         self
@@ -114,7 +111,6 @@ impl Findings {
     }
 }
 
-/// Quotes a word for a shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
     if !word.is_empty() && word.chars().all(is_plain) {

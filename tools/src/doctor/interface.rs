@@ -20,7 +20,6 @@ pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
     }
 }
 
-/// Returns the remedy for an unusable interface.
 fn instead(error: &InterfaceError) -> Fix {
     let up = |name: &str| Fix::Safe(format!("ip link set {} up", quoted(name)));
     let choose = |name: &str| Fix::Command(format!("ethbcast doctor -i {}", quoted(name)));
@@ -44,7 +43,6 @@ fn instead(error: &InterfaceError) -> Fix {
     }
 }
 
-/// Returns the remedy for a missing permission.
 fn permit() -> Fix {
     let own = std::env::current_exe().unwrap_or("ethbcast".into());
     if statvfs(&own).is_ok_and(|disk| disk.flags().contains(FsFlags::ST_NOSUID)) {
@@ -54,7 +52,6 @@ fn permit() -> Fix {
     Fix::Command(format!("setcap cap_net_raw+ep {}", quoted(&own.to_string_lossy())))
 }
 
-/// Checks that a packet socket with a ring can be opened.
 fn socket(interface: &Interface, args: &WireArgs, findings: &mut Findings) {
     let Err(error) = Capture::open(interface, args.ether_type, &[]) else { return };
     let fix = match &error {

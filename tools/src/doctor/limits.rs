@@ -25,7 +25,6 @@ pub fn check(bytes: Option<u64>, findings: &mut Findings) {
     }
 }
 
-/// Returns a soft limit; `None` if it is unlimited.
 fn soft_limit(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     line[name.len()..].split_whitespace().next()?.parse().ok()

@@ -7,13 +7,10 @@ use ethbcast_transport::packet::Interface;
 use serde_json::Value;
 use std::fs;
 
-/// Standard MTU of Ethernet, in bytes.
 const USUAL_MTU_BYTES: usize = 1500;
-/// Common jumbo MTU, in bytes.
 const JUMBO_MTU_BYTES: usize = 9000;
 /// Rate above which hosts cannot use the link fully with the standard MTU.
 const FAST_MBIT: u64 = 25_000;
-/// Rate below which the link is suspicious.
 const SLOW_MBIT: u64 = 1000;
 
 /// Checks the link, and returns iproute2's description of it.
@@ -75,7 +72,6 @@ fn mtu(interface: &Interface, findings: &mut Findings) {
     findings.add(Fault::Mtu, what, Fix::Command(format!("ip link set {} mtu {USUAL_MTU_BYTES}", quoted(name))));
 }
 
-/// Returns the rate in Mbit/s, if the kernel shows it.
 pub fn megabits_per_second(interface: &Interface) -> Option<u64> {
     let Interface { name, index, mac, .. } = interface;
     let read = |what: &str| fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok();
@@ -86,7 +82,6 @@ pub fn megabits_per_second(interface: &Interface) -> Option<u64> {
     read("speed").filter(|_| is_own)?.trim().parse().ok().filter(|&mbit| mbit > 0)
 }
 
-/// Checks rate and duplex, if the kernel shows them.
 fn rate(interface: &Interface, findings: &mut Findings) {
     let Interface { name, index, mac, mtu_bytes } = interface;
     let read = |what: &str| fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok();

@@ -60,7 +60,6 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the checked interface, if there is one, and the findings.
 fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     let mut findings = Findings::default();
     let found = interface::check(&args.wire, &mut findings);

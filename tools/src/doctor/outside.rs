@@ -8,7 +8,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Longest wait for a program or a file system.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs `work` on a thread and returns its result, or none if it exceeds `patience`. The thread

@@ -9,7 +9,6 @@ use ethbcast_transport::packet::{DriveError, random_u32};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Loss below which it is not reported.
 const LOSS: f64 = 0.001;
 
 /// Measures the path to these hosts, or to all that answer.
@@ -96,7 +95,6 @@ fn settings(mtu_bytes: usize) -> ProbeSettings {
     }
 }
 
-/// Reports problems on the path beyond the first hop.
 fn judge(
     interface: &str,
     (mtu_bytes, first_hop): (usize, usize),
@@ -136,7 +134,6 @@ fn judge(
     }
 }
 
-/// Reports problems of broadcast frames.
 fn frames_to_all(cast: &CastFinding, findings: &mut Findings) {
     let what = match *cast {
         CastFinding::Policed { knee_frames_per_second: 0 } => {

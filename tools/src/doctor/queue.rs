@@ -4,7 +4,6 @@ use super::outside::json_of;
 use super::{Fault, Findings, Fix, quoted};
 use serde_json::Value;
 
-/// Rate of a shaper below which it is reported.
 const LEAST_BITS_PER_SECOND: u64 = 100_000_000;
 
 pub fn check(name: &str, findings: &mut Findings) {

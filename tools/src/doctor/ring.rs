@@ -6,7 +6,6 @@ use super::{Fault, Findings, Fix, quoted};
 /// Size that is filled in 0.3 ms at 10 Gbit/s, during which a processor may be busy.
 const LEAST_SLOTS: u64 = 256;
 
-/// Checks the ring, if the interface is a card with one.
 pub fn check(name: &str, findings: &mut Findings) {
     let text = match text_of("ethtool", &["-g", name]) {
         Ok(text) => text,

@@ -16,12 +16,10 @@ const BUFFER_BYTES: usize = 1 << 20;
 const HEAD_BYTES: u64 = 4096;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Interface descriptions of the blocks so far.
 #[derive(Debug, Default)]
 struct Interfaces {
     /// Nanoseconds per unit of a classic file's timestamps.
     nanos_per_fraction: u32,
-    /// Interfaces of a pcapng section.
     known: Vec<Clock>,
 }
 

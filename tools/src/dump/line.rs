@@ -43,7 +43,6 @@ impl<'a> Line<'a> {
         !self.is_cut() && self.fault().is_some()
     }
 
-    /// Returns the frame's defect.
     fn fault(&self) -> Option<String> {
         match &self.what {
             Err(why) => Some(why.clone()),
@@ -70,7 +69,6 @@ impl<'a> Line<'a> {
         Some([own().or_else(|| at(6))?, at(0)?])
     }
 
-    /// Formats the frame as a JSON object.
     pub fn json(&self) -> Value {
         let mut object = Map::new();
         let mut put = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));

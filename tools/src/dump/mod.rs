@@ -30,12 +30,10 @@ pub fn run(args: &DumpArgs) -> anyhow::Result<()> {
     ended
 }
 
-/// A captured frame.
 #[derive(Clone, Copy, Debug)]
 struct Captured<'a> {
     /// Time since 1970.
     at: Duration,
-    /// Length on the wire.
     wire_bytes: usize,
     /// Captured bytes, possibly fewer.
     bytes: &'a [u8],

@@ -26,7 +26,6 @@ use std::time::Duration;
 const LEAST_WAIT: Duration = Duration::from_millis(100);
 /// Extension of a round after all hosts were found, in which hosts of equal names may reply.
 const NAMESAKES_WAIT: Duration = Duration::from_millis(200);
-/// Limit on replies that may arrive at once.
 const MOST_ANSWERS: u64 = 4096;
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
@@ -43,7 +42,6 @@ pub struct Search<'a> {
     /// Group of the receivers; none: all groups.
     pub group: Option<&'a str>,
     pub ether_type: EtherType,
-    /// Duration of a round.
     pub wait: Duration,
     /// Hosts that end a round as soon as all are found.
     pub enough: Option<&'a [String]>,
@@ -100,7 +98,6 @@ impl<'a> Census<'a> {
         Ok(sorted(&self.asker))
     }
 
-    /// Whether the user has interrupted the search.
     pub fn is_interrupted(&self) -> bool {
         is_heard(self.interrupt.as_ref())
     }
@@ -113,7 +110,7 @@ fn is_heard(interrupt: Option<&Interrupt>) -> bool {
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`] with code 3 if nobody listens, 1 if somebody who should does not.
+/// A [`Failure`] with code 3 if no receiver listens, 1 if an expected one does not.
 pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
     let topology = args.topology.as_deref().map(read_topology).transpose()?;
     let expected = args.expect.as_deref().map_or(Ok(Vec::new()), node_set::hosts);
@@ -145,7 +142,6 @@ fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
     Ok((port, station.identity(0, Rank::NONE)))
 }
 
-/// Sorts by host, in natural order, and group.
 fn sorted(asker: &Asker) -> Vec<Present> {
     let mut present: Vec<Present> = asker.present().cloned().collect();
     present.sort_by(|a, b| {

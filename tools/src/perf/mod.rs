@@ -17,7 +17,6 @@ use crate::exit::{Code, fail};
 use crate::session::MAX_GROUP_BYTES;
 pub use op::Op;
 
-/// Limit on sizes that fit in memory twice on any host.
 const MAX_SIZE_BYTES: u64 = 1 << 30;
 
 /// Runs the command.

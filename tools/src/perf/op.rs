@@ -24,7 +24,6 @@ pub enum Op {
 const NAMES: [&str; 6] = ["bcast", "barrier", "sendrecv", "allgather", "scatter", "gather"];
 
 impl Op {
-    /// Returns the name of an iteration for a column's heading.
     pub fn heading(self) -> &'static str {
         match self {
             Op::Bcast => "bcast+bar",

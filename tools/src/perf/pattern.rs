@@ -5,12 +5,10 @@
 
 /// Period in bytes, a prime, so that frames of a message rarely begin alike.
 const PERIOD: usize = 65_521;
-/// Limit on bytes requested at once, more than a frame carries.
 const LONGEST: usize = 65_536;
 /// Offset between consecutive iterations, in bytes.
 const SHIFT: usize = 251;
 
-/// The bytes of all iterations of one size.
 #[derive(Debug)]
 pub struct Pattern {
     bytes: Vec<u8>,

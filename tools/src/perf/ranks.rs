@@ -22,7 +22,6 @@ const LONG_BYTES: usize = 64 << 10;
 const TAG: u32 = 0;
 /// Message of an interrupted rank.
 const INTERRUPTED: &str = "interrupted; the others have been told";
-/// Limit on the list of sizes.
 const MAX_SIZES: usize = 64;
 /// Limit on a pause; other ranks give up a call after a minute without progress.
 const MOST_PAUSE_SECONDS: f64 = 30.0;
@@ -101,7 +100,6 @@ fn check(args: &PerfArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the single rank that was started with `--root`.
 fn find_root(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<u16> {
     let mut roots = vec![0; usize::from(ranks.size())];
     ranks.allgather(&[u8::from(args.root) | (args.op as u8) << 1], &mut roots).map_err(failure)?;
@@ -185,7 +183,6 @@ fn rest(pause: Duration) {
     }
 }
 
-/// Times `iterations` operations on blocks of `size` bytes.
 fn measure(ranks: &Communicator, op: Op, root: u16, size: usize, iterations: u32) -> anyhow::Result<Vec<Duration>> {
     let (rank, count) = (ranks.rank(), ranks.size());
     let has_all = op == Op::Allgather || (matches!(op, Op::Scatter | Op::Gather) && rank == root);

@@ -10,7 +10,6 @@ use ethbcast_planning::model::Choice;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Results of one size.
 #[derive(Clone, Debug)]
 pub struct Row {
     op: Op,
@@ -21,7 +20,6 @@ pub struct Row {
     way: Option<Way>,
 }
 
-/// The plan that was followed.
 #[derive(Clone, Debug)]
 struct Way {
     via: String,
@@ -34,12 +32,10 @@ impl Row {
         Row { op, size_bytes, times: Times::of(iterations), barrier: None, way: None }
     }
 
-    /// Adds the times of barriers alone.
     pub fn beside(self, barriers: &[Duration]) -> Row {
         Row { barrier: Some(Times::of(barriers)), ..self }
     }
 
-    /// Adds the plan that was followed.
     pub fn along(self, choice: Option<&Choice>) -> Row {
         let way = choice.map(|choice| Way {
             via: choice.plan.via().to_string(),
@@ -49,7 +45,6 @@ impl Row {
         Row { way, ..self }
     }
 
-    /// Returns the goodput at the median time.
     fn goodput_bits_per_second(&self) -> f64 {
         self.size_bytes as f64 * 8.0 / self.times.median
     }
@@ -119,7 +114,7 @@ impl Report<'_> {
     /// Prints the report on stdout.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
+    /// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
     pub fn print(&self) -> anyhow::Result<()> {
         if self.args.wire.json {
             return report(&self.to_json().to_string());

@@ -8,7 +8,6 @@ pub struct Times {
     pub mean: f64,
     pub min: f64,
     pub median: f64,
-    /// 99th percentile.
     pub p99: f64,
     /// Mean without the lowest and the highest tenth, as in the EQA paper (§4).
     pub middle80: f64,

@@ -25,7 +25,7 @@ impl Report<'_> {
     /// Prints the report on stdout, unless it is quiet and not JSON.
     ///
     /// # Errors
-    /// A failure with code 4 if stdout does not take it.
+    /// A failure with code 4 if writing to stdout fails.
     pub fn print(&self, as_json: bool, quiet: bool) -> anyhow::Result<()> {
         match (as_json, quiet) {
             (true, _) => report(&self.json().to_string()),

@@ -18,7 +18,6 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest wait for the disk thread's end.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// Longest wait while it puts the file in place, so that the report on DEST is correct, or removes
 /// a partial directory.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Prints a session's outcome on stdout; `path` is the path of the file.
 ///
 /// # Errors
-/// A failure with code 4 if stdout does not take it.
+/// A failure with code 4 if writing to stdout fails.
 pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, form: Form, quiet: bool) -> anyhow::Result<()> {
     let path = path.map(|path| path.display().to_string());
     if form != Form::Lines {

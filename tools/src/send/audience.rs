@@ -5,7 +5,8 @@ use crate::progress::Bar;
 use ethbcast_collectives::session::{Options, Session};
 use ethbcast_planning::topology::nodeset;
 
-/// Shows which receivers are awaited and where. `rule` may start with fewer than the options say.
+/// Shows interface, group and awaited receivers. `rule` may start the session with fewer receivers
+/// than the options say.
 pub fn show(bar: &Bar, session: &Session, options: &Options, rule: Option<StartRule>) {
     let station = session.station();
     let how_many = match (options.receivers, options.min_receivers, options.hosts.len()) {

@@ -17,9 +17,7 @@ use std::time::Duration;
 
 /// Prefix of the socket's name, which the process id follows.
 pub const NAME: &str = "ethbcast-send-";
-/// Longest wait for a connected client.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// Limit on a line, in bytes.
 const MOST_BYTES: u64 = 64;
 /// Command that queries the limit. A number in place of a command sets it, in bits per second.
 pub const SHOW: &str = "show";

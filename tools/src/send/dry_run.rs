@@ -12,7 +12,7 @@ use serde_json::json;
 /// some already.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
+/// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
 pub fn print(choice: &Choice, lacking: Option<Lacking>, size: Option<u64>, form: Form) -> anyhow::Result<()> {
     if form != Form::Lines {
         return report_object(&to_json(choice, lacking), form);

@@ -8,7 +8,6 @@ use ethbcast_transport::MacAddr;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Status of a refused host.
 pub const REFUSED: &str = "refused";
 /// Status of a named host that never sent a join request.
 pub const ABSENT: &str = "absent";

@@ -5,7 +5,6 @@ use crate::units;
 use ethbcast_collectives::session::{Rate, RateLimit, Start};
 use std::sync::Arc;
 
-/// Reply if there is no limit to change.
 pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, such as --rate 400mbit";
 
 /// The limit of a running session, if it has one, and the output for messages about changes.

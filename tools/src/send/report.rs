@@ -23,13 +23,11 @@ const LEAST_SURPRISE_SECONDS: f64 = 0.05;
 pub struct Report<'a> {
     pub sent: &'a SendReport,
     pub preset: Preset,
-    /// Result of checking a saved plan.
     pub verdict: Option<&'a CheckReport>,
     /// Whether a saved plan was used that could not be checked.
     pub is_unjudged: bool,
     /// Circumstances, plan and timeline for the report.
     pub run: Value,
-    /// Reason for an abort by the sender.
     pub given_up: Option<&'a Failure>,
     pub left_out: &'a [LeftOut],
 }
@@ -53,7 +51,7 @@ impl Report<'_> {
     /// Prints the report on stdout.
     ///
     /// # Errors
-    /// A [`Failure`] with code 4 if stdout does not take it.
+    /// A [`Failure`] with code 4 if writing to stdout fails.
     pub fn print(&self, form: Form, quiet: bool) -> anyhow::Result<()> {
         match (form, quiet) {
             (Form::Object | Form::Stream, _) => report_object(&self.to_json(), form),
@@ -62,7 +60,6 @@ impl Report<'_> {
         }
     }
 
-    /// Returns each host's progress if the user interrupted the transfer.
     pub fn interrupted(&self) -> Option<String> {
         let is_user = |why: &&Failure| matches!(why.code(), Code::Interrupted | Code::Terminated);
         self.given_up.filter(is_user)?;
@@ -97,7 +94,6 @@ impl Report<'_> {
         )
     }
 
-    /// Returns a line about damaged bytes for each hop.
     fn damaged(&self) -> impl Iterator<Item = String> {
         let mut hops: BTreeMap<(Option<&str>, String), (usize, u64)> = BTreeMap::new();
         for Damage { bytes, is_ledger, from, to } in &self.sent.damages {
@@ -256,7 +252,7 @@ pub fn run(sent: &SendReport, session: &Session, options: &Options, group: &str)
 /// Reports that no receiver lacks anything.
 ///
 /// # Errors
-/// A [`Failure`] with code 4 if stdout does not take it.
+/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn say_nothing_missing(form: Form, quiet: bool) -> anyhow::Result<()> {
     match (form, quiet) {
         (Form::Lines, false) => report("nothing is missing: by the last report all receivers have verified everything"),
@@ -278,7 +274,6 @@ fn damage_json(damage: &Damage) -> Value {
     json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_ledger, "from": from, "to": to })
 }
 
-/// Formats a receiver with its outcome and the cause that limited it.
 fn receiver_line(report: &MemberReport, limit: Option<&str>) -> String {
     let MemberReport { host, outcome, bytes, took, text, .. } = report;
     let seconds = took.as_secs_f64();

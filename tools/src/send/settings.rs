@@ -111,7 +111,6 @@ impl Settings {
     }
 }
 
-/// Sets the receivers to wait for.
 fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Options) -> anyhow::Result<()> {
     options.receivers = args.receivers.map(usize::from);
     options.min_receivers = args.min_receivers.map(usize::from);

@@ -13,7 +13,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Conditions for the start; the first that holds decides.
 #[derive(Clone, Copy, Debug)]
 pub struct StartRule {
-    /// Number of receivers.
     pub receivers: Option<usize>,
     /// Minimum time after the first join.
     pub min_wait: Duration,

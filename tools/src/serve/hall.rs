@@ -90,7 +90,6 @@ impl Hall {
         }
     }
 
-    /// Wakes all loops.
     pub fn wake(&self) {
         self.state.lock().wakers.values().for_each(|waker| waker.wake());
     }

@@ -33,7 +33,6 @@ use words::{Say, Word, Words};
 
 /// Longest wait for the workers to end, which may have to sync a disk or run a command.
 const END_LIMIT: Duration = Duration::from_secs(20);
-/// Longest wait for an event.
 const LONG: Duration = Duration::from_secs(3600);
 
 struct Server {

@@ -72,7 +72,6 @@ impl Seat {
         }
     }
 
-    /// Sets the arguments for the next session.
     pub fn set_args(&self, args: Arc<RecvArgs>) {
         *self.args.lock() = args;
     }

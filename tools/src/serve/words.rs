@@ -9,13 +9,9 @@ use std::sync::mpsc::{Sender, channel};
 #[derive(Debug)]
 pub enum Word {
     Signal(Signal),
-    /// A group's port is open.
     Open(String),
-    /// A group's interface is missing.
     Waits(String),
-    /// A session has ended.
     Over {
-        /// Whether all bytes were delivered.
         is_delivered: bool,
     },
     /// A worker has ended, with the error if it was not asked to.

@@ -2,14 +2,10 @@
 
 use serde_json::Value;
 
-/// Number of our frames that meet a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holds {
-    /// None, as far as is known here.
     Never,
-    /// Some of the frames.
     Sometimes,
-    /// All frames.
     Always,
 }
 
@@ -31,7 +27,6 @@ impl Holds {
     }
 }
 
-/// Properties of our frames that a firewall can match.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     pub interface: &'a str,
@@ -39,9 +34,7 @@ pub struct Frames<'a> {
     pub is_bridge: bool,
     /// Source and destination addresses: this host's and the group's.
     pub addresses: [String; 2],
-    /// EtherType.
     pub ether_type: u16,
-    /// Longest frame.
     pub mtu_bytes: u64,
 }
 

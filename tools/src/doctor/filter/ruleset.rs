@@ -5,7 +5,6 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
 
-/// Limit on nested jumps, as in nftables.
 const MOST_JUMPS: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,18 +28,14 @@ impl fmt::Display for ChainName {
     }
 }
 
-/// Fate of frames in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// All are accepted.
     Accepted,
-    /// All or some are dropped.
     Dropped(Holds),
     /// Frames that reach its end continue.
     GoOn,
 }
 
-/// The whole ruleset.
 #[derive(Clone, Debug)]
 pub struct Ruleset<'a> {
     bases: Vec<(ChainName, &'a Value)>,
@@ -90,7 +85,6 @@ impl<'a> Ruleset<'a> {
         .collect()
     }
 
-    /// Whether a chain processes these frames.
     fn sees(&self, name: &ChainName, chain: &Value, frames: &Frames<'_>) -> bool {
         match name.family.as_str() {
             "netdev" => self.devices.get(name).is_some_and(|all| all.iter().any(|device| frames.is_on(device))),
@@ -99,7 +93,6 @@ impl<'a> Ruleset<'a> {
         }
     }
 
-    /// Returns the fate of frames at the start of a chain.
     fn follow(&self, name: &ChainName, frames: &Frames<'_>, jumps: usize) -> Fate {
         let mut worst = Fate::GoOn;
         for rule in self.rules.get(name).into_iter().flatten() {
@@ -130,7 +123,6 @@ impl<'a> Ruleset<'a> {
     }
 }
 
-/// Action of a rule.
 enum Verdict<'a> {
     Accept,
     Drop,
