@@ -29,6 +29,7 @@ const OWN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFla
 /// Flags for reopening a file, which must not block on a fifo.
 const TAKEN_UP: OFlags = OFlags::RDWR.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
+/// An open directory of the host.
 #[derive(Debug)]
 pub struct Beneath(OwnedFd);
 

@@ -141,7 +141,7 @@ impl Shared {
         let entries: Vec<usize> = taken.batch.files.iter().map(|(entry, _)| *entry).collect();
         let open = |&entry: &usize| {
             let file = self.files.open_unchanged(entry, self.allow_changing).ok()?;
-            // Requests all files at once, so that the disk can order its seeks.
+            // All files are requested before any is read, so that the disk can order its seeks.
             posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_WILLNEED).ok();
             Some(file)
         };

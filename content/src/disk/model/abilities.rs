@@ -11,11 +11,15 @@ use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Default)]
 pub struct Abilities {
+    /// Cannot exchange two names (NFS, FUSE, exFAT).
     pub no_exchange: bool,
+    /// Has no nameless files (NFS, FUSE, vfat).
     pub no_nameless: bool,
     /// Cannot rename over a directory, even an empty one (SFTP).
     pub no_rename_over: bool,
+    /// Has no hard links (vfat, exFAT).
     pub no_links: bool,
+    /// Has no symbolic links (vfat, exFAT).
     pub no_symlinks: bool,
     /// Cannot change owners (vfat, or a user without rights).
     pub no_owners: bool,
