@@ -107,7 +107,6 @@ pub struct CommandInput {
 /// Shared state of a [`CommandInput`], through which others can end it.
 #[derive(Debug, Default)]
 pub struct CommandState {
-    /// Process group of the command, until the command has been reaped.
     group: Mutex<Option<Pid>>,
     was_ended: AtomicBool,
     code: OnceLock<u8>,
@@ -157,7 +156,6 @@ impl CommandInput {
         self.wait(took_all)
     }
 
-    /// Whether the command has ended. It is not reaped.
     fn look(&self, how: WaitIdOptions) -> io::Result<bool> {
         let child = WaitId::Pid(Pid::from_child(&self.child));
         Ok(waitid(child, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | how)?.is_some())

@@ -132,7 +132,6 @@ pub(crate) fn has_left<D: Directory>(directory: &D) -> bool {
     directory.names().is_ok_and(|names| names.iter().any(|name| with_suffix(name, JOURNAL).is_some()))
 }
 
-/// Returns the bytes already allocated to resumable data in the directory.
 pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     let names = directory.names().unwrap_or_default();
     let left = |names: HiddenNames| [names.part, names.tree].map(|name| allocated_bytes(directory, &name));

@@ -70,7 +70,6 @@ pub enum Piece {
 pub struct Layout {
     manifest: Manifest,
     manifest_bytes: u64,
-    /// Entry of each file and the stream offset at which it begins.
     files: Vec<(u32, u64)>,
     bytes: u64,
 }

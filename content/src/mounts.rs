@@ -3,7 +3,6 @@
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use std::path::{Path, PathBuf};
 
-/// The mount table (proc_pid_mountinfo(5)).
 const TABLE: &str = "/proc/self/mountinfo";
 
 pub(crate) fn is_mount_point(path: &Path) -> bool {

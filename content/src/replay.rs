@@ -38,7 +38,6 @@ pub struct Replay<O: OpenEntry> {
     encoded: Arc<Vec<u8>>,
     troubles: Troubles,
     files: O,
-    /// The file that was read last, which likely holds the next bytes too.
     last: Mutex<Option<(usize, O::File)>>,
 }
 

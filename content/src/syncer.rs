@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 /// Syncs on a thread of its own after a number of written bytes, until the first error.
 #[derive(Debug)]
 pub struct Syncer {
-    /// None once a sync or a write has failed.
     way: Option<Way>,
     every_bytes: u64,
     unsynced_bytes: u64,

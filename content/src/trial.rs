@@ -31,7 +31,6 @@ fn at<T>(doing: &str, done: io::Result<T>) -> Result<T, Refused> {
     done.map_err(|error| Refused { doing: doing.to_owned(), error })
 }
 
-/// Hidden names whose entries are removed on drop.
 struct Scratch<'a, D: Directory> {
     holder: &'a D,
     names: [HiddenNames; 2],

@@ -22,7 +22,6 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Contents below this size are not kept for resumption.
 const LEAST_KEPT_BYTES: u64 = 1 << 20;
 const READ_BYTES: usize = 1 << 20;
 /// Length of an aligned block of zeros that becomes a hole, in bytes; smaller holes cost more than
@@ -36,7 +35,6 @@ pub(super) struct Bytes {
     attributes: Option<FileAttributes>,
     resumes: bool,
     is_held: bool,
-    /// Data that is at DEST already, for the lookup.
     left: Option<Box<dyn ReadAt>>,
     /// Number of incoming bytes, if it is known and nothing is decompressed.
     size: Option<u64>,
@@ -47,7 +45,6 @@ pub(super) struct Bytes {
 
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Path, once the content is in place.
     pub path: OnceLock<PathBuf>,
     /// Path of the data while a file is overwritten.
     pub broken: Arc<OnceLock<PathBuf>>,
@@ -62,7 +59,6 @@ struct Sparse {
     /// offsets.
     left: Option<Arc<Map>>,
     came: u64,
-    /// Random access to the stream, for retransmission.
     again: Arc<OnceLock<SparseStream<Handle>>>,
 }
 
@@ -74,7 +70,6 @@ impl ReadAt for Handle {
     }
 }
 
-/// Random access to the received stream of a file with holes, once its map is known.
 struct Again(Arc<OnceLock<SparseStream<Handle>>>);
 
 impl ReadAt for Again {

@@ -19,7 +19,6 @@ pub(super) trait Kind: Send {
         None
     }
 
-    /// Whether its end waits for a disk.
     fn syncs(&self) -> bool {
         true
     }
@@ -35,7 +34,6 @@ pub(super) trait Kind: Send {
         Ok(false)
     }
 
-    /// Map of the extents that the earlier run kept.
     fn prologue(&self) -> &[u8] {
         &[]
     }
@@ -44,7 +42,6 @@ pub(super) trait Kind: Send {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError>;
 
-    /// Skips the next bytes, which are there already.
     fn keep(&mut self, bytes: u64) -> Result<(), StorageError>;
 
     /// Writes zeros, as a hole if possible.

@@ -242,7 +242,6 @@ impl Dest {
     }
 }
 
-/// Returns the parent of an existing directory, in which its successor is built.
 fn path_beside(dest: &Dest) -> Option<PathBuf> {
     let Dest::Directory { path, .. } = dest else { return None };
     path.canonicalize().ok()?.parent().map(Path::to_owned)

@@ -4,7 +4,6 @@ use crate::disk::DiskFile;
 use crate::journal::read_all;
 use std::io;
 
-/// Unit of comparison, in bytes.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 pub(super) static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 

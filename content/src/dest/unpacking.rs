@@ -9,7 +9,6 @@ use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// Pieces that wait to be decompressed: 4 MiB.
 const PIECES_WAITING: usize = 4;
 const WRITE_BYTES: usize = 1 << 20;
 

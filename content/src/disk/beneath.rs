@@ -26,7 +26,6 @@ const STAY: ResolveFlags = ResolveFlags::BENEATH
 const TMPFS: u64 = 0x0102_1994;
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const OWN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Flags for reopening a file, which must not block on a fifo.
 const TAKEN_UP: OFlags = OFlags::RDWR.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 /// An open directory of the host.

@@ -27,7 +27,6 @@ use std::path::{Path, PathBuf};
 /// The data on this host that a content can reuse.
 #[derive(Debug)]
 pub struct Held {
-    /// Bases, opened once the content is known.
     bases: RwLock<Vec<Basis>>,
     /// Path of an older version: DEST if no basis was given.
     dest: Option<PathBuf>,
@@ -37,7 +36,6 @@ pub struct Held {
     found: Mutex<BTreeMap<u64, (StretchPlace, Vec<Found>)>>,
 }
 
-/// Data that an earlier run left at the content's final place.
 #[derive(Default)]
 struct InPlace(Option<Box<dyn ReadAt>>);
 

@@ -30,8 +30,6 @@ fn chunked(chunk: ChunkSize, content: &[u8], cut: Cut) -> Vec<StretchLedger> {
     places.map(ledger).collect()
 }
 
-/// Returns the chunks that are present, each of which is read and compared, and how many of them
-/// are in place.
 fn here(held: &Held, content: &[u8], cut: Cut) -> (Vec<u64>, usize) {
     held.begin(&HeldOffer::default());
     let (mut here, mut in_place) = (Vec::new(), 0);

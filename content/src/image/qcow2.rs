@@ -40,7 +40,6 @@ pub struct Qcow2<F> {
     bytes: u64,
     cluster_bits: u32,
     packing: ClusterPacking,
-    /// Offsets of the second-level tables.
     first: Vec<u64>,
     last: Mutex<Last>,
 }

@@ -150,7 +150,6 @@ impl<F: DiskFile> Journal<F> {
     }
 }
 
-/// Returns the content of the valid records, the offset of their end, and the last seal.
 fn recover<F: DiskFile>(file: &F) -> Result<(Recovered, u64, Seal), JournalError> {
     let mut head = [0; HEAD_BYTES];
     let read = read_all(file, &mut head, 0)?;

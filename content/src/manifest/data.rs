@@ -22,7 +22,6 @@ struct Placed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileData {
     bytes: u64,
-    /// None for a file without holes.
     extents: Option<Box<[Placed]>>,
 }
 

@@ -24,7 +24,6 @@ const THREADS: usize = 3;
 pub(super) struct FilesAhead {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// The current batch, and the number of batches before it.
     batch: Batch,
     passed: u64,
 }

@@ -25,7 +25,6 @@ pub(super) struct OwnerTable {
 }
 
 impl OwnerTable {
-    /// Returns the index of a file's owner, adding it if it is new.
     pub(super) fn place(
         &mut self,
         file: &Metadata,

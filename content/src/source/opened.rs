@@ -174,7 +174,6 @@ impl Source<'_> {
         })
     }
 
-    /// Returns the stamp to compare at the end, if the file must not change.
     fn unchanged(&self) -> Option<Unchanged> {
         let is_watched = self.metadata.is_file() && !self.opening.allow_changing;
         is_watched.then(|| Unchanged::new(self.path, &self.metadata))

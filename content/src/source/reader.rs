@@ -40,7 +40,6 @@ impl TreeReader {
         self.ahead.get_or_insert_with(begin).bytes(entry)
     }
 
-    /// Reads data of a file, or zeros where it has none any more.
     fn read_data(&mut self, entry: usize, offset: u64, buffer: &mut [u8]) -> usize {
         if let Some(bytes) = self.ahead(entry) {
             buffer.copy_from_slice(&bytes[offset as usize..][..buffer.len()]);

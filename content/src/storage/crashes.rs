@@ -58,8 +58,6 @@ pub(super) fn old_world() -> World {
     disk.current()
 }
 
-/// Receives the stream, of which the sender sends only the missing chunks, and returns the bytes
-/// that were sent.
 pub(super) fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
     let (work, sent) = build(disk, stream)?;
     work.publish()?;

@@ -43,7 +43,6 @@ impl<D: Directory> Building<D> {
         self.put_data(entry, bytes, offset, true)
     }
 
-    /// Rebuilds a file from byte `until` on, where DEST's own file differs.
     fn renew(&mut self, entry: usize, until: u64) -> io::Result<()> {
         let layout = Arc::clone(&self.layout);
         let own = &layout.manifest().entries()[entry];

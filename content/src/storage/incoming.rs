@@ -11,7 +11,6 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Takes the manifest's part of the bytes, appends it to `encoded`, and returns the rest.
     pub(super) fn take<'a>(
         &mut self,
         mut bytes: &'a [u8],

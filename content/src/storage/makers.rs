@@ -70,7 +70,6 @@ struct Job<D: Directory> {
 struct Small<D: Directory> {
     entry: usize,
     directory: Arc<D>,
-    /// Range of its data in the job's bytes.
     data: Range<usize>,
 }
 

@@ -39,7 +39,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use work::{Published, Work};
 
-/// Contents below this size are not kept for resumption.
 const LEAST_KEPT_BYTES: u64 = 1 << 20;
 const READ_BYTES: usize = 1 << 20;
 
@@ -97,7 +96,6 @@ pub struct TreeStorage {
     encoded: Arc<RwLock<Vec<u8>>>,
     built: Arc<OnceLock<Replay<BuiltFiles<Beneath>>>>,
     work: Option<Work<Beneath>>,
-    /// Whether it resumes an earlier run, and leaves its own data for a later one.
     resumes: bool,
     identity: Option<Identity>,
     leftover: Option<Leftover<Beneath>>,

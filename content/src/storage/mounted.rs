@@ -62,7 +62,6 @@ impl Entries {
         self.0.contains_key(path)
     }
 
-    /// Returns the conflict of the manifest with a mount point, if an entry is at it or above it.
     fn touch(&self, mount: &Path) -> Option<String> {
         let in_the_way = |path: &&Path| self.0.get(*path).is_some_and(|is_directory| !is_directory);
         if let Some(file) = mount.ancestors().find(in_the_way) {

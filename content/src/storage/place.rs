@@ -31,7 +31,6 @@ pub struct Target {
 
 #[derive(Debug)]
 pub(super) struct Place<D: Directory> {
-    /// Directory in which it is built, and its path.
     holder: D,
     holder_path: PathBuf,
     /// Final name in `holder`; none if its files go into `holder` itself.

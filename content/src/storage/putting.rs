@@ -30,7 +30,6 @@ impl<D: Directory> Putting<D> {
         Putting { dest, root, layout, waiting, waiting_bytes: 0, done, has_changed: false }
     }
 
-    /// Opens DEST's own file for an entry, if it may be equal.
     pub(super) fn there(&self, entry: usize) -> Option<D::File> {
         let manifest = self.layout.manifest();
         let own = &manifest.entries()[entry];
@@ -58,7 +57,6 @@ impl<D: Directory> Putting<D> {
         if self.waiting.len() >= TOGETHER_FILES || self.waiting_bytes >= TOGETHER_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Syncs the waiting files and renames them into DEST.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());

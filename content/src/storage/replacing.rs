@@ -73,7 +73,6 @@ fn kinds() -> Vec<(String, World, Abilities)> {
     kinds
 }
 
-/// Returns the content of DEST after a receiver has started there again.
 fn found(world: &World, abilities: &Abilities) -> Vec<(PathBuf, Inode)> {
     let disk = Model::of(world.clone()).with(abilities);
     remove_stale(&disk.root());

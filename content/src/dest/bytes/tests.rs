@@ -30,7 +30,6 @@ fn begin(directory: &TempDir, stream: &[u8]) -> Bytes {
     bytes
 }
 
-/// Interrupts a run after `came` bytes, when its journal has the map.
 fn cut_off(directory: &TempDir, stream: &[u8], came: usize) {
     let mut bytes = begin(directory, stream);
     assert!(bytes.left().is_none(), "nothing is there yet");
@@ -48,7 +47,6 @@ fn cut_off(directory: &TempDir, stream: &[u8], came: usize) {
     }
 }
 
-/// Resumes without sending present data, and returns the number of bytes that were sent.
 fn go_on(directory: &TempDir, stream: &[u8]) -> usize {
     let mut bytes = begin(directory, stream);
     let left = bytes.left().expect("something is left");

@@ -18,7 +18,6 @@ pub(super) const CHUNK_BYTES: usize = 512;
 const SYNC_BYTES: u64 = 5 * CHUNK_BYTES as u64;
 pub(super) const DEST: &str = "dest";
 
-/// Returns a content that shares chunks with others of its length.
 pub(super) fn content(seed: u8, chunks: usize) -> Vec<u8> {
     let mut bytes = vec![0; chunks * CHUNK_BYTES - 100];
     for (at, chunk) in bytes.chunks_mut(CHUNK_BYTES).enumerate() {
@@ -36,8 +35,6 @@ pub(super) fn world(old: Option<&[u8]>) -> World {
     disk.current()
 }
 
-/// Receives the content, of which the sender sends only the missing chunks, and returns their
-/// number.
 pub(super) fn receive(disk: &Model, content: &[u8]) -> Result<usize, DiskError> {
     receive_by(disk, content, Resume::From)
 }

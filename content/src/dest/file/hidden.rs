@@ -12,13 +12,11 @@ use std::sync::Arc;
 /// Attempts to create a hidden file, which another process may remove as a leftover.
 const ATTEMPTS: usize = 10;
 
-/// Present name of an unfinished file.
 #[derive(Clone, Debug)]
 pub(super) enum Hidden {
     Nameless,
     /// A name that is unique to this process and removed with it.
     Fleeting(HiddenNames, #[expect(dead_code, reason = "it is noted as long as this is there")] Arc<Unfinished>),
-    /// A name that a later run finds.
     Kept(HiddenNames),
     /// Its final name: nothing has been changed yet.
     Untouched(HiddenNames),
@@ -32,7 +30,6 @@ impl Hidden {
     }
 }
 
-/// Creates a file that vanishes with its process.
 pub(super) fn open_fleeting<D: Directory>(holder: &D, holder_path: &Path) -> io::Result<(D::File, Hidden)> {
     if let Some(file) = create_nameless(holder) {
         return Ok((file, Hidden::Nameless));

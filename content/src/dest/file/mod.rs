@@ -70,7 +70,6 @@ pub(super) struct FileDest<D: Directory> {
     claimed: Runs,
     prologue: Vec<u8>,
     present: Present,
-    /// Path of the data while it is neither old nor new.
     broken: Arc<OnceLock<PathBuf>>,
 }
 

@@ -23,17 +23,14 @@ pub struct Model(Arc<Mutex<State>>);
 struct State {
     durable: World,
     pending: Vec<Change>,
-    /// State that programs see.
     current: World,
     calls: u32,
     fails_at: Option<(u32, i32)>,
     moments: Vec<Moment>,
     remembers: bool,
-    /// Whether the path of the directory leads to another one.
     moved: bool,
     age_seconds: u64,
     abilities: Abilities,
-    /// Bytes until a write-back fails by itself.
     loses_after: Option<usize>,
     has_lost: bool,
 }
