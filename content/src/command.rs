@@ -1,4 +1,5 @@
-//! Commands at the ends of a transfer: one whose output is sent, one that takes what is received.
+//! Shell commands at the ends of a transfer: one whose output is sent, and one that takes what is
+//! received.
 
 use crate::unfinished::Unfinished;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -14,14 +15,13 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a command may take to end when it is asked to; then it is killed.
+/// Grace period between a termination signal and SIGKILL.
 const END_LIMIT: Duration = Duration::from_millis(300);
-/// How often a pipe is looked at that is to become empty.
 const LOOK: Duration = Duration::from_millis(2);
-/// What a shell adds to the number of the signal that has ended a command.
+/// Offset that a shell adds to a signal's number in an exit code.
 const SIGNALLED: i32 = 128;
 
-/// A command for a shell. A pipeline fails if any of its commands does, where a shell knows how to tell.
+/// Returns a command that runs `command` in a shell, with `pipefail` if a shell here supports it.
 pub fn shell(command: &str) -> Command {
     let teller = if has_pipeline(command) { teller() } else { None };
     let mut shell = Command::new(teller.unwrap_or("sh"));
@@ -32,24 +32,23 @@ pub fn shell(command: &str) -> Command {
     shell
 }
 
-/// Whether a command has a pipeline of which only the last command's failure would be found, for want of a shell that
-/// knows better.
+/// Whether `command` is a pipeline and no shell here supports `pipefail`, so that only its last
+/// command's failure would be seen.
 pub fn hides_failures(command: &str) -> bool {
     has_pipeline(command) && teller().is_none()
 }
 
-/// Whether there is a `|` in it that is no `||`.
 fn has_pipeline(command: &str) -> bool {
     command.replace("||", "").contains('|')
 }
 
-/// Whether nothing of a pipeline has failed, and one command was ended as the next wanted no more of its output, as of
-/// `a | head -c 1G`: a shell says of the last that failed.
+/// Whether the only "failure" is SIGPIPE within a pipeline, as in `a | head -c 1G`, whose reader
+/// wanted no more.
 fn reader_had_enough(command: &str, status: ExitStatus) -> bool {
     has_pipeline(command) && status.code() == Some(SIGNALLED + Signal::PIPE.as_raw())
 }
 
-/// The shell that knows the option pipefail, if there is one: `sh` where it can, else bash.
+/// Returns the shell that supports `pipefail`: `sh` if it does, else `bash`, or none.
 fn teller() -> Option<&'static str> {
     static TELLER: OnceLock<Option<&str>> = OnceLock::new();
     let knows = |shell: &&str| {
@@ -60,7 +59,8 @@ fn teller() -> Option<&'static str> {
     *TELLER.get_or_init(|| ["sh", "bash"].into_iter().find(knows))
 }
 
-/// The output of a command, whose end is told only if the command has succeeded: half of it is not the whole.
+/// The output of a command. Its end is reported only if the command succeeded, so that half an
+/// output is not taken for the whole.
 #[derive(Debug)]
 pub struct CommandOutput {
     command: String,
@@ -69,7 +69,7 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// Starts a command in a shell.
+    /// Starts `command` in a shell.
     ///
     /// # Errors
     /// If there is no shell, or no room for a process.
@@ -93,8 +93,8 @@ impl Read for CommandOutput {
     }
 }
 
-/// A command that takes what comes, on its stdin. It sees the end of that only when all has come and is right; if it
-/// does not, the command and all that it has started are ended.
+/// A command that reads the received bytes on its stdin. Its input ends only when all bytes have
+/// arrived and are verified; otherwise the command and its process group are ended.
 #[derive(Debug)]
 pub struct CommandInput {
     command: String,
@@ -104,38 +104,39 @@ pub struct CommandInput {
     _unfinished: Unfinished,
 }
 
-/// What others know of a [`CommandInput`], and how they end it.
+/// Shared state of a [`CommandInput`], through which others can end it.
 #[derive(Debug, Default)]
 pub struct CommandState {
-    /// The group of processes, as long as its number is no other's.
     group: Mutex<Option<Pid>>,
     was_ended: AtomicBool,
     code: OnceLock<u8>,
 }
 
 impl CommandState {
-    /// Asks the command to end, or kills it; whether it was running.
+    /// Sends `signal` to the command's process group and returns whether it was running.
     pub fn end(&self, signal: Signal) -> bool {
         let group = self.group.lock();
         self.was_ended.fetch_or(group.is_some(), Ordering::Relaxed);
         group.is_some_and(|group| kill_process_group(group, signal).is_ok())
     }
 
-    /// The exit code of a command that failed by itself, that of a shell if a signal has ended it.
+    /// Returns the exit code if the command failed by itself: 128 plus the number if a signal ended
+    /// it.
     pub fn failed_with(&self) -> Option<u8> {
         self.code.get().copied().filter(|&code| code != 0)
     }
 }
 
 impl CommandInput {
-    /// Starts a command in a shell, with what it should know in its environment. Its stdout is stderr: what is on
-    /// stdout is a report. `state` learns of it.
+    /// Starts `command` in a shell with `ETHBCAST_SOURCE` in its environment. Its stdout is
+    /// redirected to stderr, because stdout carries a report. `state` is set to the new process
+    /// group.
     ///
     /// # Errors
     /// If there is no shell, or no room for a process.
     pub fn start(command: &str, source: &str, state: Arc<CommandState>) -> io::Result<CommandInput> {
         let mut shell = shell(command);
-        // A group of its own: whatever it starts is ended with it.
+        // A process group of its own, so that its children can be ended with it.
         shell.env("ETHBCAST_SOURCE", source).stdin(Stdio::piped()).stdout(io::stderr()).process_group(0);
         let mut child = shell.spawn()?;
         let group = Pid::from_child(&child);
@@ -144,7 +145,7 @@ impl CommandInput {
         Ok(CommandInput { command, child, stdin, state, _unfinished: Unfinished::note_group(group) })
     }
 
-    /// That was all: waits until the command has taken it, and has ended.
+    /// Closes the input and waits until the command has read all of it and ended.
     ///
     /// # Errors
     /// If it fails, or ends before it has taken all.
@@ -155,15 +156,13 @@ impl CommandInput {
         self.wait(took_all)
     }
 
-    /// Whether the command has ended; it stays to be reaped.
     fn look(&self, how: WaitIdOptions) -> io::Result<bool> {
         let child = WaitId::Pid(Pid::from_child(&self.child));
         Ok(waitid(child, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | how)?.is_some())
     }
 
-    /// Waits for the command's end, and judges it.
     fn wait(&mut self, took_all: bool) -> io::Result<()> {
-        // Left for the next call, so that its number stays its own as long as others may send signals to it.
+        // Reaped only by the next call: until then its number stays valid for signals.
         self.look(WaitIdOptions::empty())?;
         let mut group = self.state.group.lock();
         let status = self.child.wait()?;
@@ -203,7 +202,7 @@ impl Write for CommandInput {
 
 impl Drop for CommandInput {
     fn drop(&mut self) {
-        // Before its input ends: half of it is not the whole.
+        // Ended before its input ends, because half the bytes would look like all.
         if self.state.end(Signal::TERM) {
             let until = Instant::now() + END_LIMIT;
             while matches!(self.look(WaitIdOptions::NOHANG), Ok(false)) && Instant::now() < until {
@@ -217,7 +216,6 @@ impl Drop for CommandInput {
     }
 }
 
-/// Waits until somebody has read all that is in a pipe; whether that is so, or its reader has gone.
 fn drain(pipe: &ChildStdin) -> io::Result<bool> {
     let look = PollTimeout::try_from(LOOK).expect("it is short");
     loop {
@@ -265,7 +263,6 @@ mod tests {
         assert_eq!(feed("(cat > /dev/null; exit 7) | true", 10).0.is_err(), !hides_failures(command));
     }
 
-    /// What a command says that takes so many bytes, and the code that it failed with.
     fn feed(command: &str, bytes: usize) -> (Result<(), String>, Option<u8>) {
         let state = Arc::<CommandState>::default();
         let mut input = CommandInput::start(command, "image", Arc::clone(&state)).expect("a shell");

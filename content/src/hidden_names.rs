@@ -1,4 +1,4 @@
-//! The hidden names of what is unfinished, and what becomes of those that nobody takes up again.
+//! Hidden names of unfinished data, and the removal of data that no receiver resumes.
 
 use crate::disk::{Directory, DiskFile, Kind};
 use std::collections::hash_map::RandomState;
@@ -14,28 +14,28 @@ const PART: &str = ".part";
 const TREE: &str = ".tree";
 const JOURNAL: &str = ".journal";
 const OLD: &str = ".old";
-/// What nobody has written to for so long is not taken up again: a week.
+/// Age after which unfinished data is no longer kept for resumption: a week.
 const KEPT_SECONDS: u64 = 7 * 24 * 3600;
 
-/// The hidden names of something that has no name of its own yet.
+/// Hidden names of data that does not have its final name yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HiddenNames {
-    /// The data of a file.
+    /// A file's data.
     pub part: PathBuf,
-    /// A directory that is being built.
+    /// A directory under construction.
     pub tree: PathBuf,
-    /// What is said of either.
+    /// The journal of either.
     pub journal: PathBuf,
 }
 
 impl HiddenNames {
-    /// The same for the same name, so that it is found again.
+    /// Returns names derived from `name`, so that a later run finds them again.
     pub(crate) fn of(name: &[u8]) -> HiddenNames {
         let digest = blake3::hash(name).to_hex();
         HiddenNames::with(&format!("{PREFIX}{}", &digest[..16]))
     }
 
-    /// Others each time, also on another host that has the directory mounted.
+    /// Returns names that are unique on this host and on others that mount the directory.
     pub(crate) fn fleeting() -> HiddenNames {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         static OWN: OnceLock<u64> = OnceLock::new();
@@ -43,7 +43,8 @@ impl HiddenNames {
         HiddenNames::with(&format!("{PREFIX}{own:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// A directory in which something stands under its own name while another takes its place.
+    /// Returns the directory that keeps the replaced entry while its successor is renamed into
+    /// place.
     pub(crate) fn old(&self) -> PathBuf {
         self.tree.with_extension(&OLD[1..])
     }
@@ -54,19 +55,18 @@ impl HiddenNames {
     }
 }
 
-/// Whether a name is one that stands for something unfinished.
 pub(crate) fn is_hidden(name: &OsStr) -> bool {
     [PART, TREE, JOURNAL, OLD].into_iter().any(|suffix| with_suffix(name, suffix).is_some())
 }
 
-/// The names of which this is one, with this suffix.
 fn with_suffix(name: &OsStr, suffix: &str) -> Option<HiddenNames> {
     let stem = name.to_str().filter(|name| name.starts_with(PREFIX))?.strip_suffix(suffix)?;
     Some(HiddenNames::with(stem))
 }
 
-/// Removes what dead receivers left in a directory, and says how many files and directories that were. What has a
-/// journal can be taken up again, and is kept for a week. What was set aside and has no successor is brought back.
+/// Removes what dead receivers left in a directory and returns the number of removed entries. Data
+/// with a journal is kept for a week. An entry that was set aside and has no successor is moved
+/// back.
 pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     bring_back(directory);
     let Ok(names) = directory.names() else { return 0 };
@@ -106,7 +106,7 @@ fn dead_tree<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D> {
     (directory.is_own(&tree, &names.tree) && is_old(directory, names)).then_some(tree)
 }
 
-/// Brings back what dead receivers set aside in a directory, if it has no successor.
+/// Moves back what dead receivers set aside in a directory, if it has no successor.
 pub(crate) fn bring_back<D: Directory>(directory: &D) {
     let names = directory.names().unwrap_or_default();
     for old in names.iter().filter_map(|name| with_suffix(name, OLD)) {
@@ -116,14 +116,15 @@ pub(crate) fn bring_back<D: Directory>(directory: &D) {
     }
 }
 
-/// Ends what a dead receiver began: brings back what it set aside, or removes it if its successor is there.
+/// Finishes an interrupted replacement: moves the old entry back, or removes it if its successor is
+/// in place.
 fn settle_aside<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<()> {
     let old = names.old();
     let aside = directory.directory(&old)?;
     if !aside.try_lock() || !directory.is_own(&aside, &old) {
         return Ok(());
     }
-    // As long as the successor has its hidden name what has the other one is no successor.
+    // A successor that still has its hidden name has not taken the place of the old entry.
     let is_succeeded = directory.kind(&names.tree)?.is_none();
     for name in aside.names()? {
         let name = Path::new(&name);
@@ -146,19 +147,16 @@ fn settle_aside<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<
     directory.remove_directory(&old)
 }
 
-/// Whether there is something in a directory that can be taken up again.
 pub(crate) fn has_left<D: Directory>(directory: &D) -> bool {
     directory.names().is_ok_and(|names| names.iter().any(|name| with_suffix(name, JOURNAL).is_some()))
 }
 
-/// How many bytes of what may come are in a directory already, beside the journals there.
 pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     let names = directory.names().unwrap_or_default();
     let left = |names: HiddenNames| [names.part, names.tree].map(|name| allocated_bytes(directory, &name));
     names.iter().filter_map(|name| with_suffix(name, JOURNAL)).flat_map(left).sum()
 }
 
-/// How many bytes of the disk something takes, with all that is below it.
 fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
     match directory.kind(name) {
         Ok(Some(Kind::Directory)) => {
@@ -171,15 +169,13 @@ fn allocated_bytes<D: Directory>(directory: &D, name: &Path) -> u64 {
     }
 }
 
-/// Whether nobody will take it up.
 fn is_old<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
     directory.age_seconds(&names.journal).map_or(true, |seconds| seconds > KEPT_SECONDS)
 }
 
-/// Removes data and journal; whether the data is gone.
 pub(crate) fn remove<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
     let removed = directory.remove(&names.part).or_else(|_| directory.remove_all(&names.tree)).is_ok();
-    // The journal last: without its data it says nothing, and is removed by the next receiver.
+    // The journal is removed last: a journal without data is removed by the next receiver.
     drop(directory.remove(&names.journal));
     removed
 }

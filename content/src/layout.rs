@@ -1,26 +1,26 @@
-//! Where everything is in the stream of a directory: the manifest first, then of each file its data and a byte that
-//! says what became of it.
+//! Layout of the stream of a directory: the manifest first, then each file's data followed by a
+//! verdict byte.
 
 use crate::manifest::{FileData, Manifest, Node};
 
-/// What became of a file at the sender, told after its data.
+/// State of a file at the sender, sent after its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its data is what it was when the directory was listed.
+    /// Unchanged since the directory was listed.
     Whole,
-    /// It has changed: its data is not all of one state, or zeros.
+    /// Changed: its data is a mixture of states, or zeros.
     Changed,
-    /// It is gone, or cannot be read: its data is zeros from there on.
+    /// Gone or unreadable: its data is zeros from there on.
     Lost,
 }
 
 impl Verdict {
-    /// The byte on the wire.
+    /// Returns the verdict's byte on the wire.
     pub fn byte(self) -> u8 {
         self as u8
     }
 
-    /// What a byte on the wire says; one that nobody writes says nothing good.
+    /// Decodes a byte of the wire; an unknown one counts as lost.
     pub fn of(byte: u8) -> Verdict {
         match byte {
             0 => Verdict::Whole,
@@ -29,7 +29,7 @@ impl Verdict {
         }
     }
 
-    /// In words, to be read after the file's name.
+    /// Returns the verdict in words that follow the file's name.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Whole => "is whole",
@@ -39,44 +39,43 @@ impl Verdict {
     }
 }
 
-/// A piece of the stream that is of one kind.
+/// A contiguous piece of the stream of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// The encoded manifest from this byte on.
+    /// Part of the encoded manifest.
     Manifest {
-        /// The place in it.
+        /// Offset in the encoded manifest.
         at: usize,
-        /// How many bytes are left of it.
+        /// Bytes from there to the end of the manifest.
         bytes: u64,
     },
-    /// Data of a file.
+    /// Part of a file's data.
     Data {
-        /// The file's entry.
+        /// Index of the file's entry.
         entry: usize,
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
-        /// How many bytes lie together there.
+        /// Contiguous bytes from that offset on.
         bytes: u64,
     },
-    /// The byte that says what became of a file.
+    /// The verdict byte of a file.
     Verdict {
-        /// The file's entry.
+        /// Index of the file's entry.
         entry: usize,
     },
 }
 
-/// The places of all pieces.
+/// The position of every piece of the stream.
 #[derive(Debug)]
 pub struct Layout {
     manifest: Manifest,
     manifest_bytes: u64,
-    /// The entries of files, and where in the stream each begins.
     files: Vec<(u32, u64)>,
     bytes: u64,
 }
 
 impl Layout {
-    /// The stream of a manifest that is encoded in so many bytes.
+    /// Computes the layout for a manifest whose encoding takes `manifest_bytes`.
     pub fn new(manifest: Manifest, manifest_bytes: u64) -> Layout {
         let mut bytes = manifest_bytes;
         let mut files = Vec::new();
@@ -87,22 +86,22 @@ impl Layout {
         Layout { manifest, manifest_bytes, files, bytes }
     }
 
-    /// What the stream carries.
+    /// The manifest of the directory.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// How long the stream is.
+    /// The length of the stream, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The entry of a file, by its place among the files.
+    /// Returns the entry of the file with this number.
     pub fn file(&self, number: usize) -> Option<usize> {
         self.files.get(number).map(|&(entry, _)| entry as usize)
     }
 
-    /// What the manifest says of the data of an entry; none of what is no file.
+    /// Returns the extents of an entry's data, or none if the entry is not a file.
     pub fn data(&self, entry: usize) -> Option<&FileData> {
         match &self.manifest.entries()[entry].node {
             Node::File(data) => Some(data),
@@ -110,7 +109,7 @@ impl Layout {
         }
     }
 
-    /// What is at an offset of the stream; none at its end.
+    /// Returns the piece at an offset of the stream, or none at its end.
     pub fn at(&self, offset: u64) -> Option<Piece> {
         if offset < self.manifest_bytes {
             return Some(Piece::Manifest { at: offset as usize, bytes: self.manifest_bytes - offset });

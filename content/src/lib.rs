@@ -1,10 +1,11 @@
 //! Directories as one stream, and back.
 //!
-//! A session carries bytes and does not ask what they are. This crate makes them of a directory: a manifest of all that
-//! is in it, and the data of its files one after the other, so that many small files go at the rate of a large one. At
-//! the other end a storage builds the same directory beside DEST and shows it whole.
+//! A session transports bytes of any kind. This crate turns a directory into bytes: a manifest of
+//! all its entries, and the data of its files one after the other, so that many small files go at
+//! the rate of a large one. At the receiver a storage builds the directory beside DEST and renames
+//! it into place when it is complete.
 //!
-//! With this, a program sends what the tool sends, and puts it where the tool would:
+//! A program sends and stores as the command-line tool does:
 //!
 //! ```no_run
 //! use ethbcast_collectives::session::{Options, Session};
@@ -12,12 +13,12 @@
 //! use ethbcast_content::source::{Opened, Opening, Selection};
 //! use ethbcast_content::storage::Target;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // On the host that has it:
+//! // On the sending host:
 //! let models = Opened::tree(&["/data/models".into()], &Selection::default())?;
 //! Session::send("models", models.content, &Options::new().receivers(7))?;
 //! let image = Opened::file("/dev/sdb".as_ref(), Opening::default())?;
 //! Session::send("image", image.content, &Options::new().receivers(7))?;
-//! // On each of the seven others:
+//! // On each of the seven receivers:
 //! let dest = Dest::resolve("/data/models".as_ref(), false)?;
 //! let target = Target { dest: "/data/models".into(), ..Target::default() };
 //! let (arrival, landed) = Arrival::new(dest, target, Handling::default());

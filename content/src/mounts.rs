@@ -1,12 +1,10 @@
-//! What is mounted, and where.
+//! The mount table of this process.
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use std::path::{Path, PathBuf};
 
-/// What this process sees mounted (proc_pid_mountinfo(5)).
 const TABLE: &str = "/proc/self/mountinfo";
 
-/// Whether another file system, a bind mount or a file of one begins at `path`.
 pub(crate) fn is_mount_point(path: &Path) -> bool {
     let stat = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS);
     match stat {
@@ -17,7 +15,6 @@ pub(crate) fn is_mount_point(path: &Path) -> bool {
     }
 }
 
-/// The mounts below a directory, itself not counted.
 pub(crate) fn below(path: &Path) -> Vec<PathBuf> {
     let Ok(path) = path.canonicalize() else { return Vec::new() };
     let mut below: Vec<PathBuf> = table().into_iter().filter(|at| at.starts_with(&path) && *at != path).collect();
@@ -26,7 +23,8 @@ pub(crate) fn below(path: &Path) -> Vec<PathBuf> {
     below
 }
 
-/// Which mount of which device something is on: both, as one device can be mounted twice.
+/// Returns the mount and device number of `path`. Both are needed, as one device can be mounted
+/// twice.
 pub(crate) fn place_of(path: &Path) -> Option<(u32, u32, u64)> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let stat = statx(CWD, path, flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()?;
@@ -39,7 +37,7 @@ fn table() -> Vec<PathBuf> {
     lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescaped).collect()
 }
 
-/// The kernel writes spaces and the like as three octal digits.
+/// Decodes the octal escapes that the kernel writes for spaces and similar bytes.
 pub(crate) fn unescaped(text: &[u8]) -> PathBuf {
     let (mut path, mut rest) = (Vec::new(), text);
     while let Some((first, behind)) = rest.split_first() {

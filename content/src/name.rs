@@ -1,4 +1,4 @@
-//! What a name in a directory may be: raw bytes, as the system has them, and nothing that leads elsewhere.
+//! Rules for the name of a directory entry: raw bytes that stay within the directory.
 
 use std::path::PathBuf;
 
@@ -7,30 +7,30 @@ pub const MOST_NAME_BYTES: usize = 255;
 /// The longest path below the directory that is sent, in bytes (Linux's `PATH_MAX` without the end).
 pub const MOST_PATH_BYTES: usize = 4095;
 
-/// What is wrong with a name.
+/// Reason why a name is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// It has no bytes.
+    /// No bytes.
     #[error("is empty")]
     Empty,
-    /// It is longer than [`MOST_NAME_BYTES`].
+    /// More than [`MOST_NAME_BYTES`].
     #[error("has {0} bytes, at most {MOST_NAME_BYTES} can be")]
     Long(usize),
-    /// It means the directory itself or the one above.
+    /// `.` or `..`.
     #[error("leads out of its directory")]
     Dots,
-    /// It has a slash: it is a path.
+    /// Contains a slash.
     #[error("is a path")]
     Path,
-    /// It has a NUL byte, where the system would end it.
+    /// Contains a NUL byte.
     #[error("has a NUL byte")]
     Nul,
 }
 
-/// Whether these bytes are one name within a directory.
+/// Checks that `name` is a single name within a directory.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The first rule that the name breaks.
 pub fn check(name: &[u8]) -> Result<(), NameError> {
     match name {
         [] => Err(NameError::Empty),
@@ -42,7 +42,7 @@ pub fn check(name: &[u8]) -> Result<(), NameError> {
     }
 }
 
-/// A name or path as people read it: what is no UTF-8 or moves a terminal's cursor is escaped.
+/// Returns a name or path for display: invalid UTF-8 and control characters are escaped.
 pub fn shown(bytes: &[u8]) -> String {
     let mut shown = String::new();
     for part in bytes.utf8_chunks() {
@@ -54,7 +54,7 @@ pub fn shown(bytes: &[u8]) -> String {
     shown
 }
 
-/// Bytes as a path.
+/// Converts bytes to a path.
 pub fn path(bytes: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))

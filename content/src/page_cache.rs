@@ -1,25 +1,27 @@
-//! What the kernel keeps in memory of files: a small one is soon read again, a large one drives out all others.
+//! Page-cache advice: a small file is soon read again, while a large one would evict everything
+//! else.
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::fs::File;
 use std::io::{self, Read};
 
-/// A file beyond this is not kept in memory behind the place where it is read or written.
+/// Size above which the pages behind the current position are dropped from the page cache.
 pub const LARGE_BYTES: u64 = 1 << 30;
-/// So much of a large file that is read is kept, for those who lack a part of it, and forgotten at once.
+/// Bytes behind the read position that stay cached for receivers that need a retransmission, and
+/// are then dropped at once.
 const BEHIND_BYTES: u64 = 64 << 20;
 
-/// Has the kernel forget what it keeps of a file; what is not on the disk yet it keeps.
+/// Drops a file's clean pages from the page cache.
 pub fn forget(file: &File) {
     advise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
 }
 
 fn advise(file: &File, offset: u64, bytes: u64, advice: PosixFadviseAdvice) {
-    // Advice: who cannot take it goes on as before.
+    // Only advice: errors are ignored.
     posix_fadvise(file, offset as _, bytes as _, advice).ok();
 }
 
-/// A file that is read from its present position to its end.
+/// A file that is read sequentially to its end.
 #[derive(Debug)]
 pub struct Passing {
     file: File,
@@ -29,13 +31,13 @@ pub struct Passing {
 }
 
 impl Passing {
-    /// Reads a file of so many bytes, whose first to be read is at `at`.
+    /// Reads a file of `bytes` bytes from position `at` on.
     pub fn new(file: File, at: u64, bytes: u64) -> Passing {
         advise(&file, at, 0, PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
         Passing { file, is_large: bytes > LARGE_BYTES, at, forgotten: at }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &File {
         &self.file
     }

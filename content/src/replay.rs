@@ -1,4 +1,4 @@
-//! The stream of a directory at any position and at any time, for those who lack a part of it.
+//! Random access to the stream of a directory, for retransmission.
 
 use crate::disk::DiskFile;
 use crate::layout::{Layout, Piece, Verdict};
@@ -8,45 +8,41 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// What went wrong with a file: from which byte of its data on there are zeros in the stream, and the verdict.
+/// A problem with a file: its data is zeros from an offset on, and its verdict says why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// Where in the file the zeros begin.
+    /// Offset in the file at which the zeros begin.
     pub zeros_from: u64,
-    /// What receivers are told.
+    /// Verdict that is sent to receivers.
     pub verdict: Verdict,
-    /// The reason in words, where it is known.
+    /// Reason in words, where it is known.
     pub why: String,
 }
 
-/// The files with which something went wrong, by their entries.
+/// Problems by entry of the file.
 pub type Troubles = Arc<Mutex<BTreeMap<usize, Trouble>>>;
 
-/// Opens the file of an entry, to read.
+/// Opens files by their entry.
 pub trait OpenEntry: Send + Sync + 'static {
-    /// What is opened.
+    /// The type of an opened file.
     type File: DiskFile;
 
-    /// The file, if it can still be opened.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Opens the file of an entry for reading.
     fn open(&self, entry: usize) -> io::Result<Self::File>;
 }
 
-/// Reads the stream of a directory again.
+/// Reads the stream of a directory at any position.
 #[derive(Debug)]
 pub struct Replay<O: OpenEntry> {
     layout: Arc<Layout>,
     encoded: Arc<Vec<u8>>,
     troubles: Troubles,
     files: O,
-    /// The file that was read last: the next bytes are likely to be in it, too.
     last: Mutex<Option<(usize, O::File)>>,
 }
 
 impl<O: OpenEntry> Replay<O> {
-    /// The stream of this layout, whose manifest is `encoded`.
+    /// Creates a replay of the stream with this layout, whose encoded manifest is `encoded`.
     pub fn new(layout: Arc<Layout>, encoded: Arc<Vec<u8>>, troubles: Troubles, files: O) -> Replay<O> {
         Replay { layout, encoded, troubles, files, last: Mutex::default() }
     }

@@ -1,17 +1,17 @@
-//! Which bytes of a content, in runs.
+//! Sets of byte ranges.
 
 use std::ops::Range;
 
-/// So many runs are kept: 1 MiB. What is written in order is one; of what is written in more pieces than this only the
-/// first are known.
+/// Limit on the ranges that are kept, 1 MiB of memory. Data written in order is one range; of data
+/// written in more pieces, further ranges are dropped.
 const MOST_RUNS: usize = 64 << 10;
 
-/// A set of bytes, as runs that neither touch nor overlap, in order.
+/// A set of bytes as sorted ranges that neither touch nor overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runs(Vec<Range<u64>>);
 
 impl Runs {
-    /// Adds a run. Where there would be too many it is left out.
+    /// Adds a range, or drops it if the set would exceed its limit.
     pub fn insert(&mut self, run: Range<u64>) {
         if run.is_empty() {
             return;
@@ -27,23 +27,23 @@ impl Runs {
         self.0.splice(from..to, std::iter::once(begin..end));
     }
 
-    /// Whether it has all of a run.
+    /// Whether the set contains all of `run`.
     pub fn contains(&self, run: &Range<u64>) -> bool {
         let at = self.0.partition_point(|known| known.end < run.end);
         run.is_empty() || self.0.get(at).is_some_and(|known| known.start <= run.start)
     }
 
-    /// Its runs, in order.
+    /// Returns the ranges in order.
     pub fn iter(&self) -> impl Iterator<Item = &Range<u64>> {
         self.0.iter()
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes in the set.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|run| run.end - run.start).sum()
     }
 
-    /// Whether it has none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,40 +1,40 @@
-//! A file with holes as a stream: where its data is, and then the data alone.
+//! A file with holes as a stream: a map of its extents, followed by their data.
 
 use crate::manifest::{Extent, Fault, FileData, ManifestError};
 use ethbcast_collectives::session::live::ReadAt;
 use std::io;
 use std::sync::Arc;
 
-/// What such a stream begins with; the last byte counts up with every change of the layout.
+/// First bytes of the stream; the last one is the version of the layout.
 const MAGIC: [u8; 8] = *b"EBHOLES\x01";
 /// Magic, size of the file, number of extents, BLAKE3 of these, in bytes.
 const HEAD_BYTES: usize = 8 + 8 + 4 + 32;
-/// Offset and length of an extent, in bytes.
 const EXTENT_BYTES: usize = 16;
-/// Extents that a map has at most: beyond, small holes are sent as the zeros that they read as.
+/// Limit on the extents of a map: beyond it, the smallest holes are sent as zeros.
 pub const MOST_EXTENTS: usize = 1 << 16;
 
-/// Where a file has data, and how long it is.
+/// The extents of a file that has holes, and the file's size.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Map {
     data: FileData,
     encoded: Vec<u8>,
 }
 
-/// A part of the stream that is of one kind.
+/// A contiguous part of the stream of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The encoded map from this byte on.
+    /// The encoded map, from this byte on.
     Map(usize),
     /// Data of the file.
     Data(Extent),
 }
 
 impl Map {
-    /// A file of so many bytes, which are zero beside these extents.
+    /// Creates the map of a file of `bytes` bytes that is zero outside `extents`.
     ///
     /// # Errors
-    /// If an extent is empty, begins before the end of the one before it, or ends behind the end of the file.
+    /// If an extent is empty, begins before the end of the one before it, or ends behind the end of
+    /// the file.
     pub fn new(bytes: u64, extents: Vec<Extent>) -> Result<Map, Fault> {
         let extents = joined(extents);
         let body: Vec<u8> = extents
@@ -51,27 +51,27 @@ impl Map {
         Ok(Map { data, encoded })
     }
 
-    /// How long the file is.
+    /// The size of the file, in bytes.
     pub fn bytes(&self) -> u64 {
         self.data.bytes()
     }
 
-    /// How it stands in the stream.
+    /// The map's encoding at the beginning of the stream.
     pub fn encoded(&self) -> &[u8] {
         &self.encoded
     }
 
-    /// The map that stands at the beginning of these bytes, if all of it does.
+    /// Decodes a map from the beginning of `bytes`, if it is there completely.
     pub fn read(bytes: &[u8]) -> Option<Map> {
         IncomingMap::default().take(bytes).ok()?.1
     }
 
-    /// How long the stream is.
+    /// The length of the stream, in bytes.
     pub fn stream_bytes(&self) -> u64 {
         self.encoded.len() as u64 + self.data.data_bytes()
     }
 
-    /// What is at an offset of the stream; none at its end.
+    /// Returns the part at an offset of the stream, or none at its end.
     pub fn at(&self, offset: u64) -> Option<Part> {
         match offset.checked_sub(self.encoded.len() as u64) {
             None => Some(Part::Map(offset as usize)),
@@ -80,8 +80,7 @@ impl Map {
     }
 }
 
-/// Extents that are next to each other are one, and so are those with the smallest holes between them if there are too
-/// many.
+/// Merges adjacent extents, and those with the smallest holes between them if there are too many.
 fn joined(extents: Vec<Extent>) -> Vec<Extent> {
     let (mut extents, mut least_hole) = (extents, 1);
     loop {
@@ -109,15 +108,16 @@ fn digest(bytes: u64, body: &[u8]) -> [u8; 32] {
     *blake3::Hasher::new().update(&bytes.to_be_bytes()).update(body).finalize().as_bytes()
 }
 
-/// A map as it comes: no more of it is kept than it can have, and nothing is believed before its digest fits.
+/// A map that is being received. Its buffer is bounded, and nothing is decoded before the digest
+/// matches.
 #[derive(Debug, Default)]
 pub struct IncomingMap(Vec<u8>);
 
 impl IncomingMap {
-    /// Takes what is the map's off the bytes: what is left, and the map once all of it is there.
+    /// Takes the map's bytes off `bytes`. Returns the rest, and the map once it is complete.
     ///
     /// # Errors
-    /// If it is none, or one that no file has.
+    /// If the map is damaged or impossible.
     pub fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<(&'a [u8], Option<Map>), ManifestError> {
         let rest = self.fill(HEAD_BYTES, bytes);
         if self.0.len() < HEAD_BYTES {
@@ -147,7 +147,6 @@ impl IncomingMap {
         Ok((rest, Some(Map { data, encoded: std::mem::take(&mut self.0) })))
     }
 
-    /// Appends until there are so many; what is left.
     fn fill<'a>(&mut self, until: usize, bytes: &'a [u8]) -> &'a [u8] {
         let (now, later) = bytes.split_at(bytes.len().min(until.saturating_sub(self.0.len())));
         self.0.extend_from_slice(now);
@@ -155,7 +154,7 @@ impl IncomingMap {
     }
 }
 
-/// The stream of a file with holes at any position.
+/// Random access to the stream of a file with holes.
 #[derive(Debug)]
 pub struct SparseStream<F> {
     map: Arc<Map>,
@@ -163,7 +162,7 @@ pub struct SparseStream<F> {
 }
 
 impl<F: ReadAt> SparseStream<F> {
-    /// The stream of a file that has data where the map says.
+    /// Creates the stream of `file`, whose extents are those of the map.
     pub fn new(map: Arc<Map>, file: F) -> SparseStream<F> {
         SparseStream { map, file }
     }

@@ -1,17 +1,16 @@
-//! Syncing what has been written so far, while more is being written: the last sync has little left to do then.
+//! Background fsync of written data, so that the last sync has little left to do.
 //!
-//! A write-back error is reported once to each open file description (fsync(2)): after a failed sync the kernel calls
-//! the lost pages clean, and the next sync of the same file succeeds. So the first failed sync decides, whoever made
-//! it: nothing that a later call says is believed.
+//! A write-back error is reported once to each open file description (fsync(2)): after a failed
+//! sync the kernel marks the lost pages clean, and the next sync of that file succeeds. So the
+//! first failed sync decides, whoever made it, and the results of later calls are ignored.
 
 use std::io::{Error, Result};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Syncs what has been written whenever so much has been, on a thread of its own; it ends with the first error.
+/// Syncs on a thread of its own after a number of written bytes, until the first error.
 #[derive(Debug)]
 pub struct Syncer {
-    /// None once a sync, or a write, has failed.
     way: Option<Way>,
     every_bytes: u64,
     unsynced_bytes: u64,
@@ -35,21 +34,16 @@ impl std::fmt::Debug for Way {
     }
 }
 
-/// When a syncer syncs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
-    /// On a thread of its own, whenever so many bytes have been written.
+    /// On a separate thread, after each such number of bytes.
     Every(u64),
-    /// The same, while whoever writes waits.
+    /// On the writing thread, after each such number of bytes.
     #[cfg(test)]
     AtOnce(u64),
 }
 
 impl Syncer {
-    /// Starts it; `sync` waits until all that was written is on the disk.
-    ///
-    /// # Errors
-    /// If there can be no thread.
     pub(crate) fn start(pace: Pace, mut sync: impl FnMut() -> Result<()> + Send + 'static) -> Result<Syncer> {
         let (way, every_bytes) = match pace {
             Pace::Every(bytes) => {
@@ -64,10 +58,11 @@ impl Syncer {
         Ok(Syncer { way: Some(way), every_bytes, unsynced_bytes: 0 })
     }
 
-    /// So much more has been written, unless that failed.
+    /// Records `bytes` further bytes if the write succeeded, and requests a sync when enough have
+    /// accumulated.
     ///
     /// # Errors
-    /// If it did, or an earlier write or sync: all is lost then, whatever comes after.
+    /// The error of this write, or of an earlier write or sync; every later call fails as well.
     pub fn heed(&mut self, written: Result<()>, bytes: u64) -> Result<()> {
         self.check()?;
         if let Err(error) = written {
@@ -81,15 +76,15 @@ impl Syncer {
         self.check()
     }
 
-    /// Tells it to sync; whether it was not busy with two rounds already.
+    /// Requests a sync; false if one runs and another is queued already.
     pub fn tell(&mut self) -> bool {
         self.way.as_mut().is_some_and(Way::tell)
     }
 
-    /// Fails if a write or a sync has failed before.
+    /// Checks that no write or sync has failed.
     ///
     /// # Errors
-    /// What the sync failed with, once.
+    /// The error of the failed sync at the first call, a general one later.
     pub fn check(&mut self) -> Result<()> {
         match self.way.take_if(|way| way.has_ended()) {
             Some(ended) => Err(ended.finish().err().unwrap_or_else(lost)),
@@ -98,16 +93,16 @@ impl Syncer {
         }
     }
 
-    /// Waits for the sync that is under way: one that runs may take the error away from the last.
+    /// Waits for the sync that is running, which may consume an error that a later sync would miss.
     ///
     /// # Errors
-    /// The first error of all syncs.
+    /// The first error of any sync.
     pub fn finish(&mut self) -> Result<()> {
         self.way.take().map_or_else(|| Err(lost()), Way::finish)
     }
 }
 
-/// The answer to everything after the first failed write or sync.
+/// Error of every call after the first failed write or sync.
 fn lost() -> Error {
     Error::other("an earlier write or sync failed")
 }
@@ -124,7 +119,6 @@ impl Way {
         }
     }
 
-    /// Whether it has ended, which it does only with an error.
     fn has_ended(&self) -> bool {
         match self {
             Way::Thread { thread, .. } => thread.as_ref().is_none_or(JoinHandle::is_finished),
@@ -151,7 +145,7 @@ impl Way {
 }
 
 impl Drop for Way {
-    /// What it syncs is closed, and unlocked, before anybody goes on.
+    /// Waits for the thread, so that its file is closed and unlocked before the caller goes on.
     fn drop(&mut self) {
         drop(self.end());
     }

@@ -1,4 +1,5 @@
-//! What the end of a transfer needs, tried at its beginning, in an empty hidden entry at the place where it will be.
+//! Trial at the beginning of a transfer of the operations that its end needs, on an empty hidden
+//! entry where DEST will be.
 
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::HiddenNames;
@@ -9,22 +10,20 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The most names of what comes that are tried.
+/// Limit on the incoming names that are tried.
 const MOST_NAMES: usize = 4096;
-/// A name that is longer is tried: file systems that encrypt names take no longer ones.
+/// Length above which a name is tried: file systems that encrypt names refuse long ones.
 const LONG_NAME_BYTES: usize = 140;
-/// What vfat, exFAT, NTFS and SMB refuse in names.
+/// Bytes in names that vfat, exFAT, NTFS and SMB refuse.
 const ODD_BYTES: &[u8] = b"\"*:<>?\\|";
 
-/// How often an entry is made anew that another receiver, which starts in the same directory, took for one of the dead.
+/// Attempts to create an entry, which a receiver that starts in the same directory may remove as a
+/// leftover.
 const MOST_TRIES: usize = 16;
 
-/// A step that cannot be made.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// What was tried, to be read after "cannot".
     pub doing: String,
-    /// The system's reason.
     pub error: io::Error,
 }
 
@@ -32,7 +31,6 @@ fn at<T>(doing: &str, done: io::Result<T>) -> Result<T, Refused> {
     done.map_err(|error| Refused { doing: doing.to_owned(), error })
 }
 
-/// Hidden names, of which nothing is left.
 struct Scratch<'a, D: Directory> {
     holder: &'a D,
     names: [HiddenNames; 2],
@@ -43,8 +41,8 @@ impl<'a, D: Directory> Scratch<'a, D> {
         Scratch { holder, names: [HiddenNames::fleeting(), HiddenNames::fleeting()] }
     }
 
-    /// Makes a directory and locks it, so that nobody takes it for one that a dead receiver left, and what is in it for
-    /// something that was set aside; false if there are no locks here, or somebody was faster.
+    /// Creates and locks a directory, so that no other receiver removes it as a leftover. None if
+    /// locks are not supported here, or another receiver was faster.
     fn directory(&self, path: fn(&HiddenNames) -> PathBuf) -> io::Result<Option<(PathBuf, D)>> {
         let path = path(&self.names[0]);
         self.holder.make_directory(&path)?;
@@ -56,7 +54,6 @@ impl<'a, D: Directory> Scratch<'a, D> {
     }
 }
 
-/// Does something in a directory of its own that it has locked; nothing where that cannot be had.
 fn within<D: Directory, T>(
     holder: &D,
     path: fn(&HiddenNames) -> PathBuf,
@@ -75,17 +72,16 @@ impl<D: Directory> Drop for Scratch<'_, D> {
     fn drop(&mut self) {
         for names in &self.names {
             drop(self.holder.remove(&names.part));
-            // Nothing in it is removed: if a name was given away after all, that is what has it.
+            // The directory is not emptied: if a rename succeeded after all, it holds the user's
+            // entry.
             drop(self.holder.remove_directory(&names.old()));
             drop(self.holder.remove_all(&names.tree));
         }
     }
 }
 
-/// Makes a file and a directory, syncs them, and gives the file the name of another, as what comes will get its own.
-///
-/// # Errors
-/// The first step that fails.
+/// Creates and syncs a file and a directory, and renames the file over another one, as the end of
+/// the transfer will. Returns the first operation that fails.
 pub(crate) fn try_place<D: Directory>(holder: &D) -> Result<(), Refused> {
     let is_gone = |refused: &Refused| refused.error.kind() == io::ErrorKind::NotFound;
     let tries = (1..MOST_TRIES).map(|_| try_place_once(holder));
@@ -97,7 +93,7 @@ fn try_place_once<D: Directory>(holder: &D) -> Result<(), Refused> {
     let scratch = Scratch::new(holder);
     let [one, other] = &scratch.names;
     let file = at("make a file", holder.create(&one.part, COMMON_FILE))?;
-    // Whoever starts here at the same time leaves alone what is locked.
+    // Locked, so that a receiver starting at the same time does not remove it.
     file.try_lock();
     at("sync a file", file.sync())?;
     let second = at("make a second file", holder.create(&other.part, COMMON_FILE))?;
@@ -108,20 +104,18 @@ fn try_place_once<D: Directory>(holder: &D) -> Result<(), Refused> {
     at("sync the directory", holder.sync_names())
 }
 
-/// Tries whether something else can take the name of what has it: moves that over a directory that is not empty, which
-/// no file system does. One that could says so, and one that cannot says why.
-///
-/// # Errors
-/// The system's reason why the name cannot be given away.
+/// Checks that the entry `name` can be renamed, by moving it over a directory that is not empty.
+/// That always fails: the error tells whether a rename would be permitted. Returns the system's
+/// error if the name cannot be given away.
 pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
     let refused = [libc::EXDEV, libc::EBUSY, libc::EACCES, libc::EROFS];
     let tried = within(holder, HiddenNames::old, |full, directory| {
-        // A hidden name: what a receiver that is killed here leaves is removed by the next.
+        // A hidden name: if this receiver is killed here, the next one removes the leftover.
         let inside = &HiddenNames::fleeting().part;
         directory.create(inside, COMMON_FILE)?;
         let moved = holder.rename(name, holder, full);
         if moved.is_ok() {
-            // No file system does that; this one gives it back.
+            // No file system allows this rename; it is undone.
             return holder.rename(full, holder, name);
         }
         directory.remove(inside)?;
@@ -133,10 +127,8 @@ pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result
     tried.map(|_| ())
 }
 
-/// Tries those names of what comes that a file system may refuse; the first that it does, with the reason.
-///
-/// # Errors
-/// If nothing can be tried.
+/// Tries the incoming names that a file system may refuse, and returns the first refused one with
+/// the error. Fails if nothing can be tried.
 pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
     let mut tried = BTreeSet::new();
     let odd = manifest.entries().iter().enumerate().skip(1).filter(|(_, entry)| is_odd(&entry.name));
@@ -151,7 +143,7 @@ pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io:
             for &(at, entry) in &odd {
                 let own = name::path(&entry.name);
                 match directory.create(&own, COMMON_FILE) {
-                    // The disk is full, or failing: it is not the name.
+                    // A full or failing disk says nothing about the name.
                     Err(error) if is_of_name(&error) => return Ok(Some((manifest.path(at), error))),
                     Err(error) => return Err(error),
                     Ok(_) => directory.remove(&own)?,
@@ -183,7 +175,6 @@ mod tests {
     use crate::hidden_names::remove_stale;
     use crate::manifest::{Attributes, Builder, Entry, FileData, Node};
 
-    /// A disk with a file and a directory that has one.
     fn world() -> World {
         let disk = Model::default();
         let root = disk.root();
@@ -212,7 +203,8 @@ mod tests {
         assert_eq!(named.len(), 7, "{named:?}");
     }
 
-    /// Two receivers that start in one directory: what one tries was taken by the other for what a dead one left.
+    /// Regression: one of two receivers starting in a directory removed the other's trial as a
+    /// leftover.
     #[test]
     fn many_that_start_at_once_in_one_directory_try_it_without_harm() {
         let scratch = tempfile::tempdir().expect("room");

@@ -1,10 +1,10 @@
-//! What a disk's errors mean, and what to do about them.
+//! Help texts for errors of the disk.
 
 use ethbcast_collectives::session::live::{StorageError, is_full};
 use nix::libc;
 use std::io::{self, ErrorKind};
 
-/// What the system said while `doing` something at DEST, with what to do about it.
+/// Returns the error of `doing` something at DEST, with advice for the user.
 pub fn trouble(doing: &str, error: io::Error) -> StorageError {
     let help = match error.kind() {
         ErrorKind::QuotaExceeded => "; the quota is used up: make room, ask for more, or choose another DEST",

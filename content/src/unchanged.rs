@@ -1,4 +1,4 @@
-//! A SOURCE that changes while it is sent: part of it would be old and part new, and nothing in the bytes shows it.
+//! Detection of a SOURCE that changes while it is sent, which would mix old and new data unnoticed.
 
 use crate::page_cache::Passing;
 use ethbcast_collectives::session::live::ReadAt;
@@ -7,27 +7,26 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file as it was when it was opened.
+/// A file and its stamp at the time of opening.
 #[derive(Debug)]
 pub struct Unchanged {
     path: PathBuf,
     before: Stamp,
 }
 
-/// What changes with a file's content, or when another takes its place.
+/// Attributes that change with a file's content, or when another file takes its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
     inode: u64,
     bytes: u64,
-    /// Seconds and nanoseconds.
     modified: (i64, i64),
-    /// The same, of the file's state: it cannot be set back by hand.
+    /// Seconds and nanoseconds of the last status change, which a user cannot set back.
     changed: (i64, i64),
 }
 
 impl Stamp {
-    /// A file as it is.
+    /// Returns the stamp of a file.
     pub fn of(file: &Metadata) -> Stamp {
         Stamp {
             device: file.dev(),
@@ -38,7 +37,7 @@ impl Stamp {
         }
     }
 
-    /// What of the file is another.
+    /// Returns the attribute that differs in `after`, in words.
     pub fn difference(&self, after: &Stamp) -> Option<String> {
         Some(match after {
             after if (after.device, after.inode) != (self.device, self.inode) => {
@@ -53,15 +52,15 @@ impl Stamp {
 }
 
 impl Unchanged {
-    /// From this moment on.
+    /// Records the file's present state.
     pub fn new(path: &Path, opened: &Metadata) -> Unchanged {
         Unchanged { path: path.to_owned(), before: Stamp::of(opened) }
     }
 
-    /// Whether the open file, and what is under its name, are still what they were.
+    /// Checks that the open file, and the file under its name, are unchanged.
     ///
     /// # Errors
-    /// What has changed, in words.
+    /// The difference, in words.
     pub fn check(&self, file: &File) -> io::Result<()> {
         let difference = match (self.before.difference(&Stamp::of(&file.metadata()?)), self.path.metadata()) {
             (Some(difference), _) => difference,
@@ -76,7 +75,7 @@ impl Unchanged {
     }
 }
 
-/// All bytes of a file, whose end is told only if it has not changed.
+/// Reader of a whole file that reports the end only if the file is unchanged.
 #[derive(Debug)]
 pub struct WholeFile {
     file: Passing,
@@ -84,7 +83,7 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
-    /// Reads `file`, which is to stay as it was.
+    /// Creates a reader of `file`, which must stay unchanged.
     pub fn new(file: Passing, unchanged: Unchanged) -> WholeFile {
         WholeFile { file, unchanged }
     }
@@ -100,8 +99,8 @@ impl Read for WholeFile {
     }
 }
 
-/// Any bytes of a file, which are told only if it has not changed: what was said of them before it did, their digest,
-/// would not be theirs, and who gets them would blame the network.
+/// Random access to a file that fails once the file has changed: the bytes would no longer match
+/// the digest that was sent, and receivers would report corruption by the network.
 #[derive(Debug)]
 pub struct UnchangedAt<P> {
     positions: P,
@@ -109,7 +108,7 @@ pub struct UnchangedAt<P> {
 }
 
 impl<P> UnchangedAt<P> {
-    /// What `positions` reads of a file, which is to stay as it was if it is watched.
+    /// Creates a reader over `positions` that checks the file in `watched`, if there is one.
     pub fn new(positions: P, watched: Option<(File, Unchanged)>) -> UnchangedAt<P> {
         UnchangedAt { positions, watched }
     }
@@ -131,7 +130,6 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    /// What reading a file to its end says when `change` was made in the middle.
     fn read_while(change: impl Fn(&Path)) -> Result<usize, String> {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("source");
@@ -140,7 +138,7 @@ mod tests {
         let unchanged = Unchanged::new(&path, &file.metadata().expect("open"));
         let mut whole = WholeFile::new(Passing::new(file, 0, 100_000), unchanged);
         whole.read_exact(&mut [0; 50_000]).expect("half of it");
-        // The kernel's clock for files ticks every few milliseconds.
+        // The kernel's file timestamps advance every few milliseconds only.
         std::thread::sleep(Duration::from_millis(20));
         change(&path);
         whole.read_to_end(&mut Vec::new()).map_err(|error| error.to_string())

@@ -1,11 +1,10 @@
-//! What must not outlive a process that is ended at once: half a file, a command that takes its end for that of the
-//! whole.
+//! Registry of files and process groups that must not outlive a process that ends at once: half a
+//! file, or a command that would take the end of its input for success.
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::path::{Path, PathBuf};
 
-/// All that is unfinished.
 static UNFINISHED: Mutex<Vec<What>> = Mutex::new(Vec::new());
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,17 +13,17 @@ enum What {
     Group(Pid),
 }
 
-/// Something unfinished, for as long as this is there.
+/// Guard of a registered file or process group.
 #[derive(Debug)]
 pub struct Unfinished(What);
 
 impl Unfinished {
-    /// Whoever ends the process at once removes this file first.
+    /// Registers a file to be removed if the process ends at once.
     pub fn note(path: &Path) -> Unfinished {
         Unfinished::note_this(What::File(path.to_owned()))
     }
 
-    /// Whoever ends the process at once kills this group of processes first.
+    /// Registers a process group to be killed if the process ends at once.
     pub fn note_group(group: Pid) -> Unfinished {
         Unfinished::note_this(What::Group(group))
     }
@@ -34,9 +33,9 @@ impl Unfinished {
         Unfinished(what)
     }
 
-    /// Removes and kills all of it: the process ends next.
+    /// Removes all registered files and kills all registered groups. The process must end next.
     pub fn remove_all() {
-        // Not unlocked again: nobody makes another one before the process ends.
+        // Not unlocked: nothing may be registered before the process ends.
         let unfinished = UNFINISHED.lock();
         for what in unfinished.iter() {
             match what {

@@ -1,4 +1,4 @@
-//! `ethbcast bench`: this machine's figures in a minute, beside other tools if that is wished.
+//! `ethbcast bench`: this machine's performance in a minute, optionally compared with other tools.
 
 use crate::args::{BenchArgs, TcpChainArgs};
 use crate::exit::{Code, Failure, WithCode, fail, report, say};
@@ -22,7 +22,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     if !Uid::effective().is_root() {
         return fail(Code::System, "a bench makes network namespaces, which needs root: run it with sudo");
     }
-    // From here on a signal is asked for between two steps, and the lab goes on every way out.
+    // From here on signals are polled between steps, and the lab is removed on every path out.
     let interrupt = Interrupt::hold().code(Code::System)?;
     let measured = ethbcast_bench::run(&options, &interrupt, &mut |line| say(line)).map_err(failure)?;
     if let Some(path) = &args.html {
@@ -36,7 +36,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Runs `ethbcast tcp-chain`, a host of the chain that the bench compares with.
+/// Runs `ethbcast tcp-chain`, a host of the TCP chain used for comparison.
 ///
 /// # Errors
 /// A [`Failure`] with code 4 if a neighbour or the file fails.
@@ -70,7 +70,7 @@ fn print(measured: &Report, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Gives an error of the bench its exit code.
+/// Assigns an exit code to an error of the bench.
 fn failure(error: anyhow::Error) -> anyhow::Error {
     if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
         let code = if interrupted.signal() == Signal::SIGTERM { Code::Terminated } else { Code::Interrupted };

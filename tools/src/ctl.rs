@@ -1,4 +1,4 @@
-//! `ethbcast ctl`: tells a sender that runs on this host something.
+//! `ethbcast ctl`: controls a running sender on this host.
 
 use crate::args::{CtlArgs, CtlCommand};
 use crate::exit::{Code, Failure, WithCode, fail, report};
@@ -13,8 +13,8 @@ use std::os::unix::net::UnixStream;
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`] with code 2 if the sender cannot do that, or it is not said which of several is meant; 3 if there is
-/// none.
+/// A [`Failure`] with code 2 if the sender cannot do it, or several senders run and none is named;
+/// 3 if there is none.
 pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
     let pid = args.pid.map_or_else(only_one, Ok)?;
     let line = match args.command {
@@ -30,7 +30,6 @@ pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What a sender says to a line.
 fn ask(pid: u32, line: &str) -> anyhow::Result<String> {
     let mut stream = address(pid).and_then(|address| UnixStream::connect_addr(&address)).map_err(|error| {
         Failure::new(Code::Nobody, format!("no `ethbcast send` of process {pid} listens here ({error})"))
@@ -45,7 +44,7 @@ fn ask(pid: u32, line: &str) -> anyhow::Result<String> {
     Ok(reply)
 }
 
-/// The only sender of this network namespace.
+/// Returns the only sender of this network namespace.
 fn only_one() -> anyhow::Result<u32> {
     let table = fs::read_to_string("/proc/net/unix").code(Code::System)?;
     let all = senders(&table);
@@ -56,14 +55,14 @@ fn only_one() -> anyhow::Result<u32> {
     }
 }
 
-/// Where senders run in other network namespaces, to be read behind that none runs here.
+/// Returns a text about senders in other network namespaces.
 fn elsewhere() -> String {
     let own = fs::read_link("/proc/self/ns/net").ok();
     let mut seen = BTreeSet::from_iter(own);
     let mut found = Vec::new();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
-        // Each namespace is looked at once.
+        // Each namespace is examined once.
         if !fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|namespace| seen.insert(namespace)) {
             continue;
         }
@@ -75,7 +74,7 @@ fn elsewhere() -> String {
     if found.is_empty() { ": start one".to_owned() } else { format!("; in another: {}", found.join(", ")) }
 }
 
-/// The name of a process's network namespace, if it has one.
+/// Returns the name of a process's network namespace, if it has one.
 fn name_of(pid: u32) -> Option<String> {
     let own = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
     let is_own =
@@ -84,7 +83,7 @@ fn name_of(pid: u32) -> Option<String> {
     entry.file_name().into_string().ok()
 }
 
-/// The processes whose sockets are listed.
+/// Returns the processes whose sockets are in the table.
 fn senders(table: &str) -> Vec<u32> {
     let numbers = table.lines().filter_map(|line| line.rsplit_once(&format!("@{NAME}"))?.1.trim().parse().ok());
     let mut all: Vec<u32> = numbers.collect();

@@ -1,12 +1,12 @@
-//! The objects of `--json-stream`: what they all have.
+//! Common fields of the objects of `--json-stream`.
 
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The version of the events: events and fields may come, none goes or changes.
+/// Version of the events. Events and fields may be added; none is removed or changed.
 const VERSION: u64 = 1;
 
-/// An event as of now, with these fields of its own.
+/// Creates an event with the present time and its own fields.
 pub fn event(name: &str, mut fields: Value) -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     fields["version"] = json!(VERSION);
@@ -15,7 +15,7 @@ pub fn event(name: &str, mut fields: Value) -> Value {
     fields
 }
 
-/// The last event: the object that `--json` prints.
+/// Creates the last event, which contains the object of `--json`.
 pub fn done(report: &Value) -> Value {
     event("done", json!({ "report": report }))
 }

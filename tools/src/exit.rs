@@ -1,4 +1,4 @@
-//! Exit codes, and how failures become them.
+//! Exit codes and their failures.
 
 use crate::doctor::Fault;
 use crate::event;
@@ -11,21 +11,22 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
-/// Whether stdout has had a report: who reads JSON there gets one object, of the outcome or of the failure.
+/// Whether stdout has had a report: readers of JSON get exactly one object, of the outcome or of
+/// the failure.
 static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// What programs read on stdout, if they do.
+/// Form of the output on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Lines, which are for people.
+    /// Lines for people.
     Lines,
-    /// One object, at the end.
+    /// A single object at the end.
     Object,
-    /// An object for each thing that happens; the last has that of the end.
+    /// An object for each event; the last contains the result.
     Stream,
 }
 
-/// What exit codes mean, for the help and the manual.
+/// Descriptions of the exit codes for help and manual.
 pub const CODES: [(&str, &str); 8] = [
     ("0", "All receivers have verified everything."),
     ("1", "Some receivers failed; each is named with its reason. With doctor: something is wrong."),
@@ -37,35 +38,30 @@ pub const CODES: [(&str, &str); 8] = [
     ("other", "With recv --pipe, the command's own code."),
 ];
 
-/// The same as lines.
 pub fn codes() -> String {
     let lines: Vec<String> = CODES.iter().map(|(code, says)| format!("  {code:<9} {says}")).collect();
     format!("Exit codes:\n{}", lines.join("\n"))
 }
 
-/// How a run can end badly.
+/// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// Some receivers failed.
     SomeFailed,
-    /// Usage, malformed or contradictory input.
+    /// Wrong usage, malformed or contradictory input.
     Usage,
-    /// Nobody there, timed out, or the group is another sender's.
+    /// No host present, a timeout, or a group in use by another sender.
     Nobody,
     /// System or permission: interface, capability, SOURCE, DEST.
     System,
-    /// The bytes are not the root's.
     Integrity,
-    /// Interrupted from the keyboard.
     Interrupted,
-    /// Asked to terminate.
     Terminated,
-    /// That of the command that took what was received, which failed.
+    /// Exit code of the command that took the received bytes.
     Command(u8),
 }
 
 impl Code {
-    /// The process's exit code.
     fn number(self) -> u8 {
         match self {
             Code::SomeFailed => 1,
@@ -92,7 +88,7 @@ impl From<ErrorKind> for Code {
     }
 }
 
-/// A failure with its exit code and one sentence that says what to do.
+/// A failure with its exit code and a sentence with advice.
 #[derive(Clone, Debug, Error)]
 #[error("{text}")]
 pub struct Failure {
@@ -102,12 +98,12 @@ pub struct Failure {
 }
 
 impl Form {
-    /// What a command line asks for that may not be one.
+    /// Guesses the requested form from a command line that may be invalid.
     pub fn asked_for(arguments: &[OsString]) -> Form {
         let options = arguments.iter().take_while(|word| *word != "--");
         let is_there = |wanted: &str| options.clone().any(|word| word == wanted);
         match (is_there("--json-stream"), is_there("--json")) {
-            // Whoever reads data there is not to take an object for some.
+            // Readers of data must not mistake an object for it.
             _ if arguments.get(1).is_some_and(|command| command == "recv")
                 && arguments.iter().any(|word| word == "-") =>
             {
@@ -121,39 +117,35 @@ impl Form {
 }
 
 impl Failure {
-    /// The same, of an option's value.
+    /// Names the option whose value is wrong.
     pub fn of_option(self, option: &str) -> Failure {
         Failure { text: format!("{option}: {}", self.text), ..self }
     }
 
-    /// A failure of the given kind.
     pub fn new(code: Code, text: impl fmt::Display) -> Failure {
         Failure { code, text: text.to_string(), fault: None }
     }
 
-    /// The same, as this fault, if it is one: its code is printed behind the sentence.
+    /// Attaches a fault, whose code is printed behind the sentence.
     pub fn found(self, fault: impl Into<Option<Fault>>) -> Failure {
         Failure { fault: fault.into(), ..self }
     }
 
-    /// Which fault it is, if it is one that `ethbcast explain` knows.
     pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
 
-    /// The exit code.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// The failure for programs.
     pub fn to_json(&self) -> Value {
         let finding = self.fault.map(Fault::code);
         json!({ "schema": 1, "error": self.text, "finding": finding, "exit_code": self.code.number() })
     }
 }
 
-/// The [`Failure`] of the given kind as a result.
+/// Returns a [`Failure`] as a result.
 ///
 /// # Errors
 /// Always.
@@ -161,9 +153,7 @@ pub fn fail<T>(code: Code, text: impl fmt::Display) -> anyhow::Result<T> {
     Err(Failure::new(code, text).into())
 }
 
-/// Gives an error of a library its exit code.
 pub trait WithCode<T> {
-    /// The value, or a [`Failure`] of this kind with the error's own words.
     fn code(self, code: Code) -> anyhow::Result<T>;
 }
 
@@ -173,10 +163,10 @@ impl<T, E: fmt::Display> WithCode<T> for Result<T, E> {
     }
 }
 
-/// Prints a text that is no report on stdout: whoever has read enough of it may close that.
+/// Prints a text other than a report on stdout. A closed stdout is no error.
 ///
 /// # Errors
-/// A [`Failure`] with code 4 if stdout does not take it.
+/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -187,10 +177,10 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints (a part of) the final report, a line or several, on stdout.
+/// Prints lines of the final report on stdout.
 ///
 /// # Errors
-/// A [`Failure`] with code 4 if stdout does not take it.
+/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn report(text: &str) -> anyhow::Result<()> {
     HAS_REPORTED.store(true, Ordering::Relaxed);
     let mut out = std::io::stdout().lock();
@@ -203,7 +193,7 @@ pub fn report(text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Prints the object of the end on stdout, in this form.
+/// Prints the final object on stdout in this form.
 ///
 /// # Errors
 /// As for [`report`].
@@ -214,14 +204,14 @@ pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a line on stderr; if nobody reads it any more, that changes nothing.
+/// Prints a line on stderr and ignores errors.
 pub fn say(text: impl fmt::Display) {
-    // One write for the whole line: those of other processes on this terminal go before it or behind it.
+    // A single write keeps the line together among other processes' output.
     drop(std::io::stderr().write_all(format!("{text}\n").as_bytes()));
 }
 
-/// Prints a failure on stderr and turns it into the process's exit code; what has no code of its own is a system
-/// failure. For programs it is also an object on stdout, unless that has had a report.
+/// Prints a failure on stderr and returns the exit code; an error without a code is a system
+/// failure. In JSON forms the failure is also printed on stdout, unless a report was.
 pub fn finish(result: anyhow::Result<()>, form: Form) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     let fault = error.downcast_ref::<Failure>().and_then(Failure::fault);
@@ -234,7 +224,6 @@ pub fn finish(result: anyhow::Result<()>, form: Form) -> ExitCode {
     ExitCode::from(failure.code.number())
 }
 
-/// The exit code of a command that ends so.
 pub fn number(result: &anyhow::Result<()>) -> u8 {
     result.as_ref().err().map_or(0, |error| code(error).number())
 }
@@ -243,8 +232,8 @@ fn code(error: &anyhow::Error) -> Code {
     error.downcast_ref::<Failure>().map_or(Code::System, Failure::code)
 }
 
-/// Ends the process for a mistake that the command line's reader has found, who can explain it; `more` is said after
-/// that. Whoever asks for help is answered.
+/// Ends the process after an error of the command-line parser, with `more` after its message, or
+/// after printing the requested help.
 pub fn refuse(error: &clap::Error, more: Option<String>, form: Form) -> ! {
     if !error.use_stderr() {
         error.exit();
@@ -257,7 +246,6 @@ pub fn refuse(error: &clap::Error, more: Option<String>, form: Form) -> ! {
     std::process::exit(Code::Usage.number().into())
 }
 
-/// What the reader of the command line has to say, without what it says to everybody.
 fn words(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();

@@ -1,22 +1,20 @@
-//! Which interface is meant where none is named and several are up: that of the default route.
+//! Choice of the interface if none is named and several are up: that of the default route.
 
 use crate::exit::say;
 use ethbcast_transport::packet::{Interface, InterfaceError};
 use std::fs;
 use std::sync::Once;
 
-/// Where the kernel shows a thread the routes of its network namespace; a system without /proc has none to show.
+/// Routing table of the thread's network namespace; absent without /proc.
 const ROUTES: &str = "/proc/thread-self/net/route";
 const ROUTES_6: &str = "/proc/thread-self/net/ipv6_route";
-/// Whether it has been said.
 static SAID: Once = Once::new();
-/// Flags of a route: it can be used; it refuses what it is for.
+/// Route flags: usable, and reject.
 const UP: u32 = 0x1;
 const REJECT: u32 = 0x200;
 
-/// The interface that `named` names; without it, that of the default route if several are up, which a line on stderr
-/// says unless all is `quiet`. `None` leaves it to whoever opens the port, who takes the only one or says what is
-/// wrong.
+/// Returns the named interface, or that of the default route if several are up, which is reported
+/// on stderr unless `quiet`. With `None` the port takes the only interface or reports the error.
 pub fn chosen(named: Option<&str>, quiet: bool) -> Option<String> {
     if let Some(name) = named {
         return Some(name.to_owned());
@@ -27,13 +25,13 @@ pub fn chosen(named: Option<&str>, quiet: bool) -> Option<String> {
     if !quiet {
         let usable = usable.join(", ");
         let text = format!("ethbcast: of {usable} it takes {name}, which has the default route; name another with -i");
-        // Commands that open several ports ask several times.
+        // Commands that open several ports report it once.
         SAID.call_once(|| say(text));
     }
     Some(name)
 }
 
-/// The interface, one of these, with the default route of the least metric, by what Linux has in `net/route`.
+/// Returns the usable interface with the IPv4 default route of the least metric.
 fn default_route(routes: &str, usable: &[String]) -> Option<String> {
     let read = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -44,7 +42,7 @@ fn default_route(routes: &str, usable: &[String]) -> Option<String> {
     least(routes.lines().filter_map(read), usable)
 }
 
-/// The same for version 6, by `net/ipv6_route`.
+/// Returns the usable interface with the IPv6 default route of the least metric.
 fn default_route_6(routes: &str, usable: &[String]) -> Option<String> {
     let read = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -59,7 +57,7 @@ fn route(is_default: bool, name: &str, flags: u32, metric: u32) -> Option<(u32, 
     (is_default && flags & (UP | REJECT) == UP).then(|| (metric, name.to_owned()))
 }
 
-/// Of several with the same metric the first counts, as it does for the kernel.
+/// Returns the first of the routes with the least metric, as the kernel does.
 fn least(routes: impl Iterator<Item = (u32, String)>, usable: &[String]) -> Option<String> {
     routes.filter(|(_, name)| usable.contains(name)).min_by_key(|(metric, _)| *metric).map(|(_, name)| name)
 }

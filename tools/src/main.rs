@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     exit::finish(result, form)
 }
 
-/// What is to be done, and the file that takes the log if it is not stderr.
+/// Reads the command line, and returns it with the log file if it is not stderr.
 fn command_line() -> anyhow::Result<(Cli, Option<File>)> {
     let own: Vec<OsString> = std::env::args_os().collect();
     match own.first().and_then(|program| args::Role::of(program)) {
@@ -92,7 +92,6 @@ fn command_line() -> anyhow::Result<(Cli, Option<File>)> {
     }
 }
 
-/// Logs errors to stderr, or more to a file.
 fn log_to(file: Option<File>) {
     let least = if file.is_some() { "info" } else { "error" };
     let mut logger = env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(least));

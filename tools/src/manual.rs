@@ -1,4 +1,4 @@
-//! Man pages and shell completions, made of the same description of the command line that reads it.
+//! Man pages and shell completions, generated from the command-line definition.
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
 use crate::exit::{CODES, Code, WithCode, print, report};
@@ -8,9 +8,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use std::path::Path;
 
-/// The manual's section: commands of the system's administrator.
 const SECTION: &str = "8";
-/// The formats of files, written by hand.
 const FILE_PAGES: [(&str, &str); 2] = [
     ("ethbcast-topology.5", include_str!("../man/ethbcast-topology.5")),
     ("ethbcast.toml.5", include_str!("../man/ethbcast.toml.5")),
@@ -46,7 +44,6 @@ fn write_page(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display())).code(Code::System)
 }
 
-/// Adds the page of a command, and those of the commands in it.
 fn add_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> anyhow::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     pages.push((format!("{name}.{SECTION}"), page(command, &name)?));
@@ -90,7 +87,7 @@ fn add_section(roff: &mut Roff, title: &str, entries: &[(&str, &str)]) {
 /// Runs `ethbcast completions`.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
+/// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
 pub fn print_completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "ethbcast", &mut text);

@@ -1,4 +1,5 @@
-//! `ethbcast mpi-env`: the line that starts an MPI program with the drop-in on every rank.
+//! `ethbcast mpi-env`: prints the command line that starts an MPI program with the drop-in on every
+//! rank.
 
 use crate::args::{Launcher, MpiEnvArgs};
 use crate::exit::{self, Code, fail};
@@ -9,7 +10,7 @@ const LIBRARY: &str = "libethbcast_mpi.so";
 /// Runs the command.
 ///
 /// # Errors
-/// If there is no drop-in, or a path that no shell would take as it is.
+/// If the drop-in is missing, or a path needs quoting.
 pub fn run(args: &MpiEnvArgs) -> anyhow::Result<()> {
     let mut variables = vec![("LD_PRELOAD", word(&library(args)?)?)];
     if let Some(interface) = &args.interface {
@@ -33,7 +34,6 @@ pub fn run(args: &MpiEnvArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The launcher's own way to give every rank a variable.
 fn line(launcher: Launcher, variables: &[(&str, String)]) -> String {
     let each = |form: &dyn Fn(&str, &str) -> String| -> String {
         variables.iter().map(|(name, value)| form(name, value)).collect()
@@ -65,7 +65,7 @@ fn library(args: &MpiEnvArgs) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// A value that shells and launchers take as it is.
+/// Returns a path that needs no quoting in shells and launchers.
 fn word(value: &Path) -> anyhow::Result<String> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@".contains(letter);
     match value.to_str().filter(|text| !text.is_empty() && text.chars().all(plain)) {

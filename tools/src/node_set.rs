@@ -1,4 +1,4 @@
-//! Hosts as a user names them: node sets, files of them, and ClusterShell's groups.
+//! Hosts named by the user: node sets, files of them, and ClusterShell groups.
 
 use crate::doctor::text_of;
 use crate::exit::{Code, Failure};
@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Returns the hosts of a node set, each once. `^FILE`, or `@FILE` if there is such a file, are those of a file, one or
-/// more on a line, with comments behind `#`; other groups (`@group`) are ClusterShell's to know.
+/// Returns the hosts of a node set without duplicates. `^FILE`, or `@FILE` if there is such a file,
+/// reads a file with one or more names per line and comments after `#`; other groups (`@group`) are
+/// resolved by ClusterShell.
 ///
 /// # Errors
 /// A [`Failure`] with code 2, or 4 if a file cannot be read.
@@ -32,7 +33,7 @@ pub fn hosts(text: &str) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// What commas and blanks part, outside brackets.
+/// Splits at commas and blanks outside brackets.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_i32;
     let parts = move |letter: char| {
@@ -42,13 +43,11 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split(parts).filter(|piece| !piece.is_empty())
 }
 
-/// The file that a piece names.
 fn file_of(piece: &str) -> Option<&Path> {
     let maybe = piece.strip_prefix('@').map(Path::new).filter(|path| path.is_file());
     maybe.or_else(|| piece.strip_prefix('^').map(Path::new))
 }
 
-/// Whether a piece is a group, or an operation on groups.
 fn has_group(text: &str) -> bool {
     let is_group = |piece: &str| piece.split(['!', '&', '^']).any(|word| word.starts_with('@'));
     pieces(text).any(|piece| file_of(piece).is_none() && is_group(piece))

@@ -1,4 +1,4 @@
-//! `ethbcast port --serve`: packet sockets for processes that may not open one.
+//! `ethbcast port --serve`: passes packet sockets to processes without the permission to open one.
 
 use crate::args::PortArgs;
 use crate::exit::{Code, Failure, WithCode, say};
@@ -8,15 +8,15 @@ use nix::unistd::{Gid, chown};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// Runs the command, until it is interrupted.
+/// Runs the command until it is interrupted.
 ///
 /// # Errors
-/// If there is a file of that name, or no permission.
+/// If the socket's file exists, or the permission is missing.
 pub fn run(args: &PortArgs) -> anyhow::Result<()> {
     let path = &args.serve;
     let (at, file) = (path.display(), path.clone());
     let interrupt = Interrupt::watch(false, move || {
-        // The last that is done: who waits for requests waits in the kernel.
+        // The last action; clients wait in the kernel.
         drop(fs::remove_file(&file));
         say("ethbcast: no more ports are served");
         std::process::exit(0);

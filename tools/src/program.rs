@@ -1,4 +1,4 @@
-//! Programs that a user has run when a transfer is over.
+//! Commands that the user runs after a transfer.
 
 use crate::exit::{Code, Failure};
 use ethbcast_content::command::shell;
@@ -6,8 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{Command, Stdio};
 
-/// Runs a command in a shell when a transfer is over, with what it should know in its environment. Its stdout is
-/// stderr: what is on stdout is the report.
+/// Runs a shell command after a transfer with the given environment variables. Its stdout is
+/// redirected to stderr, because stdout carries the report.
 ///
 /// # Errors
 /// A [`Failure`] with code 4 if it cannot be started or fails.
@@ -19,10 +19,10 @@ pub fn run_after(command: &str, environment: impl IntoIterator<Item = (&'static 
     if status.success() { Ok(()) } else { Err(failed(status.to_string()).into()) }
 }
 
-/// Runs a program that has nothing to say; what it says if it fails.
+/// Runs a program without output.
 ///
 /// # Errors
-/// If it cannot be started or fails.
+/// Its error output, if it cannot be started or fails.
 pub fn quiet(program: &str, arguments: &[&OsStr]) -> Result<(), String> {
     let ended = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let ended = ended.map_err(|error| format!("`{program}`: {error}"))?;

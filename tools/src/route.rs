@@ -1,4 +1,4 @@
-//! What `--via`, `--preset`, `--plan` and `--calibration` mean.
+//! Resolution of `--via`, `--preset`, `--plan` and `--calibration`.
 
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::topology_file::{print_notes, refused};
@@ -10,7 +10,7 @@ use ethbcast_planning::plan::{CheckReport, UnknownVia, Via};
 use ethbcast_planning::topology::Topology;
 use std::path::Path;
 
-/// The route that `--via` names.
+/// Parses the value of `--via`.
 ///
 /// # Errors
 /// A [`Failure`] with code 2.
@@ -24,7 +24,7 @@ pub fn read_route(via: &str) -> anyhow::Result<Route> {
     }
 }
 
-/// Fails unless this protocol has a meaning on `route`: the default on every one, the others on the cast alone.
+/// Checks that a preset applies to `route`: the default to every one, the others to casts only.
 ///
 /// # Errors
 /// A [`Failure`] with code 2.
@@ -43,11 +43,12 @@ pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
     Ok(SavedPlan::load(path).map_err(refused)?)
 }
 
-/// Has a saved plan judged on the topology it is to run on, and says on stderr what was found; nothing is found without
+/// Checks a saved plan on its topology and prints the result on stderr. Nothing is checked without
 /// a topology.
 ///
 /// # Errors
-/// A [`Failure`] with code 2 if hosts of the plan are not in the topology, or if it is contended and may not be.
+/// A [`Failure`] with code 2 if hosts of the plan are not in the topology, or if it is contended
+/// and may not be.
 pub fn admit(
     plan: &SavedPlan,
     topology: Option<&Topology>,

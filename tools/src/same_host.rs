@@ -1,14 +1,14 @@
-//! Whether somebody receives on the host that sends: frames that leave an interface do not come back to it, and both
-//! would wait without a word.
+//! Detection of a sender and a receiver of a group on one host. An interface does not receive the
+//! frames it sends, so that both would wait silently.
 //!
-//! Each of the two holds a socket with an abstract name, of its interface and group. Such names belong to a network
-//! namespace, as interfaces do, and are gone with their process.
+//! Each of them binds a socket with an abstract name made of interface and group. Such names belong
+//! to a network namespace, as interfaces do, and vanish with their process.
 
 use ethbcast_collectives::session::live::Session;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// While this is kept, the other side on this host knows that somebody of this side is here.
+/// Marker socket, by which the other side is noticed while it exists.
 pub struct Present {
     _socket: Option<UnixDatagram>,
 }
@@ -17,7 +17,7 @@ fn name(session: &Session, group: &str, side: &str) -> std::io::Result<SocketAdd
     SocketAddr::from_abstract_name(format!("ethbcast/{side}/{}/{group}", session.interface().name))
 }
 
-/// Lets it be known. That it cannot be is no reason not to go on.
+/// Binds the marker socket; a failure is ignored.
 fn present(session: &Session, group: &str, side: &str) -> Present {
     let bound = name(session, group, side).and_then(|name| UnixDatagram::bind_addr(&name));
     if let Err(error) = &bound {
@@ -30,7 +30,7 @@ fn is_there(session: &Session, group: &str, side: &str) -> bool {
     UnixDatagram::unbound().and_then(|socket| socket.connect_addr(&name(session, group, side)?)).is_ok()
 }
 
-/// Lets senders of the group on this host know of this receiver; says so if there is one.
+/// Marks a receiver, and reports a sender of the group on this host.
 pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
     if !quiet && is_there(session, group, "sender") {
         crate::exit::say(format_args!(
@@ -41,7 +41,7 @@ pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
     present(session, group, "receiver")
 }
 
-/// Lets receivers of the group on this host know of this sender; says so if there is one.
+/// Marks a sender, and reports a receiver of the group on this host.
 pub fn send(session: &Session, group: &str, quiet: bool) -> Present {
     if !quiet && is_there(session, group, "receiver") {
         crate::exit::say(format_args!(

@@ -1,4 +1,5 @@
-//! What commands on the wire share: how a session is opened, ended by a signal, and how its errors become exit codes.
+//! Common parts of the network commands: opening a session, ending it by a signal, and exit codes
+//! of its errors.
 
 use crate::args::WireArgs;
 use crate::doctor;
@@ -16,7 +17,7 @@ use ethbcast_collectives::session::{Cancel, Error, Options, Session, Station};
 use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{InterfaceError, OpenError, Port, PortConfig};
 
-/// Fails if an MTU leaves a frame no room for an acknowledgement's bitmap, which sessions and communicators need alike.
+/// Checks that the MTU leaves room for an acknowledgement's bitmap in a frame.
 ///
 /// # Errors
 /// A [`Failure`] with code 2.
@@ -27,7 +28,6 @@ pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
     fail(Code::Usage, format!("an MTU of {mtu_bytes} is too small: choose at least {LEAST_MTU_BYTES} with --mtu"))
 }
 
-/// What all sessions are told.
 pub fn options(args: &WireArgs) -> Options {
     let mut options = Options::new();
     options.interface = chosen(args.interface.as_deref(), args.quiet);
@@ -36,12 +36,12 @@ pub fn options(args: &WireArgs) -> Options {
     options
 }
 
-/// What this host is called.
 pub fn host_name(args: &WireArgs) -> String {
     host::name(crate::lab::host_name(args.host.as_deref()).as_deref())
 }
 
-/// Opens the session's port, and lets signals end the session: the others are told `reason`.
+/// Opens the session's port. Signals then end the session, and the members are notified of
+/// `reason`.
 ///
 /// # Errors
 /// A [`Failure`] with code 2 (group name, MTU) or 4 (interface, permission).
@@ -50,7 +50,7 @@ pub fn open(group: &str, options: &Options, reason: &'static str) -> anyhow::Res
     Ok((Session::open(group, options).map_err(failure)?, interrupt))
 }
 
-/// Lets signals end the session: the others are told `reason`.
+/// Makes signals end the session with a notification of `reason`.
 ///
 /// # Errors
 /// A [`Failure`] with code 4 if the kernel refuses the signal mask.
@@ -59,7 +59,7 @@ pub fn interrupt(options: &Options, reason: &'static str) -> anyhow::Result<Inte
     Interrupt::watch(true, move || cancel.cancel_because(reason)).code(Code::System)
 }
 
-/// Whether a port that cannot be opened now may be later, without anybody's doing here.
+/// Whether opening a port may succeed later without an action on this host.
 pub fn may_pass(error: &Error) -> bool {
     match error {
         Error::Station(StationError::Interface(error)) => {
@@ -73,7 +73,8 @@ pub fn may_pass(error: &Error) -> bool {
     }
 }
 
-/// Has another process watch this one, if there can be one: without it an end of this one is found out by its silence.
+/// Starts a process that announces an abnormal end of this one, if possible. Without it, others
+/// detect the end by silence.
 pub fn watch(session: &Session, options: &mut Options) -> Option<Watcher> {
     match Watcher::start(&session.interface().name) {
         Ok((watcher, last_words)) => {
@@ -87,8 +88,7 @@ pub fn watch(session: &Session, options: &mut Options) -> Option<Watcher> {
     }
 }
 
-/// Says what is wrong with the own interface that the kernel does not refuse: it is a port of another, which takes
-/// what comes.
+/// Warns if the interface is a port of another one, which receives its frames.
 pub fn say_membership(session: &Session, quiet: bool) {
     if let Some((master, kind)) = session.interface().port_of().filter(|_| !quiet) {
         let name = &session.interface().name;
@@ -100,7 +100,7 @@ pub fn say_membership(session: &Session, quiet: bool) {
     }
 }
 
-/// A failure, with what the own cable has to do with it: who has no link hears nobody.
+/// Adds a note to a failure if the interface has no link.
 pub fn with_own_link(failure: Failure, session: &Session) -> Failure {
     let is_own = failure.fault().is_none_or(|fault| matches!(fault, Fault::Nobody | Fault::Silent));
     let may_be = is_own && matches!(failure.code(), Code::Nobody | Code::SomeFailed | Code::System);
@@ -110,7 +110,7 @@ pub fn with_own_link(failure: Failure, session: &Session) -> Failure {
     Failure::new(failure.code(), format!("{failure}; {NO_LINK}")).found(Fault::Carrier)
 }
 
-/// An error of the library with its exit code.
+/// Converts a library error to a failure with its exit code.
 pub fn failure(error: Error) -> Failure {
     let fault = doctor::of_session(&error);
     let failure = match &error {
@@ -124,7 +124,7 @@ pub fn failure(error: Error) -> Failure {
     failure.found(fault)
 }
 
-/// The same for an error of opening, which names the option that helps.
+/// Converts an opening error to a failure that names the option to use.
 pub fn station_failure(error: &StationError) -> Failure {
     let failure = match error {
         StationError::GroupName { .. } => Failure::new(Code::Usage, format!("{error} with -g")),
@@ -138,16 +138,13 @@ pub fn station_failure(error: &StationError) -> Failure {
     failure.found(doctor::of_station(error))
 }
 
-/// An open port and who this host is on it.
 pub struct Wire {
-    /// The packet socket.
     pub port: Port,
-    /// This host's place on the wire.
     pub station: Station,
 }
 
 impl Wire {
-    /// Finds the interface and opens the socket, as `port` says.
+    /// Finds the interface and opens the socket.
     ///
     /// # Errors
     /// A [`Failure`] with code 2 (group name) or 4 (interface, permission).

@@ -1,4 +1,4 @@
-//! Ctrl-C and friends, without a signal handler: blocked in every thread, and waited for in one.
+//! Signals without a handler: they are blocked in every thread, and one thread waits for them.
 
 use crate::exit::{Code, Failure};
 use ethbcast_content::unfinished::Unfinished;
@@ -7,28 +7,24 @@ use nix::sys::signal::{SigSet, Signal};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Whether the user has asked to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     signal: Arc<AtomicI32>,
-    /// Whether somebody looks at it; until then a signal ends the process at once.
+    /// Whether the program polls it; before that, a signal ends the process at once.
     watched: Arc<AtomicBool>,
 }
 
-/// What asks a process to end.
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// Everybody who watches for these, in the order in which they began.
 static WATCHERS: Mutex<Vec<Watcher>> = Mutex::new(Vec::new());
 
-/// Somebody who is told of a signal.
 struct Watcher {
     interrupt: Interrupt,
     impatient: bool,
     tell: Box<dyn Fn() + Send>,
 }
 
-/// Tells all who watch, or ends the process if nobody will.
+/// Notifies all watchers, or ends the process if none handles the signal.
 fn hear(signal: Signal) {
     let watchers = WATCHERS.lock().expect("nobody panics while it is held");
     let Some(newest) = watchers.last() else { return };
@@ -44,7 +40,7 @@ fn hear(signal: Signal) {
     }
 }
 
-/// Blocks these signals in this thread and all it starts from now on.
+/// Blocks these signals in this thread and everything it starts from now on.
 ///
 /// # Errors
 /// If the kernel refuses the signal mask.
@@ -54,7 +50,8 @@ pub fn block(signals: &[Signal]) -> std::io::Result<()> {
     Ok(blocked.thread_block()?)
 }
 
-/// Blocks these signals in this thread and all it starts from now on, and has `tell` called for each that comes.
+/// Blocks these signals in this thread and everything it starts from now on, and calls `tell` for
+/// each one.
 ///
 /// # Errors
 /// If the kernel refuses the signal mask.
@@ -62,7 +59,8 @@ pub fn listen(signals: &[Signal], mut tell: impl FnMut(Signal) + Send + 'static)
     let mut heard = SigSet::empty();
     signals.iter().for_each(|&signal| heard.add(signal));
     heard.thread_block()?;
-    // A file at its limit: blocked for good, it is an error of the write (EFBIG) and not the process's death.
+    // Blocked for good, so that a file at its size limit causes a write error (EFBIG) instead of
+    // the process's death.
     SigSet::from(Signal::SIGXFSZ).thread_block()?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         while let Ok(signal) = heard.wait() {
@@ -73,10 +71,10 @@ pub fn listen(signals: &[Signal], mut tell: impl FnMut(Signal) + Send + 'static)
 }
 
 impl Interrupt {
-    /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and all it starts from now on, and watches for them; `tell` is
-    /// called at the first. A second one ends the process at once if it is `impatient`, with whatever is half done.
+    /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and everything it starts from now on, and
+    /// calls `tell` at the first one. If it is `impatient`, a second one ends the process at once.
     ///
-    /// Several may watch, one after the other: all are told, and the newest decides what a signal does to the process.
+    /// There may be several watchers: all are notified, and the newest decides about the process.
     ///
     /// # Errors
     /// If the kernel refuses the signal mask.
@@ -84,7 +82,7 @@ impl Interrupt {
         let interrupt = Interrupt::default();
         let mut watchers = WATCHERS.lock().expect("nobody panics while it is held");
         if watchers.is_empty() {
-            // One thread waits for all: of two a signal would go to either.
+            // One thread waits for all watchers; with several threads only one would get a signal.
             listen(&ENDING, hear)?;
         }
         block(&ENDING)?;
@@ -92,7 +90,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Watches on behalf of a driver's loop, which `waker` wakes.
+    /// Watches on behalf of an event loop, which `waker` wakes.
     ///
     /// # Errors
     /// As [`Interrupt::watch`].
@@ -101,18 +99,16 @@ impl Interrupt {
         Interrupt::watch(true, move || waker.wake())
     }
 
-    /// From now on somebody asks for [`signal`](Interrupt::signal) and ends things properly.
+    /// Declares that [`signal`](Interrupt::signal) is polled from now on and handled in order.
     pub fn heed(&self) {
         self.watched.store(true, Ordering::SeqCst);
     }
 
-    /// The exit code and words for having been interrupted.
     pub fn failure(signal: Signal, text: &str) -> Failure {
         let code = if signal == Signal::SIGTERM { Code::Terminated } else { Code::Interrupted };
         Failure::new(code, text)
     }
 
-    /// The signal that was received, if any.
     pub fn signal(&self) -> Option<Signal> {
         Signal::try_from(self.signal.load(Ordering::SeqCst)).ok()
     }

@@ -1,4 +1,5 @@
-//! Topologies from wherever they are: our own files, Slurm's, folders of LLDP outputs, and the test beds by name.
+//! Reading of topologies: our own files, Slurm's, directories of LLDP outputs, and built-in test
+//! beds.
 
 use crate::exit::{Code, Failure, fail};
 use ethbcast_planning::load::{self, LoadError};
@@ -6,8 +7,8 @@ use ethbcast_planning::topology::slurm::Address;
 use ethbcast_planning::topology::{Imported, Topology, nodeset};
 use std::path::Path;
 
-/// Reads a topology, and prints on stderr what had to be ignored or assumed; what it is, is told by its content. The
-/// name of a test bed will do if there is no such file.
+/// Reads a topology, whose format is detected by its content, and prints warnings on stderr. A test
+/// bed's name works if there is no such file.
 ///
 /// # Errors
 /// A [`Failure`] with code 2 (malformed) or 4 (unreadable).
@@ -17,7 +18,7 @@ pub fn read_topology(path: &Path) -> anyhow::Result<Topology> {
     Ok(topology)
 }
 
-/// The host of the topology, which is called `name`, that `--root` names.
+/// Finds the host that `--root` names in the topology `name`.
 ///
 /// # Errors
 /// A [`Failure`] with code 2.
@@ -30,12 +31,11 @@ pub fn find_root(topology: &Topology, name: &str, root: &str) -> anyhow::Result<
     Ok(host)
 }
 
-/// Prints what had to be ignored or assumed.
 pub fn print_notes(notes: &[String]) {
     notes.iter().for_each(|note| crate::exit::say(format_args!("ethbcast: note: {note}")));
 }
 
-/// The code of what could not be loaded: 2 if it is malformed, 4 if it is unreadable.
+/// Converts a load error to a failure: code 2 if malformed, 4 if unreadable.
 pub fn refused(error: LoadError) -> Failure {
     let code = if matches!(error, LoadError::Unreadable { .. }) { Code::System } else { Code::Usage };
     Failure::new(code, error)
@@ -49,7 +49,7 @@ pub fn read_text(path: &Path, what: &'static str) -> anyhow::Result<String> {
     Ok(load::read_text(path, what).map_err(refused)?)
 }
 
-/// The host of the topology that this process runs on, where Slurm says which one that is.
+/// Returns the topology's host on which this process runs, according to Slurm.
 pub fn host_by_slurm(topology: &Topology) -> Option<usize> {
     let address = std::env::var("SLURM_TOPOLOGY_ADDR").ok()?;
     host_at(topology, &address, std::env::var("SLURM_TOPOLOGY_ADDR_PATTERN").ok().as_deref())

@@ -1,11 +1,11 @@
-//! Sizes and rates for people.
+//! Formatting of sizes and rates.
 
-/// `67108864` as `64.0 MiB`.
+/// Formats `67108864` as `64.0 MiB`.
 pub fn bytes(count: u64) -> String {
     indicatif::BinaryBytes(count).to_string()
 }
 
-/// Bits per second as `95.8 Mbit/s`.
+/// Formats bits per second as `95.8 Mbit/s`.
 pub fn rate(bits_per_second: f64) -> String {
     match bits_per_second {
         rate if rate >= 1e9 => format!("{:.2} Gbit/s", rate / 1e9),
@@ -14,7 +14,6 @@ pub fn rate(bits_per_second: f64) -> String {
     }
 }
 
-/// A digest in hexadecimal.
 pub fn hex(digest: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*digest).to_hex().to_string()
 }

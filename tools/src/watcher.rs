@@ -1,8 +1,9 @@
-//! A process that outlives this one, and says so when it ends without a word of its own.
+//! A dead-man process that outlives this one, and announces its end if it died without a
+//! notification.
 //!
-//! Silence is waited for: a switch may start again, a cable be plugged in. A process that is dead (killed, out of
-//! memory, crashed) need not be: its kernel knows, and tells a child by closing the pipe between them. The child has
-//! its socket open by then, and the frame that is to be sent; it needs nothing more.
+//! Members wait through silence, because a switch may restart or a cable be plugged in again. A
+//! dead process (killed, out of memory, crashed) need not be waited for: the kernel closes the pipe
+//! to its child. The child has an open socket and the prepared frame, and needs nothing more.
 
 use crate::args::WatchArgs;
 use crate::exit::{Code, WithCode};
@@ -19,36 +20,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often the last words are said, for one that is lost, and with what pauses.
+/// Transmissions of the abort notification against loss, and the pauses between them.
 const TIMES: u32 = 3;
 const PAUSE: Duration = Duration::from_micros(12_500);
-/// How long it waits for the interface to have a link: a card takes 2 to 3 s to negotiate.
+/// Longest wait for a link: a card takes 2 to 3 s to negotiate.
 const LINK_LIMIT: Duration = Duration::from_secs(5);
-/// No frame is longer.
 const MAX_FRAME_BYTES: usize = 1 << 16;
-/// How long a child may take to end that has nothing to say, or says its last words.
+/// Longest wait for a child's end that has nothing to send, or is sending.
 const END_LIMIT: Duration = Duration::from_millis(200);
 
-/// The child that watches this process, until this is dropped.
+/// The watching child process, ended on drop.
 pub struct Watcher {
     child: Child,
     pipe: Arc<Mutex<Option<ChildStdin>>>,
-    /// The child has last words, which it may have to wait to say.
+    /// Whether the child has a notification to send, for which it may have to wait.
     has_words: Arc<AtomicBool>,
 }
 
 impl Watcher {
-    /// Starts it for a session on `interface`; it is told the last words by what is returned beside it.
+    /// Starts the child for a session on `interface`. Returns it with the handle through which it
+    /// gets the notification.
     ///
     /// # Errors
     /// If there can be no other process. Then an end of this one is found out by its silence.
     pub fn start(interface: &str) -> io::Result<(Watcher, LastWords)> {
         let mut command = Command::new(std::env::current_exe()?);
-        // A group of its own: a terminal's Ctrl-C is not for it.
+        // A process group of its own, so that a terminal's Ctrl-C does not reach it.
         command.args(["watch", "--interface", interface]).process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let pipe = child.stdin.take().expect("it is piped");
-        // A child that does not read must not stop this process.
+        // A stuck child must not block this process.
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pipe = Arc::new(Mutex::new(Some(pipe)));
         let (writer, has_words) = (Arc::clone(&pipe), Arc::new(AtomicBool::new(false)));
@@ -71,22 +72,20 @@ impl Drop for Watcher {
             sleep(Duration::from_millis(1));
         }
         if self.has_words.load(Ordering::Relaxed) {
-            // It waits for a link, and ends by itself: who started this process need not wait for it.
+            // It waits for a link and ends by itself.
             return;
         }
-        // It has nothing left to do; a stopped one would stay for ever.
+        // It has nothing left to do, and a stopped process would stay forever.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// A frame as it goes through the pipe, in one piece: its length, then itself. An empty one says that there are no last
-/// words.
+/// Encodes a frame for the pipe: its length and its bytes. An empty one withdraws the notification.
 fn encode(frame: &[u8]) -> Vec<u8> {
     [&(frame.len() as u32).to_le_bytes()[..], frame].concat()
 }
 
-/// The next frame; none at the end.
 fn decode(pipe: &mut impl Read) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     pipe.read_exact(&mut length).ok()?;
@@ -113,14 +112,15 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
         last_words = frame;
     }
     if !last_words.is_empty() {
-        // A card that was just given another MTU or address has no link for a moment, and loses what it is given then.
+        // A card has no link for a moment after a change of its MTU or address, and would lose the
+        // frames.
         let end = Instant::now() + LINK_LIMIT;
         while !sender.has_link() && Instant::now() < end {
             sleep(Duration::from_millis(10));
         }
         for time in 0..TIMES {
             sleep(if time == 0 { Duration::ZERO } else { PAUSE });
-            // One that does not leave is as good as lost.
+            // Failure counts as loss.
             drop(sender.send(&last_words));
         }
     }

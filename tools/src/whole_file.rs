@@ -1,14 +1,14 @@
-//! Files that whoever reads them finds whole: written beside their place, and put there all at once.
+//! Atomic replacement of files: they are written beside their place and renamed.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Writes a file that is to outlast a power cut.
+/// Writes a file durably.
 ///
 /// # Errors
-/// If the file system does not take it; what was there is there as it was.
+/// If the file system fails. The old file is then unchanged.
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
     put(path, |file| {
         file.write_all(text.as_bytes())?;
@@ -16,7 +16,7 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
     })
 }
 
-/// Writes a file that will soon be written again, with this mode.
+/// Writes a file with this mode that will soon be rewritten, without a sync.
 ///
 /// # Errors
 /// As for [`save`].
@@ -27,7 +27,7 @@ pub fn renew(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     })
 }
 
-/// Whether a file could be written there: found out before anything else is done.
+/// Checks that a file could be written there.
 ///
 /// # Errors
 /// If it could not.
@@ -39,7 +39,7 @@ pub fn try_place(path: &Path) -> io::Result<()> {
     File::create(&beside).and_then(|_| fs::remove_file(&beside))
 }
 
-/// `run.json.new` for `run.json`: nobody who looks for files by their ending takes it for one.
+/// Returns `run.json.new` for `run.json`, which a search by suffix does not match.
 fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
@@ -50,7 +50,7 @@ fn put(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Resul
     let beside = beside(path);
     let put = File::create(&beside).and_then(|mut file| fill(&mut file)).and_then(|()| fs::rename(&beside, path));
     if put.is_err() {
-        // What of it is there helps nobody; if it cannot be removed either, the next one writes over it.
+        // A partial file is useless; if it cannot be removed, the next run overwrites it.
         drop(fs::remove_file(&beside));
     }
     put

@@ -1,5 +1,5 @@
-//! Thirty of the transfers that `chaos` plays (docs/testing.md): the program on the hosts of labs, with troubles drawn
-//! from a seed.
+//! Thirty of the transfers that `chaos` plays (docs/testing.md): the program on the hosts of labs,
+//! with random faults drawn from a seed.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ fn thirty_transfers_with_troubles_end_as_they_must() {
     require_root();
     let program = Program::find(Some(Path::new(env!("CARGO_BIN_EXE_ethbcast")))).expect("cargo has built it");
     let seconds = Duration::from_secs;
-    // A machine that builds and tests has other work.
+    // A machine that builds and tests is busy.
     let terms =
         Terms { stall: seconds(4), patience: seconds(5), send_wait: seconds(4), receive_wait: seconds(7), slack: 10.0 };
     let (lab, interrupted) = (lab_name("chaos"), AtomicBool::new(false));

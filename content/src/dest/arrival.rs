@@ -1,4 +1,5 @@
-//! What comes, at DEST: bytes as a file, on a device, on stdout or in a command, a directory as a directory.
+//! Storage of any content at DEST: bytes go to a file, a device, stdout or a command, a directory
+//! to a directory.
 
 use super::bytes::{Bytes, Said, too_small};
 use super::unpacking::{Unpacked, Unpacking};
@@ -11,10 +12,10 @@ use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Packin
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// DEST, whatever comes.
+/// Storage for DEST, whatever kind of content arrives.
 pub struct Arrival {
     dest: Arc<Dest>,
-    /// With the thread that unpacks into them, if there is one.
+    /// Storage for bytes; none while a decompressing thread has it.
     bytes: Option<Bytes>,
     unpacking: Option<Unpacking>,
     tree: TreeStorage,
@@ -22,29 +23,29 @@ pub struct Arrival {
     held: Option<Arc<Held>>,
 }
 
-/// What a user learns of DEST.
+/// Results of a transfer at DEST.
 pub struct Landed {
     bytes: Arc<Said>,
     tree: Arc<Arrived>,
 }
 
 impl Landed {
-    /// Where it is, when it is in place.
+    /// Returns the path once the content is in place.
     pub fn path(&self) -> Option<&PathBuf> {
         self.bytes.path.get().or_else(|| self.tree.path())
     }
 
-    /// Whether a directory is there that takes time to remove.
+    /// Whether a directory is under construction, whose removal takes time.
     pub fn is_building(&self) -> bool {
         self.tree.is_building()
     }
 
-    /// The command that takes what comes, if there is one.
+    /// Returns the state of the command that takes the content.
     pub fn command(&self) -> &CommandState {
         &self.bytes.command
     }
 
-    /// What is true of DEST, and what to do, if what was there is no longer what it was, nor what comes.
+    /// Returns a message with advice if DEST is a mixture of old and new data.
     pub fn broken(&self) -> Option<String> {
         if let Some(path) = self.bytes.broken.get().filter(|_| self.path().is_none()) {
             return Some(format!(
@@ -60,24 +61,24 @@ impl Landed {
         ))
     }
 
-    /// The files of a directory that were left out, and why.
+    /// Returns the omitted files of a directory with the reasons.
     pub fn left_out(&self) -> Vec<String> {
         self.tree.left_out()
     }
 
-    /// What of a directory DEST could not keep, such as owners.
+    /// Returns the attributes of a directory that DEST could not keep, such as owners.
     pub fn lacks(&self) -> Vec<String> {
         self.tree.lacks()
     }
 
-    /// The directory that was replaced and cannot be removed: its place, the reason, and what to do.
+    /// Returns the replaced directories that could not be removed, with path, reason and advice.
     pub fn remains(&self) -> Vec<String> {
         self.tree.remains()
     }
 }
 
 impl Arrival {
-    /// A storage for DEST; a directory is put there as `target` says.
+    /// Creates a storage for `dest` and its results. A directory is put there as `target` says.
     pub fn new(dest: impl Into<Arc<Dest>>, target: Target, handling: Handling) -> (Arrival, Landed) {
         let (dest, said) = (dest.into(), Arc::<Said>::default());
         let bytes = Some(Bytes::new(Arc::clone(&dest), handling, Arc::clone(&said)));
@@ -86,8 +87,8 @@ impl Arrival {
         (arrival, Landed { bytes: said, tree: arrived })
     }
 
-    /// From now on what this host has of the content is found by `held`. If it `resumes`, that is also what an earlier
-    /// run left, and what comes of this one is left for the next.
+    /// Looks up the content on this host through `held`. If it `resumes`, an earlier run's data is
+    /// used too, and this run's data is left for a later one.
     pub fn holding(mut self, held: &Arc<Held>, resumes: bool) -> Arrival {
         self.bytes.iter_mut().for_each(|bytes| bytes.holding(resumes));
         if resumes {
@@ -97,7 +98,6 @@ impl Arrival {
         self
     }
 
-    /// Whether what is offered can be put there.
     fn check(&self, offered: &Offered) -> Result<(), StorageError> {
         if let Some(text) = self.refusal().filter(|_| self.is_tree) {
             return Err(StorageError::new(Outcome::WriteFailed, text));
@@ -117,7 +117,6 @@ impl Arrival {
         if self.is_tree { &mut self.tree } else { self.bytes.as_mut().expect("nothing unpacks into it") }
     }
 
-    /// What comes is unpacked on its way.
     fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
         let mut bytes = self.bytes.take().expect("nothing unpacks into it");
         bytes.begin(&Offered { size: None, content: ContentKind::File(attributes), ..offered.clone() })?;
@@ -126,7 +125,6 @@ impl Arrival {
         Ok(())
     }
 
-    /// Why a directory cannot go to DEST, if it cannot.
     fn refusal(&self) -> Option<&'static str> {
         match &*self.dest {
             Dest::Stdout => Some(
@@ -182,7 +180,7 @@ impl Storage for Arrival {
     }
 
     fn syncs(&self) -> bool {
-        // What unpacks has a disk behind it.
+        // Compressed content is decompressed to a disk.
         if self.is_tree { self.tree.syncs() } else { self.bytes.as_ref().is_none_or(Storage::syncs) }
     }
 
@@ -191,7 +189,7 @@ impl Storage for Arrival {
     }
 
     fn publish(&mut self) -> Result<(), StorageError> {
-        // What is open cannot be removed everywhere.
+        // Some file systems cannot remove open files.
         if let Some(held) = &self.held {
             held.close();
         }

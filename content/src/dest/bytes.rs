@@ -1,5 +1,5 @@
-//! Bytes on their way to DEST: those of a file, of one with holes, of a stream; what is to be a hole, and what must not
-//! be written at all.
+//! Storage of bytes at DEST: a file, a file with holes, or a stream. It also makes holes of zeros,
+//! and refuses contents that the device cannot hold.
 
 use super::file::{FileDest, Place, Resume};
 use super::kind::{Kind, SYNC_BYTES};
@@ -22,60 +22,46 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// What is shorter is sent again as a whole.
 const LEAST_KEPT_BYTES: u64 = 1 << 20;
-/// Bytes read back at once.
 const READ_BYTES: usize = 1 << 20;
-/// What becomes one hole where zeros are to be holes, in bytes: smaller ones cost more than they save.
+/// Length of an aligned block of zeros that becomes a hole, in bytes; smaller holes cost more than
+/// they save.
 const HOLE_BYTES: usize = ZEROS.len();
 
-/// Bytes on their way to DEST.
 pub(super) struct Bytes {
     dest: Arc<Dest>,
     handling: Handling,
-    /// DEST, from the beginning to the end.
     kind: Option<Box<dyn Kind>>,
     attributes: Option<FileAttributes>,
-    /// Take up what an earlier run left, and leave what comes of this one.
     resumes: bool,
-    /// Somebody looks for what comes.
     is_held: bool,
-    /// What is at DEST already and belongs there, for whoever looks for what comes.
     left: Option<Box<dyn ReadAt>>,
-    /// How many bytes come, if that is known and nothing is unpacked.
+    /// Number of incoming bytes, if it is known and nothing is decompressed.
     size: Option<u64>,
-    /// Where the next bytes go.
     at: u64,
-    /// Of a file with holes.
     sparse: Option<Sparse>,
     said: Arc<Said>,
 }
 
-/// What a user learns of DEST meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Where it is, when it is in place.
     pub path: OnceLock<PathBuf>,
-    /// Where what was there is while it is written over.
+    /// Path of the data while a file is overwritten.
     pub broken: Arc<OnceLock<PathBuf>>,
-    /// The command that DEST is.
     pub command: Arc<CommandState>,
 }
 
-/// A file with holes, as it comes.
 #[derive(Default)]
 struct Sparse {
     incoming: IncomingMap,
     map: Option<Arc<Map>>,
-    /// That of what an earlier run left: if it is another, nothing stands where it belongs.
+    /// Map of the earlier run's data. If it differs from the new one, that data is at other
+    /// offsets.
     left: Option<Arc<Map>>,
-    /// How much of the stream has come.
     came: u64,
-    /// The stream again, for others that lack a part of it.
     again: Arc<OnceLock<SparseStream<Handle>>>,
 }
 
-/// DEST, read while it is written.
 struct Handle(Box<dyn ReadAt>);
 
 impl ReadAt for Handle {
@@ -84,7 +70,6 @@ impl ReadAt for Handle {
     }
 }
 
-/// What has come of a file with holes, at any position of its stream.
 struct Again(Arc<OnceLock<SparseStream<Handle>>>);
 
 impl ReadAt for Again {
@@ -97,7 +82,6 @@ impl ReadAt for Again {
 }
 
 impl Bytes {
-    /// A storage for DEST, which says what becomes of it.
     pub(super) fn new(dest: Arc<Dest>, handling: Handling, said: Arc<Said>) -> Bytes {
         Bytes {
             dest,
@@ -114,18 +98,16 @@ impl Bytes {
         }
     }
 
-    /// From now on what is at DEST already is shown; if it `resumes`, what comes of this run is left for the next.
     pub(super) fn holding(&mut self, resumes: bool) {
         (self.resumes, self.is_held) = (resumes, true);
     }
 
-    /// What is at DEST already and belongs there.
     pub(super) fn left(&mut self) -> Option<Box<dyn ReadAt>> {
         self.left.take()
     }
 
-    /// Whether what an earlier run left is used, and this one leaves something: of a file whose size is known, and so
-    /// large that it matters, or that is written over.
+    /// Decides whether to resume: only a file of known size that is large or is overwritten in
+    /// place.
     fn resume(&self, offered: &Offered, over: Over) -> Resume {
         let is_file = matches!(offered.content, ContentKind::File(_) | ContentKind::Sparse(_));
         let Some(bytes) = offered.size.filter(|_| is_file) else { return Resume::Not };
@@ -136,7 +118,6 @@ impl Bytes {
         }
     }
 
-    /// Prepares DEST, whichever kind it is.
     fn prepare(&mut self, offered: &Offered) -> Result<Box<dyn Kind>, StorageError> {
         match &*self.dest {
             Dest::Stdout => return Ok(Box::new(PipeDest::Stdout(io::stdout()))),
@@ -146,7 +127,7 @@ impl Bytes {
                 return Ok(Box::new(PipeDest::Command(started)));
             }
             Dest::Device { device, path } => {
-                // A device has a mode of its own.
+                // A device keeps its own mode.
                 self.attributes = None;
                 let again = device.writing(path).map_err(|error| trouble("open the device twice", error))?;
                 return Ok(Box::new(again));
@@ -178,7 +159,7 @@ impl Bytes {
             let there = kind.handle();
             self.left = match &mut self.sparse {
                 None => there,
-                // The data stands at its own places, which only its map tells.
+                // The data is at its final offsets, which only the map tells.
                 Some(sparse) => {
                     sparse.left = Map::read(kind.prologue()).map(Arc::new);
                     let left = there.zip(sparse.left.clone());
@@ -193,12 +174,10 @@ impl Bytes {
         &mut **self.kind.as_mut().expect("data comes when the session has begun")
     }
 
-    /// How much DEST can ever hold.
     fn limit(&self) -> Option<u64> {
         self.kind.as_ref()?.limit()
     }
 
-    /// Puts bytes of the file behind what is there, or takes them as they are if they `stand` there already.
     fn put(&mut self, bytes: &[u8], stand: bool) -> Result<(), StorageError> {
         self.check_sectors(bytes)?;
         match self.handling.sparse {
@@ -210,7 +189,6 @@ impl Bytes {
         Ok(())
     }
 
-    /// Makes holes of zeros.
     fn write_sparsely(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         let (at, kind) = (self.at, self.kind());
         let mut put = |bytes: &[u8], is_hole: bool| match bytes.len() {
@@ -239,7 +217,6 @@ impl Bytes {
         Ok(())
     }
 
-    /// The map is there: whether a file with these holes fits.
     fn take_map(&mut self, map: Map) -> Result<Arc<Map>, StorageError> {
         if let Some(limit) = self.limit().filter(|&limit| limit < map.bytes()) {
             return Err(too_small(limit, map.bytes()));
@@ -285,7 +262,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// Nobody means to write over a device with a file that stands for an image.
+    /// Fails if the content is a compressed or qcow2 image about to be written raw to a device.
     fn check_image(&self, bytes: &[u8]) -> Result<(), StorageError> {
         let packed = ImageFormat::of(bytes).filter(|_| self.at == 0 && self.limit().is_some() && self.sparse.is_none());
         let Some(format) = packed else { return Ok(()) };
@@ -297,7 +274,7 @@ impl Bytes {
         Err(StorageError::new(Outcome::WriteFailed, text))
     }
 
-    /// Fails if the image that begins so has a partition table for other sectors than those of the device.
+    /// Fails if the image's partition table is made for another sector size than the device's.
     fn check_sectors(&self, bytes: &[u8]) -> Result<(), StorageError> {
         let sectors = self.kind.as_ref().and_then(|kind| kind.sector_bytes()).filter(|_| self.at == 0);
         let (Some(own), Some(limit), false) = (sectors, self.limit(), self.handling.any_sectors) else { return Ok(()) };
@@ -305,7 +282,6 @@ impl Bytes {
         check_sectors(own, bytes, image_bytes.or(self.size).unwrap_or(limit))
     }
 
-    /// Fails unless what is read back from the disk is what the sender has.
     fn compare(&mut self, trailer: Trailer) -> Result<(), StorageError> {
         let mut tally = Tally::default();
         if let Some(sparse) = &self.sparse {
@@ -381,7 +357,6 @@ impl Storage for Bytes {
     }
 }
 
-/// A device that is smaller than what is to be on it.
 pub(super) fn too_small(device_bytes: u64, bytes: u64) -> StorageError {
     let text = format!("the device holds {device_bytes} bytes, the image has {bytes}: choose a larger one as DEST");
     StorageError::new(Outcome::NoSpace, text)

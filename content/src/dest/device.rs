@@ -1,4 +1,4 @@
-//! A block device as DEST: what comes is written over what it has, which cannot be taken back.
+//! A block device as DEST. Its old content is overwritten and cannot be restored.
 
 use super::DestError;
 use super::in_use::{is_read_only, takes_partitions, users};
@@ -16,10 +16,10 @@ use std::io::{Error, ErrorKind, Result, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A hole of a device begins and ends between its blocks, whatever their size is, in bytes.
+/// Alignment of holes on a device in bytes, a multiple of any block size.
 const HOLE_BORDER: u64 = PIECE_BYTES as u64;
 
-/// A block device that nobody else uses, as long as this is there.
+/// A block device that this process has open exclusively.
 #[derive(Debug)]
 pub struct Device {
     file: File,
@@ -28,10 +28,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens it for this process alone: the kernel lets nobody mount it meanwhile.
-    ///
-    /// # Errors
-    /// If it is used already, and by what, or may not be written.
+    /// Opens the device exclusively, so that it cannot be mounted meanwhile. Fails with its users
+    /// if it is in use, or if it is not writable.
     pub(super) fn open(path: &Path) -> std::result::Result<Device, DestError> {
         let name = path.display();
         let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(path);
@@ -51,10 +49,10 @@ impl Device {
         Ok(Device { file, bytes, sector_bytes })
     }
 
-    /// Looks at a device as one that is to be DEST, and says how many bytes it holds.
+    /// Checks a device given as DEST, and returns its size in bytes.
     ///
     /// # Errors
-    /// If it is used already, and by what, or cannot be written.
+    /// If it is in use, with its users, or not writable.
     pub fn look(path: &Path) -> std::result::Result<u64, DestError> {
         free(path)?;
         let cannot = |error: Error| DestError(format!("cannot read the device {}: {error}", path.display()));
@@ -69,18 +67,16 @@ impl Device {
         has_table && self.file.metadata().is_ok_and(|there| takes_partitions(there.rdev()))
     }
 
-    /// How many bytes it holds.
+    /// Returns the device's size, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The same device, to be written from its beginning.
     pub(super) fn writing(&self, path: &Path) -> Result<DeviceDest<File>> {
         DeviceDest::new(self.file.try_clone()?, self.bytes, self.sector_bytes, path.to_owned())
     }
 }
 
-/// Fails if a device is used, with what ends that, or cannot be written.
 fn free(path: &Path) -> std::result::Result<(), DestError> {
     let (name, users) = (path.display(), users(path));
     if !users.is_empty() {
@@ -94,21 +90,18 @@ fn free(path: &Path) -> std::result::Result<(), DestError> {
     Ok(())
 }
 
-/// A device that is written.
 #[derive(Debug)]
 pub(super) struct DeviceDest<F: DiskFile> {
     file: F,
     bytes: u64,
     sector_bytes: u64,
     path: PathBuf,
-    /// Where the next bytes go.
     at: u64,
     present: Present,
     syncer: Syncer,
 }
 
 impl<F: DiskFile> DeviceDest<F> {
-    /// One of so many bytes.
     fn new(file: F, bytes: u64, sector_bytes: u64, path: PathBuf) -> Result<DeviceDest<F>> {
         let (syncing, mut synced) = (file.try_clone()?, 0);
         let syncer = Syncer::start(Pace::Every(SYNC_BYTES), move || {
@@ -119,7 +112,7 @@ impl<F: DiskFile> DeviceDest<F> {
         Ok(DeviceDest { file, bytes, sector_bytes, path, at: 0, present: Present::default(), syncer })
     }
 
-    /// Puts bytes behind what is there; what the device has already is not written again.
+    /// Writes the next bytes, except for pieces that the device has already.
     fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         self.check_room(bytes.len() as u64)?;
         self.present.write(&self.file, self.at, bytes, || Ok(()))?;
@@ -127,7 +120,7 @@ impl<F: DiskFile> DeviceDest<F> {
         Ok(())
     }
 
-    /// Makes so many bytes read as zeros: the device forgets what it has there, or is told to write them itself.
+    /// Makes the next `bytes` bytes zero, by discarding or by writing.
     fn skip_all(&mut self, bytes: u64) -> Result<()> {
         self.check_room(bytes)?;
         let end = self.at + bytes;
@@ -196,7 +189,7 @@ impl<F: DiskFile> Kind for DeviceDest<F> {
     }
 
     fn settle(&mut self, _attributes: Option<FileAttributes>) -> std::result::Result<(), StorageError> {
-        // Who may read a device is for its host to say.
+        // Permissions of a device are its administrator's decision.
         log::info!("{} of {} bytes were there before", self.present.found_bytes, self.at);
         let synced = self.syncer.finish().and_then(|()| self.file.sync());
         Ok(synced.map_err(at("sync"))?)
@@ -222,7 +215,7 @@ mod tests {
 
     #[test]
     fn holes_read_as_zeros_and_more_than_it_holds_is_an_error_before_anything_is_written() {
-        // A file in place of a device: it is written, read and made to forget alike.
+        // A plain file behaves like a device here.
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(&[3; 8 * PIECE_BYTES], 0).expect("room");
         let again = file.try_clone().expect("open");

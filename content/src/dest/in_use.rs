@@ -1,4 +1,4 @@
-//! Who uses a block device: nobody else's disk is written over.
+//! Detection of the users of a block device, so that no disk in use is overwritten.
 
 use crate::mounts;
 use rustix::fs::{major, makedev, minor};
@@ -6,11 +6,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel tells of block devices by number.
 const BY_NUMBER: &str = "/sys/dev/block";
 const BY_NAME: &str = "/sys/block";
 
-/// All that uses a device or a partition of it, each with what ends that, to be read after "is".
+/// Returns everything that uses a device or one of its partitions, each with advice, in words that
+/// follow "is".
 pub(super) fn users(device: &Path) -> Vec<String> {
     let Ok(metadata) = device.metadata() else { return Vec::new() };
     let parts = parts(metadata.rdev());
@@ -24,20 +24,19 @@ pub(super) fn users(device: &Path) -> Vec<String> {
     users
 }
 
-/// Whether the kernel lets nobody write to a device.
 pub(super) fn is_read_only(number: u64) -> bool {
     fs::read_to_string(sys(number).join("ro")).is_ok_and(|text| text.trim() == "1")
 }
 
-/// Whether the kernel makes devices of the partitions of a device: of a whole disk, and of a loop device that was told
-/// to have some.
+/// Whether the kernel creates devices for its partitions: for a whole disk, and for a loop device
+/// with `partscan`.
 pub(super) fn takes_partitions(number: u64) -> bool {
     let at = sys(number);
     let is_plain_loop = fs::read_to_string(at.join("loop/partscan")).is_ok_and(|text| text.trim() == "0");
     at.exists() && !at.join("partition").exists() && !at.join("dm").exists() && !is_plain_loop
 }
 
-/// Where a device or a partition of it is mounted so that it is written to, each to be read after "is".
+/// Returns the writable mounts of a device and its partitions, in words that follow "is".
 pub(crate) fn written_at(device: &Path) -> Vec<String> {
     let Ok(metadata) = device.metadata() else { return Vec::new() };
     let parts = parts(metadata.rdev());
@@ -45,18 +44,15 @@ pub(crate) fn written_at(device: &Path) -> Vec<String> {
     if own.is_empty() { elsewhere(&parts, is_writable).into_iter().collect() } else { own }
 }
 
-/// Whether a file system with these options is written to.
 fn is_writable(options: &str) -> bool {
     options.split(',').any(|option| option == "rw")
 }
 
-/// A device or a partition of it.
 struct Part {
     number: u64,
     name: String,
 }
 
-/// The device and its partitions.
 fn parts(number: u64) -> Vec<Part> {
     let at = sys(number);
     let own = at.canonicalize().ok().and_then(|at| Some(at.file_name()?.to_string_lossy().into_owned()));
@@ -79,12 +75,10 @@ fn read_number(text: &str) -> Option<u64> {
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Where parts of it are mounted (proc_pid_mountinfo(5)).
 fn mounted(table: &Path, parts: &[Part]) -> Vec<String> {
     mounts_of(table, parts, |_| true)
 }
 
-/// The same, of file systems whose options count.
 fn mounts_of(table: &Path, parts: &[Part], counts: impl Fn(&str) -> bool) -> Vec<String> {
     let text = fs::read_to_string(table).unwrap_or_default();
     let mount = |line: &str| {
@@ -94,7 +88,7 @@ fn mounts_of(table: &Path, parts: &[Part], counts: impl Fn(&str) -> bool) -> Vec
         if !counts(of_file_system.rsplit(' ').next()?) {
             return None;
         }
-        // Some file systems have a number of their own; then it is the source that names the device.
+        // Some file systems have a device number of their own; their source names the device.
         let source = Path::new(of_file_system.split(' ').nth(1)?);
         let of_source = source.metadata().ok().filter(|_| source.is_absolute()).map(|source| source.rdev());
         let part = parts.iter().find(|part| [read_number(number), of_source].contains(&Some(part.number)))?;
@@ -118,7 +112,7 @@ fn swaps(parts: &[Part]) -> Vec<String> {
     text.lines().skip(1).filter_map(swap).collect()
 }
 
-/// Devices that are made of it: of the device mapper (LVM, encryption, multipath) or of md.
+/// Returns the devices on top of it: device mapper (LVM, encryption, multipath) and md.
 fn holders(number: u64) -> Vec<String> {
     let holder = |entry: fs::DirEntry| {
         let own = entry.file_name().to_string_lossy().into_owned();
@@ -132,7 +126,6 @@ fn holders(number: u64) -> Vec<String> {
     fs::read_dir(sys(number).join("holders")).into_iter().flatten().flatten().map(holder).collect()
 }
 
-/// Loop devices behind which it stands.
 fn loops(device: &Path) -> Vec<String> {
     let Ok(own) = device.canonicalize() else { return Vec::new() };
     let looped = |entry: fs::DirEntry| {
@@ -143,7 +136,7 @@ fn loops(device: &Path) -> Vec<String> {
     fs::read_dir(BY_NAME).into_iter().flatten().flatten().filter_map(looped).collect()
 }
 
-/// Where other processes see it mounted, if this one does not.
+/// Returns a mount in another process's namespace, if this process does not see it.
 fn elsewhere(parts: &[Part], counts: fn(&str) -> bool) -> Option<String> {
     fs::read_dir("/proc").into_iter().flatten().flatten().find_map(|entry| {
         let process = entry.file_name().to_str()?.parse::<u32>().ok()?;

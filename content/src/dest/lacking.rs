@@ -1,18 +1,18 @@
-//! A device as DEST that is not there: what would be made in its place is a file among devices, which is in memory.
+//! Detection of a missing device as DEST, in whose place a file in memory would be created.
 
 use crate::mounts::place_of;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The directory of devices; a path on the same file system counts as one in it, however it is spelt.
+/// The directory of devices. Any path on its file system counts as inside it, however it is spelt.
 const DEVICES: &str = "/dev";
 const BY_NAME: &str = "/sys/block";
-/// The most disks that are named.
 const MOST_NAMED: usize = 12;
-/// Bytes of a sector as the kernel counts them, whatever the disk's are.
+/// Unit of the kernel's size in sysfs, whatever the disk's sector size.
 const SECTOR_BYTES: u64 = 512;
 
-/// Why DEST is nothing that lasts, with the disks that there are; none where it is elsewhere, or a device.
+/// Returns the reason why DEST would not be stored on a disk, with the disks of this machine; none
+/// if it is elsewhere, or a device.
 pub fn lacking_device(dest: &Path) -> Option<String> {
     let there = dest.metadata();
     let is_ordinary = there.as_ref().map_or(true, |there| there.is_file() || there.is_dir());
@@ -38,9 +38,9 @@ pub fn lacking_device(dest: &Path) -> Option<String> {
     ))
 }
 
-/// The directory that would hold DEST, or the first above it that is there.
+/// Returns the directory of DEST, or its nearest existing ancestor.
 fn holder(dest: &Path) -> PathBuf {
-    // A link that leads nowhere stands for what it would lead to.
+    // A dangling link stands for its target.
     let led = fs::read_link(dest).ok().filter(|_| !dest.exists());
     let path = match (&led, dest.parent()) {
         (Some(to), Some(beside)) => beside.join(to),
@@ -54,12 +54,11 @@ fn is_among_devices(holder: &Path) -> bool {
     let device = |path: &Path| place_of(path).map(|(major, minor, _)| (major, minor));
     let Ok(holder) = holder.canonicalize() else { return false };
     let (own, devices) = (device(&holder), device(Path::new(DEVICES)));
-    // Where nothing is mounted there it is a part of what holds everything.
+    // Without a mount there, /dev is part of the root file system.
     let is_mounted = devices != device(Path::new("/"));
     devices.is_some() && own == devices && (is_mounted || holder.starts_with(DEVICES))
 }
 
-/// The disks of this machine, with their sizes.
 fn disks(of: &Path) -> Vec<String> {
     let disk = |entry: fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().replace('!', "/");

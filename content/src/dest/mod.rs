@@ -1,4 +1,4 @@
-//! DEST: where the bytes go, checked before anything else happens.
+//! DEST, checked before a session starts.
 
 mod arrival;
 mod bytes;
@@ -27,36 +27,37 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Why nothing can be put at DEST, with what to do.
+/// Reason why nothing can be put at DEST, with advice.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DestError(String);
 
-/// How what comes is put there.
+/// Options for storing the content.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handling {
-    /// Compare with what is read back from the disk, too.
+    /// Whether to verify data read back from the disk.
     pub read_back: bool,
-    /// Make holes of zeros.
+    /// Whether to make holes of zeros.
     pub sparse: bool,
-    /// Write an image to a device whose sectors are not those for which its partition table is made.
+    /// Whether an image may be written to a device with another sector size than its partition
+    /// table's.
     pub any_sectors: bool,
 }
 
-/// What may become of a file that is at DEST already.
+/// Permitted change to a file that exists at DEST.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
-    /// Nothing: it stays.
+    /// None: the file stays.
     #[default]
     Nothing,
-    /// Another takes its place, whole.
+    /// Replacement as a whole.
     Whole,
-    /// It is written over: for that there need be no room. Of a device, too, if it may be replaced.
+    /// Overwriting in place, which needs no space. It applies to a device that may be replaced,
+    /// too.
     InPlace,
 }
 
 impl From<bool> for Over {
-    /// Whether it may be replaced.
     fn from(replace: bool) -> Over {
         if replace { Over::Whole } else { Over::Nothing }
     }
@@ -66,46 +67,48 @@ fn fail<T>(text: impl Into<String>) -> Result<T, DestError> {
     Err(DestError(text.into()))
 }
 
-/// What DEST turned out to be.
+/// The resolved DEST.
 #[derive(Debug)]
 pub enum Dest {
-    /// `-`.
+    /// Stdout, for `-`.
     Stdout,
-    /// The stdin of a command.
+    /// The stdin of a shell command.
     Command(String),
-    /// A file, new or (with --force) to be replaced.
+    /// A file, which is new or may be changed as `over` says.
     File {
-        /// Where it will be.
+        /// Path of the file.
         path: PathBuf,
-        /// What may become of one that is there.
+        /// Permitted change to an existing file.
         over: Over,
     },
     /// A block device, which is overwritten.
     Device {
-        /// Its node.
+        /// Path of the device.
         path: PathBuf,
-        /// The device, which nobody else can use meanwhile.
+        /// The device, opened exclusively.
         device: Device,
     },
-    /// An existing directory: the file goes in under its own name.
+    /// An existing directory, in which the file keeps its own name.
     Directory {
-        /// Where it is.
+        /// Path of the directory.
         path: PathBuf,
-        /// What may become of a file in it.
+        /// Permitted change to an existing file in it.
         over: Over,
     },
 }
 
 impl Dest {
-    /// Looks at DEST.
+    /// Resolves and checks DEST.
     ///
     /// # Errors
-    /// If it exists, its directory does not, or nothing can be written there.
+    /// If it exists and may not be replaced, its directory does not exist, or nothing can be
+    /// written there.
     pub fn resolve(dest: &OsStr, replace: bool) -> Result<Dest, DestError> {
         Dest::resolve_over(dest, replace, replace.into())
     }
 
-    /// The same; a device may be `overwrite`n, and this may become of a file.
+    /// Resolves and checks DEST with separate permissions: `overwrite` for a device, `over` for a
+    /// file.
     ///
     /// # Errors
     /// As [`resolve`](Dest::resolve).
@@ -117,7 +120,7 @@ impl Dest {
         if let Some(text) = lacking_device(&path) {
             return fail(text);
         }
-        // Who stopped in between may have left nothing under the name.
+        // A run that stopped within a replacement may have left nothing under the name.
         if let Ok(beside) = path.parent().map_or_else(|| Beneath::open(&path), Beneath::open) {
             bring_back(&beside);
         }
@@ -142,7 +145,7 @@ impl Dest {
             0 => {}
             count => log::warn!("removed {count} unfinished files that dead receivers left where DEST is"),
         }
-        // The only honest test of what the end needs.
+        // Only an actual trial shows that the operations at the end will succeed.
         let opened = Beneath::open(directory).map_err(|error| Refused { doing: "open it".to_owned(), error });
         opened.and_then(|holder| try_place(&holder)).map_err(|Refused { doing, error }| {
             let shown = directory.display();
@@ -151,7 +154,6 @@ impl Dest {
         Ok(resolved)
     }
 
-    /// A device, if it may be overwritten and nobody uses it.
     fn device(path: PathBuf, overwrite: bool) -> Result<Dest, DestError> {
         let name = path.display();
         if !overwrite {
@@ -161,12 +163,12 @@ impl Dest {
         Ok(Dest::Device { path, device })
     }
 
-    /// Whether it is overwritten as the bytes come, and has its name already.
+    /// Whether DEST is a device, which is overwritten as bytes arrive and keeps its name.
     pub fn is_device(&self) -> bool {
         matches!(self, Dest::Device { .. })
     }
 
-    /// The directory that will hold the file.
+    /// Returns the directory that will hold the file.
     pub fn directory(&self) -> Option<&Path> {
         match self {
             Dest::Stdout | Dest::Command(_) | Dest::Device { .. } => None,
@@ -177,10 +179,11 @@ impl Dest {
         }
     }
 
-    /// The path of the file, given the sender's name for it; that name never leads out of the directory.
+    /// Returns the path of the file, given the sender's name for it. That name cannot lead out of
+    /// the directory.
     ///
     /// # Errors
-    /// A sentence, if the name is none or the file exists.
+    /// A sentence, if the name is invalid or the file exists.
     pub fn path(&self, source: &str) -> Result<Option<(PathBuf, Over)>, String> {
         match self {
             Dest::Stdout | Dest::Command(_) => Ok(None),
@@ -197,8 +200,8 @@ impl Dest {
         }
     }
 
-    /// Whether some of what comes may be there: what an earlier run left, or what this takes the place of, if it
-    /// `replaces` something.
+    /// Whether DEST may have data of the content: an earlier run's, or that of the entry it
+    /// `replaces`.
     pub fn may_have_some(&self, replaces: bool) -> bool {
         match self {
             Dest::Stdout | Dest::Command(_) => false,
@@ -208,39 +211,37 @@ impl Dest {
         }
     }
 
-    /// Whether a run has left something where DEST is that the next one can go on with.
+    /// Whether an earlier run left data that can be resumed at DEST.
     pub fn has_left(&self) -> bool {
         self.holders().any(|holder| has_left(&holder))
     }
 
-    /// The directories in which something unfinished may be.
     fn holders(&self) -> impl Iterator<Item = Beneath> + use<> {
         let paths = [self.directory().map(Path::to_owned), path_beside(self)];
         paths.into_iter().flatten().filter_map(|path| Beneath::open(&path).ok())
     }
 
-    /// Bytes that can be written there.
+    /// Returns the bytes that can be written there.
     pub fn free_bytes(&self) -> u64 {
         if let Dest::Device { device, .. } = self {
             return device.bytes();
         }
         let Some(directory) = self.directory() else { return u64::MAX };
         let Ok(stat) = statvfs(directory) else { return u64::MAX };
-        // Their types differ between machines.
+        // Their types differ between architectures.
         let bytes = |blocks| u64::try_from(blocks as u128 * stat.fragment_size() as u128).unwrap_or(u64::MAX);
         let over = match self {
-            // What is written over needs none.
+            // Overwriting needs no new space.
             Dest::File { path, over: Over::InPlace } => path.metadata().map_or(0, |there| there.blocks() * 512),
             Dest::Directory { over: Over::InPlace, .. } => return bytes(stat.blocks()),
             _ => 0,
         };
-        // What an earlier run left needs no room again.
+        // An earlier run's data needs no new space.
         let left: u64 = self.holders().map(|holder| left_bytes(&holder)).sum();
         bytes(stat.blocks_available()).saturating_add(left).saturating_add(over)
     }
 }
 
-/// The directory in which an existing one is: what takes its place is built there.
 fn path_beside(dest: &Dest) -> Option<PathBuf> {
     let Dest::Directory { path, .. } = dest else { return None };
     path.canonicalize().ok()?.parent().map(Path::to_owned)
@@ -258,7 +259,7 @@ fn check_replaceable(path: &Path, over: Over) -> Result<(), DestError> {
         Ok(_) if over == Over::Nothing => {
             format!("DEST {} exists: remove it, or replace it with --force", path.display())
         }
-        // Replacing /dev/null by a file would be no favour.
+        // Special files such as /dev/null must not be replaced.
         Ok(there) if !there.is_file() && !there.is_symlink() => {
             format!("DEST {} is no ordinary file: choose another, or write to stdout with -", path.display())
         }
@@ -267,7 +268,7 @@ fn check_replaceable(path: &Path, over: Over) -> Result<(), DestError> {
     fail(text)
 }
 
-/// Whether what has a name can give it to something else: tried where that will be.
+/// Checks that the entry can be renamed, by a trial at its place.
 fn check_movable(path: &Path) -> Result<(), DestError> {
     let (Some(name), shown) = (path.file_name(), path.display()) else { return Ok(()) };
     let holder = path.parent().map_or_else(|| Beneath::open(Path::new("")), Beneath::open);
@@ -310,7 +311,7 @@ mod tests {
         std::fs::create_dir_all(&aside).expect("room");
         assert!(Dest::resolve(dest.join("").as_os_str(), true).is_ok());
         assert!(dest.join("old").is_dir() && !directory.path().join(".ethbcast-1-2.old").exists());
-        // With its successor still hidden it stays beside what somebody made meanwhile.
+        // With its successor still hidden, it stays beside the entry that was made meanwhile.
         std::fs::create_dir_all(&aside).expect("room");
         std::fs::create_dir(directory.path().join(".ethbcast-1-2.tree")).expect("room");
         std::fs::write(directory.path().join(".ethbcast-1-2.journal"), b"").expect("room");

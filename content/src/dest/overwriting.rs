@@ -1,22 +1,18 @@
-//! Writing over what is there: what is the same already is not written again.
+//! Overwriting of data in pieces; equal pieces are not written again.
 
 use crate::disk::DiskFile;
 use crate::journal::read_all;
 use std::io;
 
-/// What is compared with what is there, and left out if it is the same, in bytes.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
-/// Zeros that are written where nothing else is made of them, in bytes.
 pub(super) static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 
-/// Whether something is there already. Where nothing was the same for long, only one piece in so many is looked at:
-/// reading costs, too.
+/// Comparison with existing data. After a long run of differences only one piece in 16 is read,
+/// because reading costs too.
 #[derive(Debug, Default)]
 pub(super) struct Present {
     buffer: Vec<u8>,
-    /// Pieces in a row that were not the same.
     different: u32,
-    /// How much was found so far, in bytes.
     pub found_bytes: u64,
 }
 
@@ -24,7 +20,7 @@ impl Present {
     const LOOKS: u32 = 64;
     const THEN_ONE_IN: u64 = 16;
 
-    /// Makes the file have these bytes at `offset`; `before` is called before it is changed.
+    /// Writes the pieces of `bytes` that differ at `offset`. `before` is called before each write.
     pub(super) fn write<F: DiskFile>(
         &mut self,
         file: &F,
@@ -86,7 +82,7 @@ mod tests {
         new[3 * PIECE_BYTES + 5] ^= 1;
         new[20 * PIECE_BYTES..22 * PIECE_BYTES].fill(9);
         let (file, mut present, mut at, mut writes) = (file(&old), Present::default(), 0, 0);
-        // In pieces that do not end where its own do.
+        // Pieces that are not aligned with its own.
         for bytes in new.chunks(1_000_003) {
             let before = || {
                 writes += 1;

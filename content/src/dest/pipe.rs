@@ -1,4 +1,4 @@
-//! A pipe as DEST: stdout, or a command. It takes bytes, and gives none back.
+//! A pipe as DEST: stdout or a command. Its bytes cannot be read back.
 
 use super::kind::Kind;
 use super::overwriting::ZEROS;
@@ -8,7 +8,6 @@ use ethbcast_collectives::session::live::StorageError;
 use ethbcast_collectives::session::{FileAttributes, Outcome};
 use std::io::{self, Write};
 
-/// What takes the bytes.
 pub(super) enum PipeDest {
     Stdout(io::Stdout),
     Command(CommandInput),
@@ -54,7 +53,6 @@ impl Kind for PipeDest {
     }
 }
 
-/// What a command came to, in words that need no others.
 fn command_trouble(error: io::Error) -> StorageError {
     StorageError::new(Outcome::WriteFailed, error.to_string())
 }

@@ -1,20 +1,19 @@
-//! For which sectors the partition table of an image is made: on a disk with others nobody finds what it speaks of.
+//! Detection of the sector size of an image's partition table, which is useless on a disk with
+//! other sectors.
 
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
 
-/// Bytes at the beginning of an image that tell.
 const HEAD_BYTES: usize = 4096 + 8;
 const GPT: &[u8] = b"EFI PART";
-/// The end of a master boot record, and where its four entries begin.
 const MBR: [u8; 2] = [0x55, 0xaa];
 const ENTRIES: std::ops::Range<usize> = 446..510;
 const ENTRY_BYTES: usize = 16;
-/// What the entry of a table has that only stands before a GPT.
+/// Partition type of the protective entry in front of a GPT.
 const PROTECTIVE: u8 = 0xee;
 
-/// Fails if the image that begins so has a partition table for other sectors than those of the device, which have `own`
-/// bytes.
+/// Fails if the partition table of the image that begins with `head` is made for other sectors than
+/// the device's, which have `own` bytes.
 pub(super) fn check_sectors(own: u64, head: &[u8], image_bytes: u64) -> Result<(), StorageError> {
     match made_for(head, image_bytes) {
         Some(made) if made != own => Err(StorageError::new(
@@ -29,9 +28,9 @@ pub(super) fn check_sectors(own: u64, head: &[u8], image_bytes: u64) -> Result<(
     }
 }
 
-/// The sectors for which the table at the beginning of an image is made, in bytes; none if there is no table, or it is
-/// right for both. A master boot record is known by what lies behind the end of the image: only of one whose partitions
-/// would not be in it by sectors of 4096 bytes is it known that it counts by 512.
+/// Returns the sector size of an image's partition table in bytes, or none if there is no table or
+/// it is valid for both sizes. A master boot record is certain to count in 512 bytes only if its
+/// partitions would exceed the image in sectors of 4096 bytes.
 fn made_for(head: &[u8], image_bytes: u64) -> Option<u64> {
     let has = |at: usize| head.get(at..at + GPT.len()) == Some(GPT);
     match (has(512), has(4096)) {
@@ -44,7 +43,7 @@ fn made_for(head: &[u8], image_bytes: u64) -> Option<u64> {
         return None;
     }
     let entries: Vec<&[u8]> = head[ENTRIES].chunks(ENTRY_BYTES).collect();
-    // The boot sector of a file system ends alike, and has its program there.
+    // A file system's boot sector has the signature too, but program code at that offset.
     let is_table = entries.iter().all(|entry| matches!(entry[0], 0 | 0x80) && entry[4] != PROTECTIVE);
     let number = |entry: &[u8], at: usize| u64::from(u32::from_le_bytes([0, 1, 2, 3].map(|byte| entry[at + byte])));
     let used = entries.iter().filter(|entry| entry[4] != 0);

@@ -1,4 +1,4 @@
-//! What comes packed, unpacked on its way to DEST, on a thread of its own.
+//! Decompression of the content on a thread of its own.
 
 use super::bytes::Bytes;
 use crate::image::unpack;
@@ -9,25 +9,21 @@ use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// Pieces that wait to be unpacked: 4 MiB.
 const PIECES_WAITING: usize = 4;
-/// Unpacked and written at once, in bytes.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// A thread that unpacks what it is given, and writes it to DEST.
 pub(super) struct Unpacking {
     pieces: Option<SyncSender<Vec<u8>>>,
     thread: Option<JoinHandle<Result<Unpacked, StorageError>>>,
 }
 
-/// DEST with all that was packed, and what that adds up to.
+/// DEST after decompression, with the trailer of the compressed bytes.
 pub(super) struct Unpacked {
     pub bytes: Bytes,
     pub content: Trailer,
 }
 
 impl Unpacking {
-    /// Unpacks into `bytes`, which has begun.
     pub(super) fn start(packing: Packing, bytes: Bytes) -> io::Result<Unpacking> {
         let (pieces, packed) = sync_channel(PIECES_WAITING);
         let packed = Packed { pieces: packed, piece: Vec::new(), taken: 0, has_ended: false };
@@ -36,19 +32,17 @@ impl Unpacking {
         Ok(Unpacking { pieces: Some(pieces), thread: Some(thread) })
     }
 
-    /// Gives it the next bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         let pieces = self.pieces.as_ref().expect("nothing comes after the end");
         match pieces.send(bytes.to_vec()) {
             Ok(()) => Ok(()),
-            // It has ended before: it says why.
+            // It ended early: its result has the reason.
             Err(_) => self.finish().map(drop),
         }
     }
 
-    /// That was all: waits until it is unpacked.
     pub(super) fn finish(&mut self) -> Result<Unpacked, StorageError> {
-        // What ends without this is cut off, not complete.
+        // Without this the input counts as cut off.
         if let Some(pieces) = self.pieces.take() {
             drop(pieces.send(Vec::new()));
         }
@@ -61,7 +55,7 @@ impl Unpacking {
 impl Drop for Unpacking {
     fn drop(&mut self) {
         self.pieces = None;
-        // What is half done is gone before anybody hears of it.
+        // Unfinished data is removed before the caller goes on.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
@@ -92,7 +86,7 @@ fn work(packing: Packing, packed: Packed, mut bytes: Bytes) -> Result<Unpacked, 
     }
 }
 
-/// What has come; an empty piece is its end.
+/// The compressed input. An empty piece is its end.
 struct Packed {
     pieces: Receiver<Vec<u8>>,
     piece: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Gives files the modes, times, owners and extended attributes that they have at the sender.
+//! Setting of modes, times, owners and extended attributes as at the sender.
 
 use crate::manifest::{Attributes, Manifest, Owner, Time};
 use crate::name;
@@ -14,32 +14,31 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// What stays of a mode without its owner: a program that runs as its owner must not run as another.
+/// Mode bits that are kept if the owner cannot be set: a set-user-id program must not run as
+/// another user.
 const MODE_WITHOUT_OWNER: u16 = 0o1777;
 
-/// Something that not every place can keep.
+/// An attribute that a file system may be unable to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lack {
-    /// Whose files are.
+    /// Owner and group.
     Owners,
-    /// Who may do what with them.
+    /// Permissions.
     Modes,
     /// Extended attributes.
     Xattrs,
-    /// Several names of one file.
+    /// Hard links.
     HardLinks,
 }
 
-/// Sets attributes, and counts what cannot be set here.
+/// Sets attributes, and counts those that cannot be set here.
 #[derive(Debug, Default)]
 pub struct Setter {
-    /// Users and groups of this host, by their place in the list of owners.
     owners: Mutex<HashMap<u16, (u32, u32)>>,
-    /// How many lack it, and what was said of the first.
     lacks: Mutex<BTreeMap<Lack, (u64, String)>>,
 }
 
-/// What something is given: these attributes, of this manifest.
+/// Attributes to be set, with the manifest that lists their owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
     setter: &'a Setter,
@@ -48,13 +47,12 @@ pub struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// The attributes.
     #[cfg(test)]
     pub(super) fn attributes(&self) -> &Attributes {
         self.attributes
     }
 
-    /// The same, on a disk where nothing can be given away.
+    /// Counts the owner as lacking, on a model disk without owners.
     #[cfg(test)]
     pub(super) fn lacks_owner(&self) {
         if self.setter.owner(self.attributes, self.manifest).is_some() {
@@ -62,7 +60,6 @@ impl Given<'_> {
         }
     }
 
-    /// To an open file or directory.
     pub(super) fn set(&self, file: impl AsFd) -> io::Result<()> {
         let Given { setter, attributes, manifest } = self;
         let owned = match setter.owner(attributes, manifest) {
@@ -80,7 +77,6 @@ impl Given<'_> {
         Ok(linux::futimens(&file, &times(attributes))?)
     }
 
-    /// To something that is not opened: a link, a device node, a fifo, right in a directory.
     pub(super) fn set_at(&self, directory: impl AsFd, name: &Path, is_link: bool) -> io::Result<()> {
         let Given { setter, attributes, manifest } = self;
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -100,25 +96,24 @@ impl Given<'_> {
 }
 
 impl Setter {
-    /// What something of a manifest is given.
+    /// Returns attributes to be set, for a file of `manifest`.
     pub fn gives<'a>(&'a self, attributes: &'a Attributes, manifest: &'a Manifest) -> Given<'a> {
         Given { setter: self, attributes, manifest }
     }
 
-    /// Whose a file is to be here.
     fn owner(&self, attributes: &Attributes, manifest: &Manifest) -> Option<(u32, u32)> {
         let place = attributes.owner?;
         let owner = manifest.owner_at(place)?;
         Some(*self.owners.lock().entry(place).or_insert_with(|| known_here(owner)))
     }
 
-    /// One more that lacks this.
+    /// Counts a file that lacks an attribute.
     pub fn count(&self, lack: Lack, why: &str) {
         let mut lacks = self.lacks.lock();
         lacks.entry(lack).or_insert_with(|| (0, why.to_owned())).0 += 1;
     }
 
-    /// What could not be kept here, a sentence for each kind.
+    /// Returns a sentence for each kind of attribute that could not be kept.
     pub fn lacks(&self) -> Vec<String> {
         let sentence = |(lack, (count, why)): (&Lack, &(u64, String))| match lack {
             Lack::Owners => format!(
@@ -132,7 +127,8 @@ impl Setter {
         self.lacks.lock().iter().map(sentence).collect()
     }
 
-    /// Whether the owner was set; where that cannot be it is counted.
+    /// Whether the owner was set. A failure for want of rights or support is counted, any other is
+    /// an error.
     fn heed_owner(&self, result: rustix::io::Result<()>) -> io::Result<bool> {
         self.heed(Lack::Owners, result, |error| error.to_string())
     }
@@ -156,17 +152,14 @@ impl Setter {
     }
 }
 
-/// Whether a file system, or this user's rights, have no place for what was asked for.
 fn is_impossible(error: Errno) -> bool {
-    // EINVAL is that of an owner whom a user namespace does not have, E2BIG and ERANGE are those of long attributes.
+    // EINVAL is returned for an owner outside the user namespace, E2BIG and ERANGE for long
+    // attributes.
     let errors = [Errno::PERM, Errno::NOTSUP, Errno::NOSYS, Errno::ACCESS, Errno::INVAL, Errno::TOOBIG, Errno::RANGE];
     errors.contains(&error)
 }
 
-/// Gives a file the mode, without set-user-id and set-group-id, and the time that it has at the sender.
-///
-/// # Errors
-/// The system's.
+/// Sets the mode, without set-user-id and set-group-id, and the time of a single file.
 pub(super) fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Result<()> {
     let FileAttributes { mode: bits, modified_seconds, modified_nanoseconds } = attributes;
     let modified = Time { seconds: modified_seconds, nanoseconds: modified_nanoseconds };
@@ -191,7 +184,8 @@ fn times(attributes: &Attributes) -> Timestamps {
     }
 }
 
-/// An owner's numbers here: those of the names, if they were sent and are known.
+/// Returns the ids of the named user and group here, or the sender's ids for names that are not
+/// sent or not known.
 fn known_here(owner: &Owner) -> (u32, u32) {
     let text = |name: &[u8]| std::str::from_utf8(name).ok().filter(|name| !name.is_empty()).map(str::to_owned);
     let user = text(&owner.user_name).and_then(|name| User::from_name(&name).ok().flatten());

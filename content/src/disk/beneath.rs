@@ -1,5 +1,5 @@
-//! A directory of this system: paths are resolved by the kernel (`openat2`), which follows no symbolic link and leads
-//! nowhere else, whoever changes the directory meanwhile.
+//! A directory of the host's file systems. The kernel resolves paths below it (`openat2`) without
+//! following symbolic links or leaving it, even if the directory changes meanwhile.
 
 use super::attributes::{Given, keep_attributes};
 use super::{Directory, DiskFile, Kind, or_here};
@@ -16,38 +16,36 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A mount below belongs to somebody else, also a bind mount of the same file system.
+/// Resolution below the directory, which crosses no mount point, not even a bind mount of its own
+/// file system.
 const STAY: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
-/// What statfs(2) calls a file system in memory, which would touch all that it is asked to reserve.
+/// File system type of tmpfs (statfs(2)), where reserving space would touch all of it.
 const TMPFS: u64 = 0x0102_1994;
-/// Nobody else looks into what is being built.
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const OWN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Whatever has that name, a pipe or a link, is not waited for and not followed.
 const TAKEN_UP: OFlags = OFlags::RDWR.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// An open directory.
+/// An open directory of the host.
 #[derive(Debug)]
 pub struct Beneath(OwnedFd);
 
 impl Beneath {
-    /// Opens a directory by the path that the user gave: symbolic links in it are the user's own.
+    /// Opens a directory by the path that the user gave; symbolic links in that path are followed.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn open(path: &Path) -> io::Result<Beneath> {
         Ok(Beneath(linux::open(or_here(path), OWN_DIRECTORY, Mode::empty())?))
     }
 
-    /// Where the kernel shows the open directory.
     pub(crate) fn own_path(&self) -> PathBuf {
         shown(&self.0)
     }
 
-    /// By what is opened, and not by a name that somebody may give to something else meanwhile.
+    /// Opens the entry first, because its name could be given to another file meanwhile.
     fn set_mode(&self, name: &Path, mode: u32) -> io::Result<()> {
         let there = self.open_file(name, OFlags::PATH | OFlags::NOFOLLOW, 0)?;
         Ok(linux::chmod(shown(&there), Mode::from_raw_mode(mode))?)
@@ -58,12 +56,10 @@ impl Beneath {
     }
 }
 
-/// Where the kernel shows something open.
 fn shown(open: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()))
 }
 
-/// Whether both are one and the same.
 fn same(one: rustix::io::Result<Stat>, other: rustix::io::Result<Stat>) -> bool {
     one.is_ok_and(|one| other.is_ok_and(|other| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)))
 }
@@ -76,7 +72,7 @@ impl Directory for Beneath {
             return Directory::try_clone(self);
         }
         let below = openat2(&self.0, path, OWN_DIRECTORY, Mode::empty(), STAY)?;
-        // A file system in a file system (a subvolume) is no mount, and another one all the same.
+        // A btrfs subvolume is not a mount point, but it is a file system of its own.
         if linux::fstat(&below)?.st_dev != linux::fstat(&self.0)?.st_dev {
             return Err(rustix::io::Errno::XDEV.into());
         }
@@ -89,7 +85,7 @@ impl Directory for Beneath {
 
     fn create_nameless(&self, mode: u32) -> io::Result<File> {
         let file = self.open_file(Path::new("."), OFlags::RDWR | OFlags::TMPFILE, mode)?;
-        // It will get its name by this one.
+        // The file will be linked by this path.
         std::fs::symlink_metadata(shown(&file))?;
         Ok(file)
     }
@@ -178,12 +174,12 @@ impl Directory for Beneath {
     }
 
     fn rename_to_free(&self, one: &Path, other: &Path) -> io::Result<()> {
-        // An empty directory may be replaced; for all else the name has to be free.
+        // Only an empty directory may be replaced; any other name must be free.
         if self.has_directory(other)? {
             return self.rename(one, self, other);
         }
         match linux::renameat_with(&self.0, one, &self.0, other, RenameFlags::NOREPLACE) {
-            // A file system that cannot do that at once.
+            // The file system cannot rename without replacing.
             Err(rustix::io::Errno::INVAL) if self.kind(other)?.is_none() => self.rename(one, self, other),
             Err(rustix::io::Errno::INVAL) => Err(rustix::io::Errno::EXIST.into()),
             result => Ok(result?),
@@ -250,7 +246,7 @@ impl DiskFile for File {
 
     fn punch(&self, part: Range<u64>) -> io::Result<()> {
         let make = |how| linux::fallocate(self, how | FallocateFlags::KEEP_SIZE, part.start, part.end - part.start);
-        // A device that cannot forget may be told to write zeros itself.
+        // For a device that cannot discard, the kernel may write zeros.
         Ok(make(FallocateFlags::PUNCH_HOLE).or_else(|_| make(FallocateFlags::ZERO_RANGE))?)
     }
 
@@ -279,7 +275,7 @@ impl DiskFile for File {
     }
 
     fn forget(&self) -> io::Result<()> {
-        // Where memory cannot forget (a file system in memory) it is the disk.
+        // On tmpfs the page cache is the storage.
         Ok(linux::fadvise(self, 0, None, linux::Advice::DontNeed)?)
     }
 

@@ -1,7 +1,8 @@
-//! What is done to a disk: the seam between what receives and what keeps it.
+//! Abstraction of the disk for everything that a receiver writes.
 //!
-//! Everything that a receiver writes goes through [`Directory`] and [`DiskFile`]: the directories of this system
-//! ([`Beneath`]), or in tests a model that forgets what was not synced and fails at any call.
+//! All writes go through [`Directory`] and [`DiskFile`]. They are implemented by the host's
+//! directories ([`Beneath`]), and in tests by a model that loses what was not synced and can fail
+//! at any call. Errors are the system's; special ones are named at the calls.
 
 mod attributes;
 mod beneath;
@@ -19,46 +20,34 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The mode of a file that nobody else looks into.
+/// Mode of a file that only its owner may read.
 pub const PRIVATE_FILE: u32 = 0o600;
-/// What a plain `open` would give; the kernel takes the umask off.
+/// Mode of a file as a plain `open` creates it, before the umask.
 pub const COMMON_FILE: u32 = 0o666;
 
 /// An open file.
 pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
-    /// Reads from `offset` on, and says how many bytes that were; none at the end.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Reads from `offset` on and returns the number of bytes, 0 at the end.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes all of `bytes` at `offset`.
-    ///
-    /// # Errors
-    /// The system's.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// How long it is, in bytes.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Returns the file's length in bytes.
     fn bytes(&self) -> io::Result<u64>;
 
-    /// Makes it so long: what is behind is cut off, what is lacking is a hole.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Truncates the file to `bytes`, or extends it with a hole.
     fn set_bytes(&self, bytes: u64) -> io::Result<()>;
 
-    /// Makes a part of it, which may go beyond its end, read as zeros, which take no room if they need none; its length
-    /// stays.
+    /// Makes a range read as zeros without allocated blocks where possible. The range may go beyond
+    /// the end; the length is unchanged.
     ///
     /// # Errors
-    /// The system's; `Unsupported` from a file system that has no holes.
+    /// `Unsupported` from a file system that has no holes.
     fn punch(&self, part: Range<u64>) -> io::Result<()>;
 
-    /// Takes the room for so many bytes at once: they lie together, and that there is none is known at once. Where that
-    /// cannot be done it is left.
+    /// Allocates space for `bytes` bytes at once, so that they are contiguous and a lack of space
+    /// is found early. A file system without allocation is left as it is.
     ///
     /// # Errors
     /// If there is too little.
@@ -66,253 +55,169 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// How many names it has.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Returns the number of hard links.
     fn links(&self) -> io::Result<u64>;
 
-    /// Waits until all bytes that were written are on the disk, and can be read from there. The first error counts: the
-    /// next sync may succeed without the bytes.
+    /// Waits until all written bytes are on the disk and can be read from there. The first error
+    /// decides: the next sync may succeed without the bytes.
     ///
     /// # Errors
-    /// The system's, also of writing back since the last sync.
+    /// The system's error, including one of writing back since the last sync.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// The same with all that belongs to the file, its mode and times.
+    /// Syncs the file with its metadata, such as mode and times.
     ///
     /// # Errors
     /// As [`sync_data`](DiskFile::sync_data).
     fn sync(&self) -> io::Result<()>;
 
-    /// Memory forgets what is on the disk, so that what is read next is what the disk has.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Drops the file's pages from the page cache, so that the next read comes from the disk.
     fn forget(&self) -> io::Result<()>;
 
-    /// Another handle of the same open file.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Duplicates the handle of the open file.
     fn try_clone(&self) -> io::Result<Self>;
 
-    /// Locks it for this process as long as a handle is open; false if somebody else has.
+    /// Locks the file until its last handle is closed; false if another process holds the lock.
     fn try_lock(&self) -> bool;
 
-    /// Sets what it has at the sender.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Sets the attributes that the file has at the sender.
     fn set_attributes(&self, given: Given<'_>) -> io::Result<()>;
 
-    /// Sets the mode and time that a single file keeps.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Sets the mode and time of a file that is sent alone.
     fn keep_attributes(&self, attributes: FileAttributes) -> io::Result<()>;
 }
 
-/// What a name in a directory stands for.
+/// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A directory.
     Directory,
     /// A regular file.
     File,
-    /// A link, a device node, or whatever else there is.
+    /// A link, device node or anything else.
     Other,
 }
 
-/// An open directory, below which everything stays.
+/// An open directory. No operation leads out of it.
 pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
-    /// What its files are.
+    /// The type of its files.
     type File: DiskFile;
 
-    /// A directory below this one, on the same file system.
+    /// Opens a directory below this one on the same file system.
     ///
     /// # Errors
-    /// The system's; `CrossesDevices` for one on which another is mounted.
+    /// `CrossesDevices` for a mount point.
     fn directory(&self, path: &Path) -> io::Result<Self>;
 
-    /// A new file; its name must be free.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Creates a file; its name must be free.
     fn create(&self, name: &Path, mode: u32) -> io::Result<Self::File>;
 
-    /// A new file without a name, of which nothing is left when it is closed; not every file system can make one.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Creates a file without a name (`O_TMPFILE`), which vanishes when it is closed. Some file
+    /// systems do not support it.
     fn create_nameless(&self, mode: u32) -> io::Result<Self::File>;
 
-    /// Gives a file without a name one that is free.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Links a nameless file under a free name.
     fn name(&self, file: &Self::File, name: &Path) -> io::Result<()>;
 
-    /// A file, to read.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Opens a file for reading.
     fn file(&self, path: &Path) -> io::Result<Self::File>;
 
-    /// A regular file right in this one, to be written again, whatever its mode.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Opens a regular file of this directory for writing, whatever its mode.
     fn take_up(&self, name: &Path) -> io::Result<Self::File>;
 
-    /// Whether a name right in this one is that of an open file.
+    /// Whether `name` in this directory is the open file.
     fn is_named(&self, file: &Self::File, name: &Path) -> bool;
 
-    /// Whether a name right in this one is that of an open directory.
+    /// Whether `name` in this directory is the open directory.
     fn is_own(&self, directory: &Self, name: &Path) -> bool;
 
-    /// Makes a directory right in this one.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Creates a directory in this one.
     fn make_directory(&self, name: &Path) -> io::Result<()>;
 
-    /// Lets this process write into a directory right in this one, whatever its mode.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Gives this process write access to a directory in this one.
     fn open_up(&self, name: &Path) -> io::Result<()>;
 
-    /// Makes a symbolic link right in this one.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Creates a symbolic link in this directory.
     fn make_symlink(&self, name: &Path, target: &[u8]) -> io::Result<()>;
 
-    /// Makes another name, right in this one, of what is right in `other`.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Creates a hard link in this directory to the file `of` in `other`.
     fn make_link(&self, name: &Path, other: &Self, of: &Path) -> io::Result<()>;
 
-    /// Makes a device node, fifo or socket right in this one.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Creates a device node, fifo or socket in this directory.
     fn make_special(&self, name: &Path, special: Special) -> io::Result<()>;
 
-    /// What is right in this one under a name, itself if it is a link; none if there is nothing.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Returns the kind of an entry of this directory without following a link, or none if it does
+    /// not exist.
     fn kind(&self, name: &Path) -> io::Result<Option<Kind>>;
 
-    /// Seconds since what has a name right in this one was last written to.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Returns the seconds since an entry of this directory was last modified.
     fn age_seconds(&self, name: &Path) -> io::Result<u64>;
 
-    /// How many bytes of the disk a file right in this one takes; of one with several names each has its share.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Returns the allocated bytes of a file in this directory, divided by its number of links.
     fn allocated_bytes(&self, name: &Path) -> io::Result<u64>;
 
-    /// Moves what is right in this one to a place right in `other`, whatever has that name there.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Moves an entry of this directory into `other`, replacing any entry of the new name.
     fn rename(&self, name: &Path, other: &Self, to: &Path) -> io::Result<()>;
 
-    /// Gives what is right in this one the name of what is right in `other`, which gets its name.
+    /// Exchanges an entry of this directory with one of `other`.
     ///
     /// # Errors
-    /// The system's; `InvalidInput` from a file system that cannot.
+    /// `InvalidInput` from a file system that cannot exchange.
     fn exchange(&self, name: &Path, other: &Self, to: &Path) -> io::Result<()>;
 
-    /// Gives what is right in this one another name, which must be free or that of an empty directory.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Renames an entry of this directory to a name that is free or that of an empty directory.
     fn rename_to_free(&self, one: &Path, other: &Path) -> io::Result<()>;
 
-    /// Removes a file, link or whatever is no directory, right in this one.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Removes an entry of this directory that is not a directory.
     fn remove(&self, name: &Path) -> io::Result<()>;
 
-    /// Removes an empty directory right in this one.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Removes an empty directory in this one.
     fn remove_directory(&self, name: &Path) -> io::Result<()>;
 
-    /// The names right in this one.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Returns the names in this directory.
     fn names(&self) -> io::Result<Vec<OsString>>;
 
-    /// Whether the directory is still the one at that path.
+    /// Whether this directory is still the one at `path`.
     fn is_at(&self, path: &Path) -> bool;
 
-    /// Waits until all of its file system is on the disk; errors of writing back since it was opened are told.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Syncs the whole file system, and reports write-back errors since the directory was opened.
     fn sync_file_system(&self) -> io::Result<()>;
 
-    /// Waits until its names are on the disk.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Syncs the directory's entries.
     fn sync_names(&self) -> io::Result<()>;
 
-    /// Another handle of it.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Duplicates the handle.
     fn try_clone(&self) -> io::Result<Self>;
 
-    /// Locks it for this process, if nobody else has.
+    /// Locks the directory; false if another process holds the lock.
     fn try_lock(&self) -> bool;
 
-    /// Sets what the directory itself has at the sender.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Sets the attributes that the directory has at the sender.
     fn set_attributes(&self, given: Given<'_>) -> io::Result<()>;
 
-    /// Sets those of something that is not opened: a link, a device node, a fifo, right in this one.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Sets the attributes of an entry that is not opened: a link, device node or fifo in this
+    /// directory.
     fn set_attributes_at(&self, name: &Path, given: Given<'_>, is_link: bool) -> io::Result<()>;
 
-    /// Removes what is right in this one, a directory with all that is in it, but for what is on other file systems.
-    /// What cannot be removed stays, and all else goes.
+    /// Removes an entry of this directory with everything below it, except for other file systems.
+    /// It goes on after an error.
     ///
     /// # Errors
-    /// The first of the system's.
+    /// The first error of the system.
     fn remove_all(&self, name: &Path) -> io::Result<()> {
         removal::remove_all(self, name)
     }
 
-    /// Whether a directory of that name is right in this one; what a link leads to does not count.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Whether `name` is a directory in this one, and not a link to a directory.
     fn has_directory(&self, name: &Path) -> io::Result<bool> {
         Ok(self.kind(name)? == Some(Kind::Directory))
     }
 }
 
-/// Bytes read back at once: enough for BLAKE3 to use wide vectors.
+/// Bytes per read when comparing, enough for BLAKE3 to use wide vectors.
 const READ_BYTES: usize = 1 << 20;
 
-/// The first `bytes` bytes of what was synced, or all if there are fewer, as the disk has them.
+/// Reads up to `bytes` bytes of a synced file from the disk instead of the page cache.
 pub(crate) fn read_back<F: DiskFile>(file: &F, bytes: u64, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     file.forget()?;
     let mut buffer = vec![0; READ_BYTES];
@@ -330,17 +235,16 @@ pub(crate) fn read_back<F: DiskFile>(file: &F, bytes: u64, mut take: impl FnMut(
     Ok(())
 }
 
-/// The error of a name that is taken, where two names of the sender are one here.
+/// Whether the error means that the name exists, as it does when the file system treats two names
+/// as equal.
 pub(crate) fn is_taken(error: &io::Error) -> bool {
     error.kind() == ErrorKind::AlreadyExists
 }
 
-/// One name as a path.
 pub(crate) fn one(name: &OsStr) -> &Path {
     Path::new(name)
 }
 
-/// A path of a directory, which may be given as nothing.
 fn or_here(path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Something that is like what comes: an older version of it, usually.
+//! A basis: data on this host that resembles the incoming content, usually an older version.
 
 use crate::source::{Selection, Tree, extents_of};
 use crate::sparse::{Map, SparseStream};
@@ -10,30 +10,30 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a basis cannot be one.
+/// Reason why a path cannot be a basis.
 #[derive(Debug, thiserror::Error)]
 pub enum BasisError {
-    /// It cannot be opened.
+    /// The path cannot be opened.
     #[error("cannot read the basis {}: {error}; give --basis what is there, or leave it out", .path.display())]
     Unreadable {
-        /// What was given.
+        /// Path of the basis.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         error: io::Error,
     },
-    /// It has no positions.
+    /// The path is not a file, block device or directory.
     #[error("the basis {path} is no file, block device or directory: give --basis one", path = .path.display())]
     NoPositions {
-        /// What was given.
+        /// Path of the basis.
         path: PathBuf,
     },
 }
 
-/// Bytes that are read for what comes; they may change at any time, as all that is found in them is checked.
+/// Readable bytes that may change at any time, as all that is found in them is verified.
 pub(super) struct Basis {
     content: Box<dyn ReadAt>,
     bytes: u64,
-    /// A file that may have holes.
+    /// The underlying file while its holes may still be left out.
     file: Option<File>,
 }
 
@@ -44,12 +44,11 @@ impl Debug for Basis {
 }
 
 impl Basis {
-    /// A file, a block device or a directory.
     pub(super) fn open(path: &Path) -> Result<Basis, BasisError> {
         let unreadable = |error| BasisError::Unreadable { path: path.to_owned(), error };
         let kind = path.metadata().map_err(unreadable)?.file_type();
         if kind.is_dir() {
-            // As its sender would list it: what is the same in both is at the same place, or a little further.
+            // Listed as a sender would list it, so that equal data is at equal or nearby offsets.
             let selection = Selection { one_file_system: true, ..Selection::default() };
             let tree = Tree::list(&[path.join("")], &selection)
                 .map_err(|error| unreadable(io::Error::other(error.to_string())))?;
@@ -64,7 +63,7 @@ impl Basis {
         Ok(Basis { bytes, content: Box::new(file), file: again })
     }
 
-    /// What comes is a file with holes: one that has some, too, is read as its sender would send it.
+    /// Presents a file with holes as a sender would send it, for an incoming file with holes.
     pub(super) fn leave_out_holes(&mut self) {
         let Some(file) = self.file.take() else { return };
         let map = extents_of(&file, self.bytes).and_then(|extents| Map::new(self.bytes, extents).ok());
@@ -74,17 +73,15 @@ impl Basis {
         }
     }
 
-    /// How long it was when it was opened.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Reads all of `to` from `offset` on; false if there is less, or it cannot be read.
+    /// Fills `to` from `offset` on; false at the end of the basis or after an error.
     pub(super) fn read(&self, offset: u64, to: &mut [u8]) -> bool {
         read_exactly(&*self.content, offset, to)
     }
 
-    /// Reads as much as there is, in parts of at most so many bytes.
     pub(super) fn read_through(&self, part_bytes: usize, mut take: impl FnMut(&[u8])) {
         let mut buffer = vec![0; part_bytes];
         let mut at = 0;
@@ -105,7 +102,6 @@ impl Basis {
     }
 }
 
-/// Reads all of `to` from `offset` on; false if there is less, or it cannot be read.
 pub(super) fn read_exactly(from: &dyn ReadAt, offset: u64, to: &mut [u8]) -> bool {
     let mut read = 0;
     while read < to.len() {

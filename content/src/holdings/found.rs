@@ -1,23 +1,18 @@
-//! Where the chunks of a stretch were found.
+//! Locations of the chunks of a stretch on this host.
 
 use super::basis::Basis;
 use super::index::{Index, Place};
 use ethbcast_collectives::session::ledger::{Fragment, StretchLedger, fragment_name};
 use std::ops::Range;
 
-/// Where the bytes of a chunk are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Nowhere here.
     #[default]
     Nowhere,
-    /// Where they are to be.
     InPlace,
-    /// In bases, part by part.
     Parts(Box<[Part]>),
 }
 
-/// A part of a chunk, in a basis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     place: Place,
@@ -25,13 +20,11 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// All of a chunk.
     pub(super) fn whole(place: Place, bytes: usize) -> Part {
         Part { place, bytes }
     }
 }
 
-/// Puts a chunk together; whether all of it could be read.
 pub(super) fn read(parts: &[Part], bases: &[Basis], to: &mut [u8]) -> bool {
     let mut rest = to;
     for part in parts {
@@ -44,12 +37,12 @@ pub(super) fn read(parts: &[Part], bases: &[Basis], to: &mut [u8]) -> bool {
     rest.is_empty()
 }
 
-/// The fragments that end in a stretch, and where each is; the first may begin in the stretch before.
+/// The content-defined chunks that end in a stretch, with their locations. The first may begin in
+/// the stretch before.
 #[derive(Debug)]
 pub(super) struct Located(Vec<(Fragment, Place)>);
 
 impl Located {
-    /// Finds the fragments of a stretch.
     pub(super) fn find(ledger: &StretchLedger, index: &Index, bases: &[Basis]) -> Located {
         let mut places: Vec<Option<Place>> =
             ledger.fragments().iter().map(|fragment| index.find(fragment.name)).collect();
@@ -61,7 +54,6 @@ impl Located {
         )
     }
 
-    /// The parts that make these bytes of the content, if all of them were found.
     pub(super) fn parts(&self, content: &Range<u64>) -> Option<Box<[Part]>> {
         let end_of = |fragment: &Fragment| fragment.offset + u64::from(fragment.bytes);
         let first = self.0.partition_point(|(fragment, _)| end_of(fragment) <= content.start);
@@ -79,7 +71,8 @@ impl Located {
     }
 }
 
-/// Fragments that are not known are tried behind, then before, where their neighbours were found.
+/// Tries each unknown content-defined chunk behind the location of its predecessor, then before
+/// that of its successor.
 fn try_neighbours(fragments: &[Fragment], places: &mut [Option<Place>], bases: &[Basis]) {
     let mut buffer = Vec::new();
     let mut is_at = |fragment: &Fragment, place: Place| {

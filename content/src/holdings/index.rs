@@ -1,37 +1,31 @@
-//! Where the fragments of the bases are, by their names.
+//! Index of the content-defined chunks of the bases by their hashes.
 
 use super::basis::Basis;
 use ethbcast_collectives::session::ledger::{ChunkSize, Cut, Cutter, Fragment};
 
-/// So many fragments are known: 16 MiB. Of more, every second is, every fourth, and so on; those between are tried
-/// where their neighbours were found.
+/// Limit on indexed chunks: 16 MiB of memory. Beyond it every second one is dropped, then every
+/// fourth, and so on; the dropped ones are found through their neighbours.
 const MOST_FRAGMENTS: usize = 1 << 20;
-/// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
-/// The part of a place that is its offset; before it stands the number of the basis.
+/// Bits of a place that hold its offset; the bits above hold the basis number.
 const OFFSET_BITS: u32 = 56;
 
-/// A place in a basis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Which basis.
     pub basis: usize,
-    /// Where in it.
     pub offset: u64,
 }
 
-/// The names of fragments, and where each was seen first.
 #[derive(Debug)]
 pub(super) struct Index {
     cut: Cut,
-    /// Sorted by name.
     places: Vec<(u64, u64)>,
-    /// Names with any of these bits are not known.
+    /// Mask of hash bits: hashes with any of them set are not indexed.
     left_out: u64,
 }
 
 impl Index {
-    /// Of all bases, which are read once, for a content whose chunks are so long.
+    /// Reads all bases once and indexes them, cut as a content with this chunk size is.
     pub(super) fn of(bases: &[Basis], cut: Cut, chunk: ChunkSize) -> Index {
         Index::with_room(bases, (cut, chunk), MOST_FRAGMENTS)
     }
@@ -56,7 +50,7 @@ impl Index {
         }
         self.places.push((name, (basis as u64) << OFFSET_BITS | fragment.offset));
         if self.places.len() > most_fragments {
-            // What an image has most of, the same fragment again and again, is known once.
+            // Repeated chunks, of which images have many, are kept once.
             self.places.sort_unstable();
             self.places.dedup_by_key(|(name, _)| *name);
             while self.places.len() > most_fragments / 2 {
@@ -66,17 +60,14 @@ impl Index {
         }
     }
 
-    /// How its fragments were cut.
     pub(super) fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// Whether there may be fragments that it does not know.
     pub(super) fn is_partial(&self) -> bool {
         self.left_out != 0
     }
 
-    /// Where a fragment of that name was.
     pub(super) fn find(&self, name: [u8; 8]) -> Option<Place> {
         let name = u64::from_be_bytes(name);
         let at = self.places.binary_search_by_key(&name, |(name, _)| *name).ok()?;

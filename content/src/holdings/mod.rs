@@ -1,9 +1,9 @@
-//! What this host has already of a content that is about to come: what an earlier run left of it, in its place; and
-//! bases, which are like it, at the same offset or, by the names of fragments, anywhere.
+//! The have-set: data on this host that belongs to an incoming content. It is found in place, where
+//! an earlier run left it, or in bases at the same offset or, by content-defined chunks, anywhere.
 //!
-//! Nothing is believed: a chunk is here if its bytes hash to what its ledger says when it is asked for, and what is
-//! read is checked once more when it is used. So a journal that is wrong, or a basis that changes while it is read,
-//! costs the chunk and nothing else.
+//! Nothing is trusted: a chunk counts as present only if it hashes to its ledger's value when it is
+//! looked up, and it is verified again when it is used. A wrong journal or a basis that changes
+//! costs only the chunk.
 
 mod basis;
 mod found;
@@ -24,21 +24,18 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
 use std::path::{Path, PathBuf};
 
-/// What this host has.
+/// The data on this host that a content can reuse.
 #[derive(Debug)]
 pub struct Held {
-    /// What is like the content, once it is known which that is.
     bases: RwLock<Vec<Basis>>,
-    /// Where an older version of it would be: DEST, if nothing else was given.
+    /// Path of an older version: DEST if no basis was given.
     dest: Option<PathBuf>,
     place: Mutex<InPlace>,
-    /// The fragments of the bases, once somebody looks for some.
     index: Mutex<Option<Index>>,
-    /// Of the stretches that are not written yet.
+    /// Chunks found in stretches that are not written yet.
     found: Mutex<BTreeMap<u64, (StretchPlace, Vec<Found>)>>,
 }
 
-/// What an earlier run left where the content will be.
 #[derive(Default)]
 struct InPlace(Option<Box<dyn ReadAt>>);
 
@@ -49,10 +46,11 @@ impl Debug for InPlace {
 }
 
 impl Held {
-    /// What an earlier run left, and these bases; without any, what is at `dest` under its own name or the sender's.
+    /// Opens the given bases. Without any, the entry at `dest` under its own name or the sender's
+    /// serves as basis.
     ///
     /// # Errors
-    /// If one of them cannot be a basis.
+    /// If a path cannot be a basis.
     pub fn new(bases: &[PathBuf], dest: Option<PathBuf>) -> Result<Held, BasisError> {
         Ok(Held {
             bases: RwLock::new(bases.iter().map(|path| Basis::open(path)).collect::<Result<_, _>>()?),
@@ -63,7 +61,6 @@ impl Held {
         })
     }
 
-    /// Opens what is at DEST, which this will take the place of.
     fn open_dest(&self, dest: &Path, offer: &HeldOffer) {
         let is_tree = offer.content == ContentKind::Tree;
         let named = Path::new(&offer.source).file_name().map(|name| dest.join(name));
@@ -74,12 +71,12 @@ impl Held {
         *self.bases.write() = basis.and_then(Result::ok).into_iter().collect();
     }
 
-    /// DEST is open, and this is what it has where the content will be, if it has anything.
+    /// Sets the data that the opened DEST already has in place, if any.
     pub fn opened(&self, there: Option<Box<dyn ReadAt>>) {
         *self.place.lock() = InPlace(there);
     }
 
-    /// All is here: nothing is read any more.
+    /// Releases everything once the content is complete.
     pub fn close(&self) {
         self.bases.write().clear();
         *self.place.lock() = InPlace::default();
@@ -93,7 +90,6 @@ impl Held {
         read_exactly(&**there, ledger.chunk_offset(chunk), buffer) && ledger.matches(chunk, buffer)
     }
 
-    /// Where a chunk is at its own offset.
     fn at_its_offset(&self, ledger: &StretchLedger, chunk: usize, buffer: &mut Vec<u8>) -> Found {
         let bases = self.bases.read();
         let offset = ledger.chunk_offset(chunk);
@@ -110,7 +106,6 @@ impl Held {
         Found::Nowhere
     }
 
-    /// Looks anywhere for the chunks that were not found.
     fn look_elsewhere(&self, ledger: &StretchLedger, found: &mut [Found], buffer: &mut Vec<u8>) {
         let bases = self.bases.read();
         if ledger.fragments().is_empty() || bases.is_empty() {
@@ -134,7 +129,6 @@ impl Held {
     }
 }
 
-/// How the fragments of a stretch were cut.
 fn cut_of(ledger: &StretchLedger) -> Cut {
     let chunk_bytes = ledger.place().chunk_size().bytes() as u64;
     if ledger.fragments().iter().all(|fragment| fragment.offset.is_multiple_of(chunk_bytes)) {

@@ -1,4 +1,4 @@
-//! What is found, what it costs to be wrong, and how much is remembered.
+//! Results of the lookup, the cost of wrong claims, and the bounds on memory.
 
 use super::*;
 use ethbcast_collectives::session::ledger::{CHUNK_BYTES, ChunkSize, Cutter, Fragment, STRETCH_CHUNKS, StretchPlace};
@@ -12,12 +12,10 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     content
 }
 
-/// The ledgers of a content, stretch by stretch.
 fn ledgers(content: &[u8], cut: Cut) -> Vec<StretchLedger> {
     chunked(ChunkSize::DEFAULT, content, cut)
 }
 
-/// The same with chunks that are so long.
 fn chunked(chunk: ChunkSize, content: &[u8], cut: Cut) -> Vec<StretchLedger> {
     let (mut cutter, mut fragments) = (Cutter::new(cut, chunk), Vec::new());
     cutter.feed(content, |fragment, _| fragments.push(fragment));
@@ -32,7 +30,6 @@ fn chunked(chunk: ChunkSize, content: &[u8], cut: Cut) -> Vec<StretchLedger> {
     places.map(ledger).collect()
 }
 
-/// The chunks that are here, each of which is read and compared; and how many of them are in their place.
 fn here(held: &Held, content: &[u8], cut: Cut) -> (Vec<u64>, usize) {
     held.begin(&HeldOffer::default());
     let (mut here, mut in_place) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! Images that stand packed in a file: what they are, told by their first bytes, and how they are unpacked.
+//! Compressed and virtual-machine images: detection by their first bytes, and decompression.
 
 mod packed;
 mod qcow2;
@@ -8,20 +8,20 @@ pub use qcow2::{Qcow2, Qcow2Error};
 
 use ethbcast_collectives::session::Packing;
 
-/// Bytes that tell what a file is.
+/// Bytes needed to detect the format.
 pub const MAGIC_BYTES: usize = 6;
 
-/// What the first bytes of a file say that it is.
+/// Format of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageFormat {
-    /// A stream that is unpacked from its beginning to its end.
+    /// A compressed stream.
     Packed(Packing),
-    /// A virtual machine's disk, of which only what is in use stands in the file, in any order.
+    /// A virtual machine's disk with its used clusters in any order.
     Qcow2,
 }
 
 impl ImageFormat {
-    /// What a file is that begins so; none if it is what it is.
+    /// Detects the format by the first bytes of a file; none for a plain file.
     pub fn of(magic: &[u8]) -> Option<ImageFormat> {
         Some(match magic {
             [0x1f, 0x8b, 8, ..] => ImageFormat::Packed(Packing::Gzip),
@@ -32,7 +32,7 @@ impl ImageFormat {
         })
     }
 
-    /// Its name for people.
+    /// Returns the format's name for display.
     pub fn word(self) -> &'static str {
         match self {
             ImageFormat::Packed(packing) => packing.word(),
@@ -40,7 +40,7 @@ impl ImageFormat {
         }
     }
 
-    /// What is unpacked from a file of this name is called.
+    /// Returns the file name without the suffix of the format.
     pub fn unpacked_name(self, name: &str) -> &str {
         let ending = match self {
             ImageFormat::Packed(Packing::Gzip) => ".gz",

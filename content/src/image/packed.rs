@@ -1,4 +1,4 @@
-//! What gzip, xz and zstd have packed. Nothing is held but the decoder's window.
+//! Decompression of gzip, xz and zstd. Only the decoder's window is held in memory.
 
 use ethbcast_collectives::session::Packing;
 use flate2::read::MultiGzDecoder;
@@ -8,12 +8,11 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read};
 
-/// Read from what is packed at once, in bytes.
 const READ_BYTES: usize = 1 << 16;
-/// What a decoder may take for its window: enough for `xz -9`, in KiB.
+/// Memory limit of the xz decoder in KiB, enough for `xz -9`.
 const MOST_XZ_KIB: u32 = 96 << 10;
 
-/// What was packed, and in what; an end of it in the middle is an error.
+/// Decompresses a stream; an end within it is an error.
 pub fn unpack<'a>(packing: Packing, packed: impl Read + Send + 'a) -> Box<dyn Read + Send + 'a> {
     let packed = BufReader::with_capacity(READ_BYTES, packed);
     match packing {
@@ -23,16 +22,13 @@ pub fn unpack<'a>(packing: Packing, packed: impl Read + Send + 'a) -> Box<dyn Re
     }
 }
 
-/// The frames of a zstd file, one after the other.
 struct ZstdReader<R> {
     packed: BufReader<R>,
     decoder: FrameDecoder,
-    /// Within a frame, not between two.
     is_open: bool,
 }
 
 impl<R: Read> ZstdReader<R> {
-    /// Begins with the next frame; whether there is one.
     fn begin(&mut self) -> io::Result<bool> {
         while !self.packed.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.packed) {
@@ -49,7 +45,6 @@ impl<R: Read> ZstdReader<R> {
         Ok(false)
     }
 
-    /// The frame is over: what it says of itself has to be true.
     fn end(&mut self) -> io::Result<()> {
         self.is_open = false;
         let told = self.decoder.get_checksum_from_data();
@@ -88,14 +83,13 @@ mod tests {
     use super::*;
     use crate::image::ImageFormat;
 
-    /// What `gzip -9`, `xz -1` and `zstd --check` have made of [`image`], and of a few words.
+    /// Outputs of `gzip -9`, `xz -1` and `zstd --check` for [`image`] and for a few words.
     const PACKED: [(Packing, &[u8], &[u8]); 3] = [
         (Packing::Gzip, include_bytes!("packed/image.gz"), include_bytes!("packed/more.gz")),
         (Packing::Xz, include_bytes!("packed/image.xz"), include_bytes!("packed/more.xz")),
         (Packing::Zstd, include_bytes!("packed/image.zst"), include_bytes!("packed/more.zst")),
     ];
 
-    /// A million bytes: some of which no two are alike, and long runs.
     fn image() -> Vec<u8> {
         let byte = |at: u32| match at {
             0..1000 => (at.wrapping_mul(2_654_435_761) >> 24) as u8,
@@ -114,7 +108,7 @@ mod tests {
                 unpack(packing, packed).read_to_end(&mut all).map(|_| all)
             };
             assert!(read(one).is_ok_and(|all| all == bytes), "{packing:?}");
-            // Two of them, one after the other, are the two contents.
+            // Two compressed streams in a row decompress to both contents.
             let two = [one, more].concat();
             assert!(read(&two).is_ok_and(|all| all[bytes.len()..] == *b"and more"), "{packing:?}");
             assert!(read(&one[..one.len() - 3]).is_err(), "{packing:?}: the end is missing");

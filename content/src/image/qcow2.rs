@@ -1,8 +1,9 @@
-//! Disks of virtual machines, read as the raw disk that they stand for.
+//! Reader of qcow2 images as the raw disk that they describe.
 //!
-//! The format is that of QEMU's docs/interop/qcow2.txt, versions 2 and 3. A crate that reads it brings its own ways of
-//! opening files and a second deflate, and does not read clusters that zstd has packed; what is needed here are two
-//! tables. What stands in another file, is encrypted, or needs a feature that is not known is refused by name.
+//! The format is that of QEMU's docs/interop/qcow2.txt, versions 2 and 3. The existing crate brings
+//! its own file access and a second deflate, and cannot read zstd clusters; only two levels of
+//! tables are needed here. Images with a backing or external data file, encryption or unknown
+//! features are refused by name.
 
 use crate::manifest::Extent;
 use ethbcast_collectives::session::Packing;
@@ -10,38 +11,35 @@ use ethbcast_collectives::session::live::ReadAt;
 use parking_lot::Mutex;
 use std::io::{self, ErrorKind, Read};
 
-/// Header bytes that are looked at.
 const HEAD_BYTES: usize = 105;
-/// Of an entry of either table: where it leads.
 const OFFSET_BITS: u64 = 0x00ff_ffff_ffff_fe00;
 const COMPRESSED: u64 = 1 << 62;
 const READS_AS_ZERO: u64 = 1;
-/// The largest first table that is read, in bytes: that of 2 PiB in clusters of 64 KiB.
+/// Limit on the first-level table in bytes: that of 2 PiB in clusters of 64 KiB.
 const MOST_TABLE_BYTES: u64 = 32 << 20;
 const SECTOR_BYTES: u64 = 512;
 
-/// Why a qcow2 image cannot be read.
+/// Reason why a qcow2 image cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Qcow2Error {
-    /// It is none, or a broken one.
+    /// The image is damaged, or not a qcow2 image.
     #[error("it is no sound qcow2 image: {0}; check it with `qemu-img check`")]
     Unsound(&'static str),
-    /// It needs something else than itself.
+    /// The image needs another file or an unsupported feature.
     #[error("{0}; make it one raw file before, `qemu-img convert -O raw`")]
     Beyond(&'static str),
-    /// The system's.
+    /// A read error.
     #[error("{0}")]
     Read(#[from] io::Error),
 }
 
-/// A qcow2 image, as the raw disk.
+/// A qcow2 image, read as the raw disk.
 #[derive(Debug)]
 pub struct Qcow2<F> {
     file: F,
     bytes: u64,
     cluster_bits: u32,
     packing: ClusterPacking,
-    /// Where the second tables are.
     first: Vec<u64>,
     last: Mutex<Last>,
 }
@@ -52,14 +50,12 @@ enum ClusterPacking {
     Zstd,
 }
 
-/// What was read last: the next is likely to be in it, too.
 #[derive(Debug, Default)]
 struct Last {
     table: Option<(u64, Vec<u64>)>,
     unpacked: Option<(u64, Vec<u8>)>,
 }
 
-/// What a cluster is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cluster {
     Zero,
@@ -68,10 +64,10 @@ enum Cluster {
 }
 
 impl<F: ReadAt> Qcow2<F> {
-    /// Reads header and first table.
+    /// Reads the header and the first-level table.
     ///
     /// # Errors
-    /// If it cannot be read, or not by this.
+    /// If the image cannot be read, or needs an unsupported feature.
     pub fn open(file: F) -> Result<Qcow2<F>, Qcow2Error> {
         let mut head = [0; HEAD_BYTES];
         let count = read_full(&file, &mut head, 0)?;
@@ -110,12 +106,12 @@ impl<F: ReadAt> Qcow2<F> {
         Ok(Qcow2 { file, bytes, cluster_bits, packing, first, last: Mutex::default() })
     }
 
-    /// How large the disk is.
+    /// Returns the size of the disk, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Where it has data.
+    /// Returns the extents of the disk that have data.
     ///
     /// # Errors
     /// If a table cannot be read.
@@ -142,7 +138,6 @@ impl<F: ReadAt> Qcow2<F> {
         Ok(extents)
     }
 
-    /// What the cluster is in which an offset of the disk lies.
     fn cluster(&self, offset: u64) -> io::Result<Cluster> {
         let table_bits = self.cluster_bits - 3;
         let number = offset >> self.cluster_bits;
@@ -170,7 +165,6 @@ impl<F: ReadAt> Qcow2<F> {
         })
     }
 
-    /// Unpacks a cluster, and copies from `within` it on.
     fn read_packed(&self, at: u64, bytes: usize, within: usize, buffer: &mut [u8]) -> io::Result<()> {
         let mut last = self.last.lock();
         if last.unpacked.as_ref().is_none_or(|(of, _)| *of != at) {
@@ -201,7 +195,7 @@ impl<F: ReadAt> ReadAt for Qcow2<F> {
         }
         match self.cluster(offset)? {
             Cluster::Zero => buffer.fill(0),
-            // A file may end within its last cluster.
+            // The file may end within its last cluster.
             Cluster::At(at) => {
                 let read = read_full(&self.file, buffer, at + within)?;
                 buffer[read..].fill(0);
@@ -212,7 +206,6 @@ impl<F: ReadAt> ReadAt for Qcow2<F> {
     }
 }
 
-/// Reads until the buffer is full or there is no more.
 fn read_full(file: &impl ReadAt, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut count = 0;
     while count < buffer.len() {

@@ -1,17 +1,18 @@
-//! What is said beside partial data, so that it can be taken up again: of which content it is, and which bytes of it
-//! are on the disk.
+//! The journal beside partial data, which lets a later run resume: it names the content and lists
+//! the bytes that are on the disk.
 //!
 //! ```text
 //! head      6 EBJRNL │ u16 version, 1 │ u32 chunk bytes │ u32 0 │ u64 bytes │ 32 content │ 16 seal
 //! record    u32 bytes of its body │ u8 kind │ 3 zeros │ body │ 16 seal
-//! kinds     1 these bytes are on the disk: u64 begin, u64 end
-//!           2 the next bytes of a directory's list of files, or of where a file has data
+//! kinds     1 durable bytes: u64 begin, u64 end
+//!           2 the next bytes of a directory's list of files, or of a file's extents
 //! ```
 //!
-//! Numbers are big-endian. A seal is the first 16 bytes of BLAKE3 over what stands before it in its head or record,
-//! behind the seal before: a record counts only if all before it do, so a torn tail, and whatever an older journal left
-//! behind it, are noticed. A record is written when the data that it speaks of has been synced. A claim that is wrong
-//! all the same costs the chunk: each is checked before it is believed.
+//! Numbers are big-endian. A seal is the first 16 bytes of BLAKE3 over the previous seal and the
+//! bytes before it in its head or record. A record is valid only if all before it are, so a torn
+//! tail and the remains of an older journal are detected. A record is written after the data it
+//! refers to has been synced. A wrong claim costs only a chunk: each chunk is verified before it is
+//! used.
 
 mod record;
 #[cfg(test)]
@@ -24,31 +25,28 @@ use record::{HEAD_BYTES, RECORD_BYTES, Record, Seal, read_head, write_head};
 use std::io;
 use std::ops::Range;
 
-/// The version that is written, and the only one that is read.
+/// Version of the format, the only one that is read.
 pub const VERSION: u16 = 1;
-/// The longest list of files that is kept.
 const MOST_PROLOGUE_BYTES: usize = 257 << 20;
-/// Bytes of a list of files in one record.
 const PROLOGUE_PART_BYTES: usize = 1 << 20;
 
-/// Which content partial data is of.
+/// Identity of a content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// How long it is, in bytes.
+    /// Length, in bytes.
     pub bytes: u64,
-    /// The bytes of its chunks.
+    /// Bytes of a chunk.
     pub chunk_bytes: u32,
-    /// What it was offered as: a digest of that.
+    /// Digest of the content as it was offered.
     pub content: [u8; 32],
 }
 
 impl Identity {
-    /// Whether both are of one content, whatever chunks it was sent in: those that come are looked for.
+    /// Whether both identify one content, regardless of the chunk size it was sent in.
     pub(crate) fn is_of_same(&self, other: &Identity) -> bool {
         (self.bytes, self.content) == (other.bytes, other.content)
     }
 
-    /// Of what is offered, which has so many bytes.
     pub(crate) fn of(offered: &Offered, bytes: u64) -> Identity {
         let text = format!("{:?} {:?} {bytes}", offered.source, offered.content);
         Identity {
@@ -59,32 +57,31 @@ impl Identity {
     }
 }
 
-/// What a journal said.
+/// State recovered from a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Of which content.
+    /// Identity of the content.
     pub identity: Identity,
-    /// What was on the disk.
+    /// Bytes that were on the disk.
     pub durable: Runs,
-    /// The list of files, or where a file has data, as far as it was kept.
+    /// List of files or map of extents, as far as it was kept.
     pub prologue: Vec<u8>,
 }
 
-/// Why a journal says nothing.
+/// Reason why nothing can be recovered from a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// It was cut off before it said anything, or something else stands there.
+    /// The head is damaged or incomplete, or the file is not a journal.
     #[error("it is none, or its beginning is damaged")]
     None,
-    /// Another build wrote it.
+    /// A newer version wrote it.
     #[error("it is of version {0}, this build reads {VERSION}")]
     Newer(u16),
-    /// It cannot be read or written.
+    /// A read or write error.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// What a user is told of a journal that only a newer build can read.
 pub(crate) fn newer(version: u16) -> io::Error {
     io::Error::other(format!(
         "what an earlier run left has a journal of version {version}, and this build reads {VERSION}: receive with the \
@@ -92,7 +89,7 @@ pub(crate) fn newer(version: u16) -> io::Error {
     ))
 }
 
-/// A journal that is written.
+/// A journal open for writing.
 #[derive(Debug)]
 pub struct Journal<F> {
     file: F,
@@ -102,10 +99,7 @@ pub struct Journal<F> {
 }
 
 impl<F: DiskFile> Journal<F> {
-    /// Begins one in a file, whatever was in it.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Starts a new journal in `file`, whatever it contained.
     pub fn begin(file: F, identity: &Identity) -> io::Result<Journal<F>> {
         file.set_bytes(0)?;
         let (head, seal) = write_head(identity);
@@ -113,36 +107,27 @@ impl<F: DiskFile> Journal<F> {
         Ok(Journal { file, identity: identity.clone(), end: head.len() as u64, seal })
     }
 
-    /// Goes on with what a file has, behind the last record that is whole.
+    /// Recovers the journal in `file` and continues behind its last valid record.
     ///
     /// # Errors
-    /// If it says nothing, or cannot be read.
+    /// If nothing can be recovered, or the file cannot be read.
     pub fn take_up(file: F) -> Result<(Journal<F>, Recovered), JournalError> {
         let (recovered, end, seal) = recover(&file)?;
         file.set_bytes(end)?;
         Ok((Journal { file, identity: recovered.identity.clone(), end, seal }, recovered))
     }
 
-    /// Says that these bytes of the content are on the disk, which they must be.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Records that `run` is on the disk. The caller must have synced it.
     pub fn claim(&mut self, run: &Range<u64>) -> io::Result<()> {
         self.append(&Record::Durable(run.clone()))
     }
 
-    /// Keeps the list of files.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Appends the list of files.
     pub fn keep_prologue(&mut self, bytes: &[u8]) -> io::Result<()> {
         bytes.chunks(PROLOGUE_PART_BYTES).try_for_each(|part| self.append(&Record::Prologue(part.to_vec())))
     }
 
-    /// Keeps this instead of what was kept before it, and forgets what was said of bytes if there was something.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Replaces the kept list, and drops earlier claims about bytes if there was one.
     pub fn replace_prologue(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.end > HEAD_BYTES as u64 {
             let (head, seal) = write_head(&self.identity);
@@ -152,10 +137,7 @@ impl<F: DiskFile> Journal<F> {
         self.keep_prologue(bytes)
     }
 
-    /// Waits until all of it is on the disk.
-    ///
-    /// # Errors
-    /// The system's.
+    /// Syncs the journal to the disk.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -168,7 +150,6 @@ impl<F: DiskFile> Journal<F> {
     }
 }
 
-/// What the whole records of a journal say, where they end, and the last seal.
 fn recover<F: DiskFile>(file: &F) -> Result<(Recovered, u64, Seal), JournalError> {
     let mut head = [0; HEAD_BYTES];
     let read = read_all(file, &mut head, 0)?;
@@ -197,7 +178,6 @@ fn recover<F: DiskFile>(file: &F) -> Result<(Recovered, u64, Seal), JournalError
     Ok((recovered, end, seal))
 }
 
-/// Reads until the buffer is full or there is no more; how much that was.
 pub(crate) fn read_all<F: DiskFile>(file: &F, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut read = 0;
     while read < buffer.len() {

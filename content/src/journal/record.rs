@@ -1,31 +1,25 @@
-//! The bytes of a journal.
+//! Encoding of a journal.
 
 use super::{Identity, JournalError, PROLOGUE_PART_BYTES, VERSION};
 use std::ops::Range;
 
-/// Says that what stands before it is whole.
+/// Hash that chains a record to all records before it.
 pub(super) type Seal = [u8; 16];
 
 const MAGIC: &[u8; 6] = b"EBJRNL";
 const SEAL_BYTES: usize = size_of::<Seal>();
-/// Bytes of the head.
 pub(super) const HEAD_BYTES: usize = 6 + 2 + 4 + 4 + 8 + 32 + SEAL_BYTES;
-/// The shortest record.
 pub(super) const RECORD_BYTES: usize = PREFIX_BYTES + SEAL_BYTES;
 const PREFIX_BYTES: usize = 8;
 const DURABLE: u8 = 1;
 const PROLOGUE: u8 = 2;
 
-/// What a journal says beside its head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Record {
-    /// These bytes of the content are on the disk.
     Durable(Range<u64>),
-    /// The next bytes of the list of files.
     Prologue(Vec<u8>),
 }
 
-/// The head, and its seal.
 pub(super) fn write_head(identity: &Identity) -> (Vec<u8>, Seal) {
     let mut head = MAGIC.to_vec();
     head.extend(VERSION.to_be_bytes());
@@ -38,13 +32,12 @@ pub(super) fn write_head(identity: &Identity) -> (Vec<u8>, Seal) {
     (head, seal)
 }
 
-/// What a head says, and its seal.
 pub(super) fn read_head(head: &[u8]) -> Result<(Identity, Seal), JournalError> {
     let version =
         head.strip_prefix(MAGIC).and_then(|rest| rest.first_chunk()).map(|version| u16::from_be_bytes(*version));
     match version {
         None => return Err(JournalError::None),
-        // What stands behind the version is that version's own.
+        // The layout behind the version may differ in other versions.
         Some(version) if version > VERSION => return Err(JournalError::Newer(version)),
         Some(_) => {}
     }
@@ -60,7 +53,7 @@ pub(super) fn read_head(head: &[u8]) -> Result<(Identity, Seal), JournalError> {
 }
 
 impl Record {
-    /// Its bytes behind a record with that seal, and its own.
+    /// Returns the encoded record that follows one with seal `before`, and its own seal.
     pub(super) fn write(&self, before: &Seal) -> (Vec<u8>, Seal) {
         let (kind, body) = match self {
             Record::Durable(run) => (DURABLE, [run.start.to_be_bytes(), run.end.to_be_bytes()].concat()),
@@ -75,13 +68,11 @@ impl Record {
         (bytes, seal)
     }
 
-    /// How long the record is that begins so; none if no record does.
     pub(super) fn length(prefix: &[u8]) -> Option<usize> {
         let body_bytes = u32::from_be_bytes(*prefix.first_chunk()?) as usize;
         (body_bytes <= PROLOGUE_PART_BYTES).then_some(PREFIX_BYTES + body_bytes + SEAL_BYTES)
     }
 
-    /// The record that these bytes are behind one with that seal, and its own.
     pub(super) fn read(bytes: &[u8], before: &Seal) -> Option<(Record, Seal)> {
         let (body, end) = bytes.split_at_checked(bytes.len().checked_sub(SEAL_BYTES)?)?;
         let own = seal(before, body);

@@ -1,4 +1,4 @@
-//! What is read of a journal, however it was cut off or damaged.
+//! Recovery from journals that were cut off or damaged.
 
 use super::*;
 use crate::disk::model::Model;
@@ -16,7 +16,6 @@ fn file(disk: &Model) -> <crate::disk::model::ModelDirectory as Directory>::File
         .expect("room")
 }
 
-/// A journal of three claims with a list of files between them.
 fn written(disk: &Model) -> Vec<u8> {
     let mut journal = Journal::begin(file(disk), &identity(1)).expect("room");
     journal.claim(&(0..65_536)).expect("room");

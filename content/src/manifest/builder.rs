@@ -1,26 +1,25 @@
-//! Takes entries one by one, and none that could not stand there.
+//! Builder of a manifest, which refuses entries that could not exist in a directory.
 
 use super::{Entry, Fault, MOST_ENTRIES, Manifest, ManifestError, Node, Owner};
 use crate::name::{self, MOST_PATH_BYTES};
 
-/// Stands for "no child yet".
 const NONE: u32 = u32::MAX;
 
-/// A manifest that is being made.
+/// A manifest under construction.
 #[derive(Debug, Default)]
 pub struct Builder {
     entries: Vec<Entry>,
     owners: Vec<Owner>,
-    /// Of each entry the last that was put into it, and the length of its path in bytes.
+    /// Last child added to each entry, and the length of the entry's path in bytes.
     places: Vec<(u32, u16)>,
     data_bytes: u64,
 }
 
 impl Builder {
-    /// Adds an owner; its place is what an entry's attributes name.
+    /// Adds an owner and returns its index, which the attributes of entries refer to.
     ///
     /// # Errors
-    /// If there are too many.
+    /// If there are too many owners.
     pub fn add_owner(&mut self, owner: Owner) -> Result<u16, ManifestError> {
         let place = u16::try_from(self.owners.len()).ok().filter(|&place| place != u16::MAX);
         let place = place.ok_or_else(|| ManifestError::whole(Fault::Owners))?;
@@ -28,11 +27,11 @@ impl Builder {
         Ok(place)
     }
 
-    /// Adds an entry: the directory itself first, each directory before what is in it, names in the order of their
-    /// bytes. Its place in the list.
+    /// Adds an entry and returns its index. The root directory comes first, each directory before
+    /// its contents, and names in the order of their bytes.
     ///
     /// # Errors
-    /// If it could not be built below the directory, or has been listed before.
+    /// If the entry could not exist below the directory, or has been added before.
     pub fn add(&mut self, entry: Entry) -> Result<u32, ManifestError> {
         let at = self.entries.len();
         match self.check(&entry) {
@@ -49,10 +48,10 @@ impl Builder {
         }
     }
 
-    /// The manifest, if it has at least the directory.
+    /// Returns the manifest.
     ///
     /// # Errors
-    /// If it has not.
+    /// If it has no entries.
     pub fn finish(self) -> Result<Manifest, ManifestError> {
         if self.entries.is_empty() {
             return Err(ManifestError::whole(Fault::Root));
@@ -60,7 +59,6 @@ impl Builder {
         Ok(Manifest { entries: self.entries, owners: self.owners })
     }
 
-    /// The length of the entry's path and of all data with its own.
     fn check(&self, entry: &Entry) -> Result<(u16, u64), Fault> {
         if self.entries.len() >= MOST_ENTRIES {
             return Err(Fault::Entries(self.entries.len() + 1));
@@ -75,7 +73,7 @@ impl Builder {
             return Err(Fault::Owner);
         }
         let data_bytes = match &entry.node {
-            // One byte more says what became of the file.
+            // The verdict byte of the file is included.
             Node::File(data) => data.data_bytes().checked_add(1).and_then(|more| self.data_bytes.checked_add(more)),
             Node::HardLink(to) => {
                 let file = self.entries.get(*to as usize).filter(|file| matches!(file.node, Node::File(_)));
@@ -83,12 +81,11 @@ impl Builder {
             }
             _ => Some(self.data_bytes),
         };
-        // Ledgers and manifest have to fit beside it.
+        // Leaves room for ledgers and manifest within the limit of a stream.
         let total = data_bytes.filter(|&bytes| bytes < 1 << 62).ok_or(Fault::Total)?;
         Ok((path_bytes, total))
     }
 
-    /// The length of the entry's path.
     fn check_place(&self, entry: &Entry, parent: usize) -> Result<u16, Fault> {
         let directory = self.entries.get(parent).filter(|directory| directory.is_directory()).ok_or(Fault::Parent)?;
         let (last_child, parent_bytes) = self.places[parent];

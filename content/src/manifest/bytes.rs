@@ -1,8 +1,7 @@
-//! Numbers and strings of an encoded manifest: big-endian, strings behind their lengths.
+//! Encoding of numbers and strings in a manifest: big-endian, strings preceded by their length.
 
 use super::Fault;
 
-/// Appends fields.
 #[derive(Debug, Default)]
 pub(super) struct Writer(Vec<u8>);
 
@@ -28,7 +27,7 @@ impl Writer {
         self
     }
 
-    /// A string of at most 255 bytes: what is longer was refused before.
+    /// Appends a string, whose length of at most 255 bytes has been checked before.
     pub(super) fn short(&mut self, bytes: &[u8]) -> &mut Self {
         self.u8(u8::try_from(bytes.len()).expect("names are checked")).bytes(bytes)
     }
@@ -38,7 +37,6 @@ impl Writer {
     }
 }
 
-/// Takes fields off; every read fails softly at the end.
 #[derive(Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
@@ -69,7 +67,6 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// A string of at most 255 bytes.
     pub(super) fn short(&mut self) -> Result<Box<[u8]>, Fault> {
         let count = self.u8()?;
         self.bytes(usize::from(count)).map(Box::from)

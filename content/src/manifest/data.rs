@@ -1,41 +1,41 @@
-//! The data of a file: all of it, or only what is no hole.
+//! The extents of a file's data.
 
 use super::Fault;
 
-/// A part of a file that is data.
+/// A contiguous part of a file that is not a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where in the file it begins.
+    /// Offset in the file.
     pub offset: u64,
-    /// How long it is, in bytes.
+    /// Length, in bytes.
     pub bytes: u64,
 }
 
-/// An extent, and where it begins in the file's data.
+/// An extent and its position in the file's data without holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Placed {
     at: u64,
     extent: Extent,
 }
 
-/// How long a file is, and where it has data.
+/// The length of a file and the extents of its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileData {
     bytes: u64,
-    /// None where all of it is data.
     extents: Option<Box<[Placed]>>,
 }
 
 impl FileData {
-    /// A file without holes.
+    /// Creates the data of a file without holes.
     pub fn dense(bytes: u64) -> FileData {
         FileData { bytes, extents: None }
     }
 
-    /// A file of so many bytes, which are zero beside these extents.
+    /// Creates the data of a file of `bytes` bytes that is zero outside `extents`.
     ///
     /// # Errors
-    /// If an extent is empty, begins before the end of the one before it, or ends behind the end of the file.
+    /// If an extent is empty, begins before the end of the one before it, or ends behind the end of
+    /// the file.
     pub fn sparse(bytes: u64, extents: impl IntoIterator<Item = Extent>) -> Result<FileData, Fault> {
         let (mut placed, mut at, mut end) = (Vec::new(), 0, 0);
         for extent in extents {
@@ -49,12 +49,12 @@ impl FileData {
         Ok(FileData { bytes, extents: Some(placed.into()) })
     }
 
-    /// How long the file is.
+    /// The length of the file, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How much of it is data.
+    /// The length of the data without holes, in bytes.
     pub fn data_bytes(&self) -> u64 {
         match &self.extents {
             None => self.bytes,
@@ -62,12 +62,13 @@ impl FileData {
         }
     }
 
-    /// The extents, if there are holes.
+    /// Returns the extents if the file has holes.
     pub fn extents(&self) -> Option<impl ExactSizeIterator<Item = Extent> + '_> {
         Some(self.extents.as_ref()?.iter().map(|placed| placed.extent))
     }
 
-    /// Where in the file its data from `position` on is, as far as that lies together; none behind the end.
+    /// Returns the extent in the file that begins at `position` of the data without holes, or none
+    /// behind the end.
     pub fn at(&self, position: u64) -> Option<Extent> {
         let placed = match &self.extents {
             None => Placed { at: 0, extent: Extent { offset: 0, bytes: self.bytes } },

@@ -1,4 +1,4 @@
-//! A manifest as bytes, and what stands before them in the stream.
+//! Encoding of a manifest and of the head that precedes it in the stream.
 
 use super::bytes::{Reader, Writer};
 use super::{
@@ -6,15 +6,12 @@ use super::{
     Owner, Special, Time, Xattr,
 };
 
-/// What a stream that carries a directory begins with.
 const MAGIC: [u8; 6] = *b"EBTREE";
-/// Counts up with every change of the layout.
 const VERSION: u16 = 1;
 /// Magic, version, length and BLAKE3 of the manifest, in bytes.
 pub const HEAD_BYTES: usize = 6 + 2 + 8 + 32;
 /// The shortest entry: kind, parent and name, and what a hard link has.
 const LEAST_ENTRY_BYTES: usize = 1 + 4 + 1 + 4;
-/// Stands for "no parent" and "no owner".
 const NO_PARENT: u32 = u32::MAX;
 const NO_OWNER: u16 = u16::MAX;
 
@@ -28,7 +25,7 @@ const BLOCK: u8 = 6;
 const FIFO: u8 = 7;
 const SOCKET: u8 = 8;
 
-/// What stands before a manifest: how long it is, and its BLAKE3.
+/// The head of a manifest: its length and its BLAKE3 hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     bytes: u64,
@@ -36,10 +33,10 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads it.
+    /// Decodes a head.
     ///
     /// # Errors
-    /// If it is none, of another version, or of a manifest that is too long.
+    /// If it is not a head, has another version, or announces a manifest that is too long.
     pub fn read(head: &[u8; HEAD_BYTES]) -> Result<Head, ManifestError> {
         let mut from = Reader(head);
         let read = |from: &mut Reader<'_>| {
@@ -59,14 +56,14 @@ impl Head {
         read(&mut from).map_err(ManifestError::whole)
     }
 
-    /// How long the manifest is.
+    /// The length of the encoded manifest, in bytes.
     pub fn manifest_bytes(&self) -> usize {
         self.bytes as usize
     }
 }
 
 impl Manifest {
-    /// Head and manifest as they stand in the stream.
+    /// Returns head and manifest as they stand in the stream.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         out.u16(self.owners.len() as u16);
@@ -81,10 +78,10 @@ impl Manifest {
         out.into_bytes()
     }
 
-    /// Reads the manifest that follows `head`.
+    /// Decodes the manifest that follows `head`.
     ///
     /// # Errors
-    /// If it is damaged, or has an entry that could not be built below one directory.
+    /// If it is damaged, or has an entry that could not exist below a directory.
     pub fn decode(head: &Head, body: &[u8]) -> Result<Manifest, ManifestError> {
         if *blake3::hash(body).as_bytes() != head.digest {
             return Err(ManifestError::whole(Fault::Digest));
@@ -103,7 +100,6 @@ impl Manifest {
     }
 }
 
-/// Reads the owners, and says how many entries follow.
 fn read_owners(from: &mut Reader<'_>, builder: &mut Builder) -> Result<usize, Fault> {
     for _ in 0..from.u16()? {
         let (user, group) = (from.u32()?, from.u32()?);
@@ -202,7 +198,7 @@ fn read_attributes(from: &mut Reader<'_>) -> Result<Attributes, Fault> {
 
 fn read_sparse(from: &mut Reader<'_>) -> Result<FileData, Fault> {
     let (bytes, count) = (from.u64()?, from.u32()? as usize);
-    // Read off first: a number alone reserves no memory.
+    // The bytes are taken before memory is reserved, so that a forged count reserves none.
     let mut extents = Reader(from.bytes(count.checked_mul(16).ok_or(Fault::Short)?)?);
     let all = (0..count).map(|_| Ok(Extent { offset: extents.u64()?, bytes: extents.u64()? }));
     FileData::sparse(bytes, all.collect::<Result<Vec<_>, Fault>>()?)

@@ -1,47 +1,43 @@
-//! One name and what is under it.
+//! An entry of a directory: its name, its kind and its attributes.
 
 use super::{Fault, FileData};
 use crate::name;
 use std::path::PathBuf;
 
-/// The bits of a mode: permissions, set-user-id, set-group-id and sticky.
 const MODE_BITS: u16 = 0o7777;
-/// The longest target of a symbolic link, in bytes.
 const MOST_TARGET_BYTES: usize = 4095;
-/// The longest name of an extended attribute, in bytes.
 const MOST_XATTR_NAME_BYTES: usize = 255;
-/// The largest file that Linux can have, in bytes.
 pub(super) const MOST_FILE_BYTES: u64 = i64::MAX as u64;
 
-/// One name in a directory.
+/// A named entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The entry of the directory that it is in; none for the first.
+    /// Index of the parent directory's entry; none for the root.
     pub parent: Option<u32>,
-    /// Its name in that directory, as the system has it.
+    /// Name within the parent directory, as raw bytes.
     pub name: Box<[u8]>,
-    /// Mode, time, owner, extended attributes; those of a hard link are its file's.
+    /// Mode, time, owner and extended attributes; a hard link uses those of its file.
     pub attributes: Attributes,
-    /// What it is.
+    /// Kind of the entry, with its content.
     pub node: Node,
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     /// A directory.
     Directory,
     /// A regular file.
     File(FileData),
-    /// A symbolic link, with its target as it stands there: nothing is ever written through it.
+    /// A symbolic link with its target, which is never followed for writing.
     Symlink(Box<[u8]>),
-    /// Another name of the file of that entry.
+    /// A further name of the file with this entry index.
     HardLink(u32),
     /// A device node, a fifo or a socket.
     Special(Special),
 }
 
-/// A file that is none.
+/// A device node, fifo or socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// A character device: major and minor number.
@@ -54,7 +50,7 @@ pub enum Special {
     Socket,
 }
 
-/// A moment, in seconds and nanoseconds since 1970.
+/// A timestamp in seconds and nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Time {
     /// Seconds; negative before 1970.
@@ -63,14 +59,14 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
-/// What is known of a file beside its data.
+/// Attributes of an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Permissions, set-user-id, set-group-id and sticky bits.
     pub mode: u16,
-    /// When its data was changed last.
+    /// Time of the last modification of the data.
     pub modified: Time,
-    /// Its place in the list of owners, if they are sent.
+    /// Index in the list of owners, if owners are sent.
     pub owner: Option<u16>,
     /// Extended attributes, if they are sent.
     pub xattrs: Box<[Xattr]>,
@@ -79,39 +75,38 @@ pub struct Attributes {
 /// An extended attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Xattr {
-    /// Its name, with its namespace.
+    /// Name, including its namespace.
     pub name: Box<[u8]>,
-    /// Its value.
+    /// Value.
     pub value: Box<[u8]>,
 }
 
 /// A user and a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// The user's number.
+    /// User id.
     pub user: u32,
-    /// The group's number.
+    /// Group id.
     pub group: u32,
-    /// The user's name, if there is one and names count.
+    /// User name, empty if it is unknown or not sent.
     pub user_name: Box<[u8]>,
-    /// The group's name, if there is one and names count.
+    /// Group name, empty if it is unknown or not sent.
     pub group_name: Box<[u8]>,
 }
 
 impl Entry {
-    /// Its own name as a path.
+    /// Returns the entry's own name as a path.
     pub fn own_path(&self) -> PathBuf {
         name::path(&self.name)
     }
 
-    /// Whether this is a directory.
+    /// Whether the entry is a directory.
     pub fn is_directory(&self) -> bool {
         self.node == Node::Directory
     }
 
-    /// What is wrong with it alone.
     pub(super) fn check(&self) -> Result<(), Fault> {
-        // The first may have no name, which the builder knows.
+        // Only the root may have an empty name; the builder checks that.
         if self.parent.is_some() || !self.name.is_empty() {
             name::check(&self.name).map_err(Fault::Name)?;
         }

@@ -1,78 +1,78 @@
-//! What is wrong with a manifest.
+//! Errors of a manifest.
 
 use super::{MOST_BYTES, MOST_ENTRIES};
 use crate::name::{MOST_PATH_BYTES, NameError};
 
-/// What is wrong with one entry, or with the whole.
+/// Reason why an entry or the whole manifest is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It does not begin as a manifest does.
+    /// The magic bytes are missing.
     #[error("it is none")]
     NoManifest,
-    /// It is of a version that this build does not know.
+    /// A version that this build cannot read.
     #[error("it has version {0}, which this build cannot read: install the same build on all hosts")]
     Version(u16),
-    /// It is longer than [`MOST_BYTES`].
+    /// More than [`MOST_BYTES`] bytes.
     #[error("it has {0} bytes, at most {MOST_BYTES} can be")]
     Long(u64),
-    /// It has more entries than [`MOST_ENTRIES`], or than its bytes can hold.
+    /// More than [`MOST_ENTRIES`] entries, or more than its bytes can hold.
     #[error("it has {0} entries, at most {MOST_ENTRIES} can be: send parts of the directory one after the other")]
     Entries(usize),
-    /// Its BLAKE3 is not the one that came before it.
+    /// The BLAKE3 hash does not match the one in the head.
     #[error("it is damaged")]
     Digest,
-    /// It ends in the middle of an entry.
+    /// The encoding ends within an entry.
     #[error("it ends too early")]
     Short,
-    /// Bytes follow its last entry.
+    /// Bytes follow the last entry.
     #[error("it does not end with its last entry")]
     Trailing,
-    /// There are more owners than a number of 16 bits can name.
+    /// More owners than a 16-bit index can address.
     #[error("it has more than 65534 different owners")]
     Owners,
-    /// The first entry is no directory, or another has no parent.
+    /// The first entry is not a directory, or a later one has no parent.
     #[error("it has no directory that holds all the rest")]
     Root,
-    /// Its kind is unknown.
+    /// An unknown kind of entry.
     #[error("is of an unknown kind, {0}")]
     Kind(u8),
-    /// Its parent is not listed before it, or no directory: a file or a symbolic link.
+    /// The parent is not listed before the entry, or is not a directory.
     #[error("is below something that is no directory")]
     Parent,
-    /// Its name cannot be.
+    /// An invalid name.
     #[error("has a name that {0}")]
     Name(NameError),
-    /// The same name stands twice, or the names of a directory are not in order.
+    /// A duplicate name, or names of a directory out of order.
     #[error("is listed twice, or out of order")]
     Order,
-    /// Its path is longer than [`MOST_PATH_BYTES`].
+    /// A path longer than [`MOST_PATH_BYTES`].
     #[error("has a path of {0} bytes, at most {MOST_PATH_BYTES} can be")]
     Path(usize),
-    /// Its mode has bits that no mode has.
+    /// A mode with unknown bits.
     #[error("has an impossible mode, {0:o}")]
     Mode(u16),
-    /// Its time has a billion nanoseconds or more.
+    /// A time with a billion nanoseconds or more.
     #[error("has an impossible time")]
     Time,
-    /// Its owner is not listed.
+    /// An owner that is not listed.
     #[error("belongs to an owner that is not listed")]
     Owner,
-    /// An extended attribute has no name, or one with a NUL byte.
+    /// An extended attribute with an empty name or a NUL byte in it.
     #[error("has an extended attribute with an impossible name")]
     Xattr,
-    /// It is larger than a file can be.
+    /// A size beyond the system's limit.
     #[error("has {0} bytes, more than a file can have")]
     Size(u64),
-    /// Parts of its data are empty, overlap, are out of order, or lie behind its end.
+    /// Extents that are empty, overlap, are out of order, or lie beyond the file's end.
     #[error("has data in impossible places")]
     Extents,
-    /// The data of all files together is more than a stream can have.
+    /// The data of all files exceeds the limit of a stream.
     #[error("makes the whole larger than a stream can be")]
     Total,
-    /// A symbolic link leads nowhere, has a NUL byte, or is too long.
+    /// A symbolic link whose target is empty, has a NUL byte, or is too long.
     #[error("is a symbolic link with an impossible target")]
     Target,
-    /// A hard link to something that is no file, or comes later.
+    /// A hard link to something that is not a file listed before it.
     #[error("is a hard link to something that is no file")]
     Link,
 }
@@ -86,17 +86,15 @@ pub struct ManifestError {
 }
 
 impl ManifestError {
-    /// What is wrong with the whole.
     pub(crate) fn whole(fault: Fault) -> ManifestError {
         ManifestError { fault, entry: None }
     }
 
-    /// What is wrong with an entry.
     pub(super) fn at(entry: usize, name: String, fault: Fault) -> ManifestError {
         ManifestError { fault, entry: Some((entry, name)) }
     }
 
-    /// What is wrong.
+    /// The reason of the refusal.
     pub fn fault(&self) -> Fault {
         self.fault
     }

@@ -1,8 +1,9 @@
-//! What is in a directory: every name, what is under it, and where in the stream its data is.
+//! The manifest of a directory: every entry with its name, attributes and the size of its data.
 //!
-//! Entries stand so that a directory comes before what is in it, and the names of one directory in the order of their
-//! bytes. Whoever makes a manifest and whoever reads one goes through the same [`Builder`], which takes nothing that
-//! could not be built below one directory: no path, only a name in a directory that was listed before.
+//! A directory comes before its contents, and the names of a directory are in the order of their
+//! bytes. Sender and receiver both build it with [`Builder`], which refuses everything that could
+//! not exist below one directory: an entry has a single name, never a path, and a parent that was
+//! listed before.
 
 mod builder;
 mod bytes;
@@ -20,12 +21,13 @@ pub use fault::{Fault, ManifestError};
 use crate::name;
 use std::path::PathBuf;
 
-/// Entries that a manifest can have. An entry takes up to about 200 bytes of memory at either end while it is sent.
+/// Limit on the entries of a manifest. An entry takes about 200 bytes of memory at either end
+/// during a transfer.
 pub const MOST_ENTRIES: usize = 1 << 20;
-/// Bytes that an encoded manifest can have.
+/// Limit on an encoded manifest, in bytes.
 pub const MOST_BYTES: u64 = 256 << 20;
 
-/// A checked list of all that is in a directory.
+/// A validated list of the entries of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     entries: Vec<Entry>,
@@ -33,27 +35,27 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// All entries; the first is the directory itself.
+    /// Returns all entries; the first is the root directory.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The directory itself: its name is empty where only what is in it was sent.
+    /// Returns the root directory's entry. Its name is empty if only its contents were sent.
     pub fn root(&self) -> &Entry {
         &self.entries[0]
     }
 
-    /// The owner at a place of the list, which attributes name.
+    /// Returns the owner at an index that attributes refer to.
     pub fn owner_at(&self, place: u16) -> Option<&Owner> {
         self.owners.get(usize::from(place))
     }
 
-    /// The path of an entry below the directory that was sent.
+    /// Returns the path of an entry below the root directory.
     pub fn path(&self, entry: usize) -> PathBuf {
         name::path(&self.path_bytes(entry))
     }
 
-    /// The same for people to read.
+    /// Returns the path of an entry for display.
     pub fn shown(&self, entry: usize) -> String {
         name::shown(&self.path_bytes(entry))
     }
@@ -61,7 +63,7 @@ impl Manifest {
     fn path_bytes(&self, entry: usize) -> Vec<u8> {
         let mut names = Vec::new();
         let mut at = entry;
-        // A parent always comes before: this ends.
+        // A parent always precedes its child, so the loop ends.
         while let Some(parent) = self.entries[at].parent {
             names.push(&*self.entries[at].name);
             at = parent as usize;
@@ -70,7 +72,7 @@ impl Manifest {
         names.join(&b'/')
     }
 
-    /// The regular files, in the order in which their data comes.
+    /// Returns the regular files in the order in which their data is sent.
     pub fn files(&self) -> impl Iterator<Item = (usize, &FileData)> {
         self.entries.iter().enumerate().filter_map(|(at, entry)| match &entry.node {
             Node::File(data) => Some((at, data)),

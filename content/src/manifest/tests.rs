@@ -14,7 +14,6 @@ fn file(parent: u32, name: &[u8]) -> Entry {
     entry(parent, name, Node::File(FileData::dense(3)))
 }
 
-/// What a receiver says to a manifest of these entries, which no sender of ours would make.
 fn received(entries: Vec<Entry>) -> Result<Manifest, ManifestError> {
     decode(&Manifest { entries, owners: Vec::new() }.encode())
 }
@@ -63,7 +62,7 @@ fn two_entries_of_one_name_are_refused_wherever_they_stand() {
     assert_refused(vec![root(), file(0, b"b"), file(0, b"a"), file(0, b"b")], Fault::Order);
     let between = vec![root(), entry(0, b"a", Node::Directory), file(1, b"x"), file(0, b"a")];
     assert_refused(between, Fault::Order);
-    // The same name in two directories, and names that differ in case only, are two files.
+    // Equal names in two directories, and names that differ in case only, are different files.
     let fine = [entry(0, b"A", Node::Directory), file(1, b"x"), entry(0, b"a", Node::Directory), file(3, b"x")];
     received([vec![root()], fine.to_vec()].concat()).expect("four names");
 }
@@ -190,7 +189,6 @@ fn node() -> impl Strategy<Value = Node> {
     ]
 }
 
-/// Any manifest that a sender of ours could make.
 fn manifest() -> impl Strategy<Value = Manifest> {
     let name = prop::collection::vec(prop_oneof![b'a'..=b'c', 128..=255_u8], 1..4);
     let one = (any::<prop::sample::Index>(), name, attributes(), node());
@@ -203,7 +201,7 @@ fn manifest() -> impl Strategy<Value = Manifest> {
         for (place, name, attributes, node) in list {
             let parent = directories[place.index(directories.len())];
             let is_directory = node == Node::Directory;
-            // Names out of order are left out.
+            // Entries with names out of order are skipped.
             let added = builder.add(Entry { parent: Some(parent), name: name.into(), attributes, node });
             directories.extend(added.ok().filter(|_| is_directory));
         }

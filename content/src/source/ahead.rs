@@ -1,5 +1,5 @@
-//! Small files, read before their turn on several threads: of many of them opening takes longer than reading, and a
-//! disk that has to look for each is asked for many at once.
+//! Read-ahead of small files on several threads: opening many of them takes longer than reading,
+//! and the disk can order its seeks among concurrent requests.
 
 use super::SourceFiles;
 use crate::layout::Layout;
@@ -13,21 +13,17 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A file up to this is read before its turn.
 const SMALL_BYTES: u64 = 256 << 10;
-/// Files and bytes that a thread takes at once.
 const BATCH_FILES: usize = 32;
 const BATCH_BYTES: u64 = 512 << 10;
-/// Batches that are read or wait for their turn: 6 MiB.
+/// Batches that are read or waiting: 6 MiB.
 const BATCHES_AHEAD: u64 = 12;
 const THREADS: usize = 3;
 
-/// Reads the small files of a directory before their turn.
 #[derive(Debug)]
 pub(super) struct FilesAhead {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// The batch whose turn it is, and how many were before it.
     batch: Batch,
     passed: u64,
 }
@@ -38,39 +34,34 @@ struct Shared {
     files: SourceFiles,
     allow_changing: bool,
     turns: Mutex<Turns>,
-    /// A batch has been read.
     read: Condvar,
-    /// A batch has had its turn.
     passed: Condvar,
 }
 
-/// Which batches are where.
 #[derive(Debug, Default)]
 struct Turns {
-    /// The next file that nobody has taken, and the number of the next batch.
     next_file: usize,
     next_batch: u64,
     passed: u64,
     read: BTreeMap<u64, Batch>,
-    /// There are no more files, or nobody wants them.
     is_over: bool,
 }
 
-/// Some files, in order.
 #[derive(Debug, Default)]
 struct Batch {
     bytes: Vec<u8>,
-    /// Their entries, and where in the bytes they are; none of a file that could not be read whole, or has changed.
+    /// Entry of each file and the range of its bytes; none if the file could not be read whole or
+    /// has changed.
     files: Vec<(usize, Option<Range<usize>>)>,
 }
 
-/// Whether a file is read before its turn.
 pub(super) fn is_small(data: &FileData) -> bool {
     data.extents().is_none() && data.bytes() <= SMALL_BYTES
 }
 
 impl FilesAhead {
-    /// Begins with the first file. Without threads each file is read when it is its turn.
+    /// Starts at the first file. If no thread can be started, each file is read when its bytes are
+    /// due.
     pub(super) fn begin(layout: &Arc<Layout>, files: &SourceFiles, allow_changing: bool) -> FilesAhead {
         let shared = Arc::new(Shared {
             layout: Arc::clone(layout),
@@ -88,8 +79,8 @@ impl FilesAhead {
         FilesAhead { shared, threads, batch: Batch::default(), passed: 0 }
     }
 
-    /// The bytes of a small file whose turn it is, or was last; none if it has to be looked at now, because it could
-    /// not be read or has changed. What was before it is forgotten.
+    /// Returns the bytes of a small file that is due, and drops those before it. None if the file
+    /// could not be read ahead or has changed, so that it must be read now.
     pub(super) fn bytes(&mut self, entry: usize) -> Option<&[u8]> {
         while self.batch.files.last().is_none_or(|(last, _)| *last < entry) {
             self.batch = self.next_batch()?;
@@ -98,7 +89,6 @@ impl FilesAhead {
         self.batch.files[at].1.clone().map(|range| &self.batch.bytes[range])
     }
 
-    /// Waits for the next batch; none if there will be none.
     fn next_batch(&mut self) -> Option<Batch> {
         if self.threads.is_empty() {
             return None;
@@ -106,7 +96,7 @@ impl FilesAhead {
         let mut turns = self.shared.turns.lock();
         turns.passed = self.passed;
         self.shared.passed.notify_all();
-        // Whoever takes a batch gives it back, whatever happens to it.
+        // `Taken` hands the batch over even if the thread panics.
         let batch = loop {
             match turns.read.remove(&self.passed) {
                 Some(batch) => break batch,
@@ -129,7 +119,7 @@ impl Drop for FilesAhead {
     }
 }
 
-/// A batch that a thread has taken, which it gives back in any case.
+/// A batch in a thread's hands, which is handed over on drop.
 struct Taken<'a> {
     shared: &'a Shared,
     number: u64,
@@ -145,13 +135,12 @@ impl Drop for Taken<'_> {
 }
 
 impl Shared {
-    /// Reads the next batch, once it may; false if there is none.
     fn read_batch(&self) -> bool {
         let Some(mut taken) = self.take() else { return false };
         let entries: Vec<usize> = taken.batch.files.iter().map(|(entry, _)| *entry).collect();
         let open = |&entry: &usize| {
             let file = self.files.open_unchanged(entry, self.allow_changing).ok()?;
-            // The disk looks for all of them at once.
+            // All files are requested before any is read, so that the disk can order its seeks.
             posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_WILLNEED).ok();
             Some(file)
         };
@@ -169,7 +158,6 @@ impl Shared {
         true
     }
 
-    /// Takes the next small files, once there is room for them.
     fn take(&self) -> Option<Taken<'_>> {
         let mut turns = self.turns.lock();
         while !turns.is_over && turns.next_batch >= turns.passed + BATCHES_AHEAD {

@@ -1,4 +1,4 @@
-//! Mode, time, owner and extended attributes, as the sender's system has them.
+//! Reading of modes, times, owners and extended attributes.
 
 use super::SourceError;
 use crate::manifest::{Attributes, Builder, ManifestError, Owner, Time, Xattr};
@@ -10,23 +10,21 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// How owners are sent.
+/// Representation in which owners are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owners {
-    /// By name where there is one; by number where a receiver does not know the name.
+    /// Names, with numbers for receivers that do not know the name.
     Names,
-    /// By number.
+    /// Numbers only.
     Numbers,
 }
 
-/// The owners met so far.
 #[derive(Debug, Default)]
 pub(super) struct OwnerTable {
     places: HashMap<(u32, u32), u16>,
 }
 
 impl OwnerTable {
-    /// The place of a file's owner in the list.
     pub(super) fn place(
         &mut self,
         file: &Metadata,
@@ -50,22 +48,20 @@ impl OwnerTable {
     }
 }
 
-/// A name that fits; a longer one is no name, and the number counts.
 fn short(name: String) -> Box<[u8]> {
     if name.len() > 255 { Box::default() } else { name.into_bytes().into() }
 }
 
-/// Mode and time.
 pub(super) fn of(file: &Metadata) -> Attributes {
     let modified = Time { seconds: file.mtime(), nanoseconds: file.mtime_nsec() as u32 };
     Attributes { mode: (file.mode() & 0o7777) as u16, modified, owner: None, xattrs: Box::default() }
 }
 
-/// All extended attributes of what is at `path`, which is no symbolic link.
+/// Reads all extended attributes of `path`, which must not be a symbolic link.
 pub(super) fn xattrs(path: &Path) -> Result<Box<[Xattr]>, SourceError> {
     let cannot = |cause: io::Error| SourceError::Read { path: path.to_owned(), cause };
     let names = match grown(|buffer| llistxattr(path, buffer)) {
-        // A file system without them has none.
+        // File systems without extended attributes.
         Err(error) if error == rustix::io::Errno::NOTSUP => return Ok(Box::default()),
         names => names.map_err(|error| cannot(error.into()))?,
     };
@@ -73,7 +69,7 @@ pub(super) fn xattrs(path: &Path) -> Result<Box<[Xattr]>, SourceError> {
     for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
         match grown(|buffer| lgetxattr(path, name, buffer)) {
             Ok(value) => found.push(Xattr { name: name.into(), value: value.into() }),
-            // It has been taken away since, or is not for this user.
+            // Removed meanwhile, or not readable for this user.
             Err(rustix::io::Errno::NODATA | rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {}
             Err(error) => return Err(cannot(error.into())),
         }
@@ -81,19 +77,18 @@ pub(super) fn xattrs(path: &Path) -> Result<Box<[Xattr]>, SourceError> {
     Ok(found.into())
 }
 
-/// Whether a file has extended attributes, which only a directory that is sent keeps.
+/// Whether a file has extended attributes, which are sent only with a directory.
 pub fn has_xattrs(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| xattrs(&path).is_ok_and(|found| !found.is_empty()))
 }
 
-/// Whether a file has capabilities or access lists, which go as extended attributes or not at all.
+/// Whether a file has capabilities or access lists, which are sent only as extended attributes.
 pub fn has_rights(path: &Path) -> bool {
     let names = grown(|buffer| llistxattr(path, buffer)).unwrap_or_default();
     let is_right = |name: &[u8]| name == b"security.capability" || name.starts_with(b"system.posix_acl_");
     names.split(|&byte| byte == 0).any(is_right)
 }
 
-/// What `read` has, in a buffer that is as large as it must be.
 fn grown(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
     let mut buffer = vec![0; 256];
     loop {

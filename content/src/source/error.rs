@@ -1,80 +1,80 @@
-//! Why a directory cannot be sent.
+//! Errors of reading and listing a SOURCE.
 
 use crate::manifest::ManifestError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a directory cannot be sent.
+/// Reason why a directory cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// Something in it cannot be read.
+    /// An entry cannot be read.
     #[error("cannot read SOURCE {path}: {cause}; leave it out with --exclude, or send as a user who may read it")]
     Read {
-        /// What.
+        /// Path of the entry.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         cause: io::Error,
     },
-    /// A SOURCE is not there.
+    /// A SOURCE does not exist.
     #[error("cannot read SOURCE {path}: {cause}")]
     NoSource {
-        /// Which.
+        /// Path of the SOURCE.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         cause: io::Error,
     },
-    /// A link that is followed leads to a directory that it is in.
+    /// A followed link leads to a directory that contains it.
     #[error(
         "{path} leads to {target}, which it is in: leave it out with --exclude, or send it as a link, without \
              --follow"
     )]
     Loop {
-        /// Where.
+        /// Path of the link.
         path: PathBuf,
-        /// Where to.
+        /// Target of the link.
         target: PathBuf,
     },
-    /// There is something in it that is no file.
+    /// A device node, fifo or socket.
     #[error("{path} is a {kind}: leave it out with --exclude, or send it as what it is with --devices")]
     Special {
-        /// Where.
+        /// Path of the entry.
         path: PathBuf,
-        /// What it is.
+        /// Kind of the entry, in words.
         kind: &'static str,
     },
-    /// Two SOURCEs would be the same file at DEST.
+    /// Two SOURCEs would have the same name at DEST.
     #[error("two SOURCEs are called {name:?}: send them one after the other, or from a directory that holds both")]
     Twice {
-        /// Their name.
+        /// The common name.
         name: String,
     },
-    /// A SOURCE among several has no name of its own.
+    /// One of several SOURCEs has no name of its own.
     #[error("SOURCE {path} has no name to have at DEST: give its whole path, or send it alone")]
     NoName {
-        /// Which.
+        /// Path of the SOURCE.
         path: PathBuf,
     },
-    /// It cannot be sent so.
+    /// The SOURCE cannot be sent with these options.
     #[error("{0}")]
     Refused(String),
-    /// It cannot be read.
+    /// The content cannot be read.
     #[error("cannot read {what}: {cause}")]
     Unreadable {
-        /// What.
+        /// Name of the content.
         what: String,
-        /// Why.
+        /// The system's error.
         #[source]
         cause: io::Error,
     },
-    /// There is too much of something, or too deep.
+    /// A limit of the manifest is exceeded.
     #[error("{0}")]
     Manifest(#[from] ManifestError),
 }
 
 impl SourceError {
-    /// Whether other arguments would help, and not the system.
+    /// Whether the caller's arguments are the cause, and not the system.
     pub fn is_usage(&self) -> bool {
         !matches!(self, SourceError::Read { .. } | SourceError::NoSource { .. } | SourceError::Unreadable { .. })
     }

@@ -1,10 +1,11 @@
-//! What of a directory is left out: patterns as in `.gitignore`.
+//! Exclusion of entries by patterns as in `.gitignore`.
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::fmt;
 use std::path::Path;
 
-/// Patterns for what is not sent; the last that fits decides, and one that begins with `!` takes back.
+/// Patterns of entries that are not sent. The last matching pattern decides, and one that begins
+/// with `!` includes.
 #[derive(Clone)]
 pub struct Exclusion(Gitignore);
 
@@ -21,10 +22,10 @@ impl Default for Exclusion {
 }
 
 impl Exclusion {
-    /// These patterns; a path begins at the directory that is sent.
+    /// Compiles patterns whose paths are relative to the directory that is sent.
     ///
     /// # Errors
-    /// Which pattern is none, and why.
+    /// The invalid pattern and the reason.
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Exclusion, String> {
         let mut builder = GitignoreBuilder::new("/");
         for pattern in patterns {
@@ -33,7 +34,7 @@ impl Exclusion {
         builder.build().map(Exclusion).map_err(|error| format!("the patterns cannot be used: {error}"))
     }
 
-    /// Whether what is at a path below the directory that is sent is left out.
+    /// Whether the entry at `path`, relative to the directory that is sent, is excluded.
     pub fn leaves_out(&self, path: &Path, is_directory: bool) -> bool {
         self.0.matched(path, is_directory).is_ignore()
     }

@@ -1,4 +1,4 @@
-//! The files of a directory that is sent: where they are, and what they were when they were listed.
+//! The listed files of a directory, with their paths and their stamps at the time of listing.
 
 use crate::layout::{Layout, Verdict};
 use crate::replay::OpenEntry;
@@ -10,17 +10,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the files are, and what they were.
+/// Paths and stamps of the files that are sent.
 #[derive(Clone, Debug)]
 pub struct SourceFiles(Arc<Listed>);
 
 #[derive(Debug)]
 struct Listed {
-    /// The entries that stand for a SOURCE, and its path: all others are below one.
+    /// Entries of the SOURCEs with their paths; all other entries are below one of them.
     bases: Vec<(u32, PathBuf)>,
-    /// Has the names of all entries.
     layout: Arc<Layout>,
-    /// By entry.
     stamps: Vec<(u32, Stamp)>,
 }
 
@@ -29,7 +27,6 @@ impl SourceFiles {
         SourceFiles(Arc::new(Listed { bases, layout, stamps }))
     }
 
-    /// The path of an entry on this host.
     pub(super) fn path(&self, entry: usize) -> PathBuf {
         let Listed { bases, layout, .. } = &*self.0;
         let entries = layout.manifest().entries();
@@ -47,15 +44,13 @@ impl SourceFiles {
         path
     }
 
-    /// The file of an entry, if it still is what it was.
-    ///
-    /// # Errors
-    /// What receivers are told, and the reason in words.
+    /// Opens the file of an entry if it is unchanged, or returns the verdict for receivers and the
+    /// reason in words.
     pub(super) fn open_unchanged(&self, entry: usize, allow_changing: bool) -> Result<File, (Verdict, String)> {
         let lost = |error: io::Error| (Verdict::Lost, error.to_string());
         let file = open(&self.path(entry)).map_err(lost)?;
         let metadata = file.metadata().map_err(lost)?;
-        // What was listed as a file may be a pipe by now, which nobody waits for.
+        // A listed file may have been replaced by a fifo, which must not block.
         if !metadata.is_file() {
             return Err((Verdict::Lost, "it is no file any more".to_owned()));
         }
@@ -65,10 +60,9 @@ impl SourceFiles {
         }
     }
 
-    /// Whether the file of an entry, and what is under its name, is what it was; `file` is open unless it has no data.
-    ///
-    /// # Errors
-    /// What receivers are told, and the reason in words.
+    /// Checks that the file of an entry, and the file under its name, are unchanged, or returns the
+    /// verdict for receivers and the reason in words. `file` is the open file; none if it has no
+    /// data.
     pub(super) fn check(&self, entry: usize, file: Option<&File>) -> Result<(), (Verdict, String)> {
         let lost = |error: io::Error| (Verdict::Lost, error.to_string());
         let (path, before) = (self.path(entry), self.stamp(entry));
@@ -93,7 +87,7 @@ impl OpenEntry for SourceFiles {
     }
 }
 
-/// A file, never through a symbolic link under its own name, and never waiting for one that is none.
+/// Opens a file without following a symbolic link and without blocking on a fifo.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     OpenOptions::new().read(true).custom_flags(flags as i32).open(path)

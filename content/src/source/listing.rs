@@ -1,4 +1,4 @@
-//! Lists what is to be sent.
+//! Listing of the entries to be sent.
 
 use super::attributes::{self, OwnerTable};
 use super::files;
@@ -17,34 +17,27 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of a block in which a file's size on the disk is counted (stat(2)).
 const BLOCK_BYTES: u64 = 512;
 
-/// A list that is being made.
 pub(super) struct Listing<'a> {
     selection: &'a Selection,
     builder: Builder,
     owners: OwnerTable,
-    /// Files with several names: device and inode, and the entry of the first.
+    /// Files with several names: device and inode number, and the entry of the first name.
     linked: HashMap<(u64, u64), u32>,
     stamps: Vec<(u32, Stamp)>,
     bases: Vec<(u32, PathBuf)>,
     losses: Losses,
 }
 
-/// What there is.
 pub(super) struct Listed {
-    /// All entries.
     pub manifest: Manifest,
-    /// The entries that stand for a SOURCE, and its path.
     pub bases: Vec<(u32, PathBuf)>,
-    /// What every file was, by entry.
     pub stamps: Vec<(u32, Stamp)>,
-    /// What arrives as less than it is here.
     pub losses: Losses,
 }
 
-/// A directory that is being listed: its entry, its path here and there, and its names, the first last.
+/// A directory whose listing is under way, with its remaining names in reverse order.
 struct Open {
     entry: u32,
     path: PathBuf,
@@ -65,7 +58,6 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// All of these.
     pub(super) fn list(mut self, sources: &[PathBuf]) -> Result<Listed, SourceError> {
         match sources {
             [directory] if directory.is_dir() => self.list_directory(directory)?,
@@ -74,7 +66,6 @@ impl<'a> Listing<'a> {
         Ok(Listed { manifest: self.builder.finish()?, bases: self.bases, stamps: self.stamps, losses: self.losses })
     }
 
-    /// One directory is the whole.
     fn list_directory(&mut self, path: &Path) -> Result<(), SourceError> {
         let no_source = |cause| SourceError::NoSource { path: path.to_owned(), cause };
         let bytes = path.as_os_str().as_bytes();
@@ -86,7 +77,7 @@ impl<'a> Listing<'a> {
         self.list_below(entry, path, Path::new(""))
     }
 
-    /// Several are in a directory that is nowhere.
+    /// Lists several sources below a root directory that exists only in the manifest.
     fn list_several(&mut self, sources: &[PathBuf]) -> Result<(), SourceError> {
         let mut named = Vec::new();
         for path in sources {
@@ -102,7 +93,7 @@ impl<'a> Listing<'a> {
         let attributes = Attributes { mode: 0o755, modified, ..Attributes::default() };
         self.builder.add(Entry { parent: None, name: Box::default(), attributes, node: Node::Directory })?;
         for (name, path) in named {
-            // A SOURCE that is a link stands for what it leads to, as it does when it is sent alone.
+            // A SOURCE that is a link stands for its target, as it does when it is sent alone.
             let no_source = |cause| SourceError::NoSource { path: path.clone(), cause };
             let true_path = path.canonicalize().map_err(no_source)?;
             let (metadata, below) = (true_path.symlink_metadata().map_err(no_source)?, PathBuf::from(&name));
@@ -115,7 +106,6 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    /// All that is below a directory, each directory before what is in it.
     fn list_below(&mut self, entry: u32, root: &Path, below: &Path) -> Result<(), SourceError> {
         let path = root;
         let mut open = vec![Open::new(entry, path.to_owned(), below.to_owned())?];
@@ -145,7 +135,8 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    /// Where a link leads that leads out of what is sent, if it is followed; if not, it is counted.
+    /// Returns the target of a link that leads out of the source, if links are followed; otherwise
+    /// counts it.
     fn follow(
         &mut self,
         path: &Path,
@@ -170,7 +161,6 @@ impl<'a> Listing<'a> {
         Ok(Some((true_path, metadata)))
     }
 
-    /// Adds what is at `path`, unless it is left out.
     fn add(
         &mut self,
         parent: u32,
@@ -236,8 +226,8 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Whether a link at `below` of what is sent from `root` leads out of it: up beyond its top, or
-/// to an absolute path, unless `root` is the root of a system and has that path itself.
+/// Whether a link at `below` of `root` leads out of `root`: above its top, or to an absolute path,
+/// unless `root` is a system's root and contains that path.
 fn leads_out(target: &Path, root: &Path, below: &Path) -> bool {
     if let Ok(inside) = target.strip_prefix("/") {
         return root != Path::new("/") && root.join(inside).symlink_metadata().is_err();
@@ -266,7 +256,6 @@ impl Open {
     }
 }
 
-/// What is neither file, directory nor link, and its name for people.
 fn special(kind: FileType, device: u64) -> (Special, &'static str) {
     if kind.is_fifo() {
         (Special::Fifo, "fifo")
@@ -279,24 +268,24 @@ fn special(kind: FileType, device: u64) -> (Special, &'static str) {
     }
 }
 
-/// Where a file has data. Holes are looked for only where the disk has less than the file.
+/// Reads a file's extents. Holes are searched only if the file takes fewer blocks than its size.
 fn data_of(path: &Path, metadata: &Metadata) -> io::Result<FileData> {
     let bytes = metadata.len();
     if metadata.blocks() * BLOCK_BYTES >= bytes {
         return Ok(FileData::dense(bytes));
     }
     let Some(extents) = extents_of(&files::open(path)?, bytes) else { return Ok(FileData::dense(bytes)) };
-    // What is written to meanwhile is found out when it is read.
+    // A file that changed in between is detected when it is read.
     Ok(FileData::sparse(bytes, extents).unwrap_or_else(|_| FileData::dense(bytes)))
 }
 
-/// Where a file of so many bytes has data; none on a file system that knows no holes.
+/// Returns the extents of a file of `bytes` bytes, or none on a file system without holes.
 pub(crate) fn extents_of(file: &File, bytes: u64) -> Option<Vec<Extent>> {
     let (mut extents, mut at) = (Vec::new(), 0);
     while at < bytes {
         let begin = match seek(file, SeekFrom::Data(at)) {
             Ok(begin) if begin < bytes => begin,
-            // No data from there on.
+            // Only a hole follows.
             Ok(_) | Err(rustix::io::Errno::NXIO) => break,
             Err(_) => return None,
         };

@@ -24,40 +24,40 @@ use listing::Listing;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What of a directory is sent, and how.
+/// Selection of entries and attributes that are sent.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// What is left out.
+    /// Patterns of excluded entries.
     pub exclusion: Exclusion,
-    /// Whether owners are sent: by name or only by number.
+    /// Representation of owners; none: owners are not sent.
     pub owners: Option<Owners>,
     /// Whether extended attributes are sent.
     pub xattrs: bool,
-    /// Whether device nodes, fifos and sockets are sent; if not, the first of them is an error.
+    /// Whether device nodes, fifos and sockets are sent; otherwise the first of them is an error.
     pub devices: bool,
-    /// Whether files may be written to meanwhile; if not, receivers leave those out that were.
+    /// Whether files may change during the transfer; otherwise receivers omit the changed ones.
     pub allow_changing: bool,
-    /// Whether directories on which something is mounted are taken as empty ones.
+    /// Whether mount points are sent as empty directories.
     pub one_file_system: bool,
-    /// Whether what links out of the directory lead to is sent instead of them.
+    /// Whether links that lead out of the directory are replaced by their targets.
     pub follow: bool,
 }
 
-/// What of a directory arrives as less than it is here.
+/// Properties of the directory that are lost on the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Links that lead out of it and arrive as links: where, and where to.
+    /// Links that lead out of the directory and are sent as links: path and target.
     pub links_out: Counted<(PathBuf, PathBuf)>,
     /// Files with capabilities or access lists that are not sent.
     pub unsent_rights: Counted<PathBuf>,
 }
 
-/// How many there are, and the first.
+/// The number of occurrences, and the first one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted<T> {
-    /// How many.
+    /// Number of occurrences.
     pub count: usize,
-    /// The first.
+    /// The first occurrence.
     pub first: Option<T>,
 }
 
@@ -74,7 +74,7 @@ impl<T> Counted<T> {
     }
 }
 
-/// What is sent, listed: from this moment on it is to stay as it is.
+/// A listed directory, which must not change from now on.
 #[derive(Debug)]
 pub struct Tree {
     layout: Arc<Layout>,
@@ -86,8 +86,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Lists a directory; or several files and directories, each of which will be in DEST under its own name. A
-    /// directory with a slash at the end of its path, or `.`, stands for what is in it.
+    /// Lists one directory, or several files and directories, each of which will be in DEST under
+    /// its own name. A directory whose path ends with a slash or `.` stands for its contents.
     ///
     /// # Errors
     /// If something cannot be read, or may not be sent.
@@ -100,27 +100,27 @@ impl Tree {
         Ok(Tree { layout, encoded, files, troubles, allow_changing, losses: listed.losses })
     }
 
-    /// The directory's own name for people, empty where what is in it is sent.
+    /// Returns the directory's own name for display, empty if only its contents are sent.
     pub fn name(&self) -> String {
         name::shown(&self.layout.manifest().root().name)
     }
 
-    /// What of it arrives as less than it is here.
+    /// Returns the properties that are lost on the way.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    /// How many entries it has, without the directory itself.
+    /// Returns the number of entries, without the root directory.
     pub fn entries(&self) -> usize {
         self.layout.manifest().entries().len() - 1
     }
 
-    /// How long the stream is.
+    /// Returns the length of the stream, in bytes.
     pub fn bytes(&self) -> u64 {
         self.layout.bytes()
     }
 
-    /// The stream.
+    /// Returns the stream.
     pub fn reader(&self) -> TreeReader {
         let files = self.files.clone();
         let (layout, encoded, troubles) =
@@ -128,13 +128,14 @@ impl Tree {
         TreeReader::new(layout, encoded, files, troubles, self.allow_changing)
     }
 
-    /// The same stream at any position.
+    /// Returns the stream for random access.
     pub fn again(&self) -> Replay<SourceFiles> {
         let (layout, encoded) = (Arc::clone(&self.layout), Arc::clone(&self.encoded));
         Replay::new(layout, encoded, Arc::clone(&self.troubles), self.files.clone())
     }
 
-    /// The files that receivers leave out, and why: they changed, vanished, or could not be read.
+    /// Returns the files that receivers omit, with the reason: they changed, vanished, or could not
+    /// be read.
     pub fn left_out(&self) -> Vec<String> {
         let troubles = self.troubles.lock();
         let line = |(&entry, trouble): (&usize, &crate::replay::Trouble)| {

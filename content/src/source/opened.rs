@@ -1,4 +1,4 @@
-//! What is sent, opened: a file, a device, stdin, a command's output, directories.
+//! Opening of a SOURCE: a file, a device, stdin, a command's output, or directories.
 
 use super::listing::extents_of;
 use super::{Selection, SourceError, Tree};
@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often a fifo without a writer is looked at.
+/// Polling interval of a fifo without a writer, in milliseconds.
 const LOOK: u16 = 100;
-/// A file is sent with its holes if they are at least one part in so many of it; with fewer it goes as it is read, and
-/// the digest is that of its bytes.
+/// Divisor of the size: a file is sent as a sparse stream if more than this fraction of it is
+/// holes. With fewer holes it is sent as it is, and the digest is that of its bytes.
 const HOLES_COUNT_FROM: u64 = 16;
 
-/// Who unpacks an image.
+/// Host that decompresses an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unpack {
     /// The sender, once.
@@ -35,27 +35,26 @@ pub enum Unpack {
     Receivers,
 }
 
-/// How a SOURCE is opened.
+/// Options for opening a SOURCE.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opening {
-    /// Whether it may be written to meanwhile; if not, that is an error.
+    /// Whether the file may change while it is read; otherwise a change is an error.
     pub allow_changing: bool,
-    /// Whether it is unpacked, and by whom.
+    /// Host that decompresses the file; none: it is sent as it is.
     pub unpack: Option<Unpack>,
-    /// How long a fifo is waited for that nobody writes to; without it, for as long as that takes.
+    /// Longest wait for a writer of a fifo; none: without limit.
     pub patience: Option<Duration>,
 }
 
-/// What is sent, opened.
+/// An opened SOURCE.
 #[derive(Debug)]
 pub struct Opened {
-    /// Its bytes.
+    /// The content to be sent.
     pub content: Content<'static>,
-    /// The directory, if it is one.
+    /// The listing, for directories.
     pub tree: Option<Tree>,
 }
 
-/// A file as it was opened.
 struct Source<'a> {
     path: &'a Path,
     file: File,
@@ -66,7 +65,8 @@ struct Source<'a> {
 }
 
 impl Opened {
-    /// Opens a file or a block device. A file that changes while it is read is an error, unless that is allowed.
+    /// Opens a file or a block device. A change while it is read is an error, unless `opening`
+    /// allows it.
     ///
     /// # Errors
     /// If it cannot be read, or is not packed in a known way and should be unpacked.
@@ -87,21 +87,21 @@ impl Opened {
         content.map(|content| Opened { content, tree: None })
     }
 
-    /// Opens stdin, which has so many bytes if that is known.
+    /// Opens stdin, whose length `size` is announced if it is given.
     ///
     /// # Errors
     /// As for a file.
     pub fn stdin(size: Option<u64>, opening: Opening) -> Result<Opened, SourceError> {
         let what = "SOURCE -";
         let unreadable = |cause| SourceError::Unreadable { what: what.to_owned(), cause };
-        // Not through the standard library's buffer, so that the position is the true one where there is one.
+        // Bypasses the standard library's buffer, so that the file position is the true one.
         let file = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(unreadable)?);
         let rest = boxed(RestOfFile::of(&file));
         let content = stream(file, rest, opening, "stdin", what)?;
         Ok(Opened { content: content.sized(size), tree: None })
     }
 
-    /// Starts a command, whose output has so many bytes if that is known.
+    /// Starts a command and sends its output, whose length `size` is announced if it is given.
     ///
     /// # Errors
     /// If it cannot be started, or as for a file.
@@ -109,7 +109,7 @@ impl Opened {
         let what = format!("the output of `{command}`");
         let unreadable = |cause| SourceError::Unreadable { what: what.clone(), cause };
         let output = CommandOutput::start(command).map_err(unreadable)?;
-        // A pipe has no positions.
+        // A pipe cannot be re-read.
         let content = stream(output, Err(ErrorKind::NotSeekable.into()), opening, "stdout", &what)?;
         Ok(Opened { content: content.sized(size), tree: None })
     }
@@ -155,18 +155,16 @@ impl Source<'_> {
         ImageFormat::of(&magic[..count]).ok_or_else(|| not_packed(&self.what))
     }
 
-    /// How many bytes it has, if that can be known before it is read.
     fn size(&self) -> io::Result<Option<u64>> {
         if self.metadata.file_type().is_block_device() {
             let size = (&self.file).seek(SeekFrom::End(0))?;
             (&self.file).rewind()?;
             return Ok(Some(size));
         }
-        // A pipe says 0.
+        // The length of a pipe is reported as 0.
         Ok(self.metadata.is_file().then_some(self.metadata.len()))
     }
 
-    /// What a file keeps at the receivers; what is none has no mode and time that say anything of its content.
     fn attributes(&self) -> Option<FileAttributes> {
         let file = &self.metadata;
         file.is_file().then(|| FileAttributes {
@@ -176,13 +174,12 @@ impl Source<'_> {
         })
     }
 
-    /// What must not have changed when all of it has been read.
     fn unchanged(&self) -> Option<Unchanged> {
         let is_watched = self.metadata.is_file() && !self.opening.allow_changing;
         is_watched.then(|| Unchanged::new(self.path, &self.metadata))
     }
 
-    /// What of it is read again, as long as it has not changed.
+    /// Returns a reader for retransmission, which fails once the file has changed.
     fn again(&self) -> io::Result<Box<dyn ReadAt>> {
         if self.metadata.is_file() && self.opening.allow_changing {
             return Err(may_change());
@@ -194,7 +191,6 @@ impl Source<'_> {
         self.unchanged().map(|unchanged| Ok((self.file.try_clone()?, unchanged))).transpose()
     }
 
-    /// All its bytes as they are read, so many if they are to be no more.
     fn reader(self, size: Option<u64>) -> Box<dyn Read + Send> {
         match (size, self.unchanged()) {
             (Some(size), Some(unchanged)) => Box::new(WholeFile::new(Passing::new(self.file, 0, size), unchanged)),
@@ -221,7 +217,6 @@ impl Source<'_> {
         Ok(Content::of(self.reader(size)).again_from(rest).named(&name, &what).sized(size).kind(kind))
     }
 
-    /// Only what is data of it.
     fn sparse(self, map: Map, file: impl ReadAt, attributes: FileAttributes) -> Result<Content<'static>, SourceError> {
         let watched = self.watched().map_err(|cause| self.unreadable(cause))?;
         let (map, unchanged) = (Arc::new(map), self.unchanged());
@@ -258,7 +253,6 @@ impl Source<'_> {
     }
 }
 
-/// Bytes that are unpacked, by whomever.
 fn packed(
     by: Unpack,
     packing: Packing,
@@ -267,7 +261,7 @@ fn packed(
     attributes: Option<FileAttributes>,
 ) -> Content<'static> {
     match by {
-        // What comes out of it has no positions.
+        // The decompressed bytes cannot be re-read.
         Unpack::Root => {
             let kind = attributes.map_or(ContentKind::Stream, ContentKind::File);
             Content::of(unpack(packing, reader)).again_from(Err(ErrorKind::NotSeekable.into())).kind(kind)
@@ -280,7 +274,6 @@ fn packed(
     }
 }
 
-/// Bytes that come from somewhere.
 fn stream(
     mut reader: impl Read + Send + 'static,
     rest: io::Result<Box<dyn ReadAt>>,
@@ -304,11 +297,10 @@ fn stream(
     }
 }
 
-/// Opens a fifo once somebody has opened it for writing.
 fn open_fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
     let began = Instant::now();
-    // Nothing is told of it before there was a writer, be it one that has gone.
+    // Poll reports nothing before a first writer, even one that has closed since.
     while poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], LOOK)? == 0 {
         if let Some(patience) = patience.filter(|&patience| began.elapsed() >= patience) {
             let text = format!("nobody has opened it for writing within {} s", patience.as_secs_f64());
@@ -323,7 +315,8 @@ fn not_packed(what: &str) -> SourceError {
     SourceError::Refused(format!("{what} is packed by none of gzip, xz, zstd and qcow2: leave out --decompress"))
 }
 
-/// What may change is read once: another reading of it would not be what was said of it.
+/// Error of a second reading of a file that may change: it could differ from the digest that was
+/// sent.
 fn may_change() -> io::Error {
     io::Error::other("it may change while it is sent (--allow-changing), and is read once")
 }
@@ -332,7 +325,6 @@ fn boxed(rest: io::Result<RestOfFile>) -> io::Result<Box<dyn ReadAt>> {
     rest.map(|rest| Box::new(rest) as Box<dyn ReadAt>)
 }
 
-/// One stream for two readers.
 struct Shared<F>(Arc<SparseStream<F>>);
 
 impl<F: ReadAt + Sync> ReadAt for Shared<F> {
@@ -341,7 +333,6 @@ impl<F: ReadAt + Sync> ReadAt for Shared<F> {
     }
 }
 
-/// The stream of a file with holes from its beginning to its end, which is told only if the file has not changed.
 struct SparseReader<F> {
     stream: Arc<SparseStream<F>>,
     at: u64,

@@ -1,4 +1,4 @@
-//! The stream of a directory, read from its beginning to its end.
+//! Sequential reader of the stream of a directory.
 
 use super::SourceFiles;
 use super::ahead::{FilesAhead, is_small};
@@ -9,7 +9,8 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Reads the stream of a directory: always as many bytes as it was listed with, zeros where a file has none any more.
+/// Reads the stream of a directory. Its length is always the listed one: missing data is replaced
+/// by zeros.
 #[derive(Debug)]
 pub struct TreeReader {
     layout: Arc<Layout>,
@@ -18,9 +19,7 @@ pub struct TreeReader {
     troubles: Troubles,
     allow_changing: bool,
     position: u64,
-    /// The file that is being read.
     open: Option<(usize, File)>,
-    /// The small files, from the first of them on.
     ahead: Option<FilesAhead>,
 }
 
@@ -35,14 +34,12 @@ impl TreeReader {
         TreeReader { layout, encoded, files, troubles, allow_changing, position: 0, open: None, ahead: None }
     }
 
-    /// All bytes of a small file that was read before its turn, and is unchanged.
     fn ahead(&mut self, entry: usize) -> Option<&[u8]> {
         self.layout.data(entry).filter(|data| is_small(data))?;
         let begin = || FilesAhead::begin(&self.layout, &self.files, self.allow_changing);
         self.ahead.get_or_insert_with(begin).bytes(entry)
     }
 
-    /// Data of a file, or zeros if there is none any more.
     fn read_data(&mut self, entry: usize, offset: u64, buffer: &mut [u8]) -> usize {
         if let Some(bytes) = self.ahead(entry) {
             buffer.copy_from_slice(&bytes[offset as usize..][..buffer.len()]);
@@ -73,7 +70,6 @@ impl TreeReader {
         }
     }
 
-    /// What became of a file whose data has been read.
     fn judge(&mut self, entry: usize) -> Verdict {
         if self.ahead(entry).is_some() {
             return Verdict::Whole;

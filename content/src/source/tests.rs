@@ -26,7 +26,6 @@ fn paths(tree: &Tree) -> Vec<String> {
     (1..manifest.entries().len()).map(|entry| manifest.shown(entry)).collect()
 }
 
-/// The whole stream, and the same read again in odd pieces.
 fn stream(tree: &Tree) -> Vec<u8> {
     let mut bytes = Vec::new();
     tree.reader().read_to_end(&mut bytes).expect("it never fails");
@@ -92,7 +91,6 @@ fn what_is_excluded_is_not_even_looked_into() {
     assert_eq!(paths(&tree), ["keep", "keep/y", "w.o"]);
 }
 
-/// Not read before its turn.
 const LARGE: usize = 300_000;
 const SHORTER: usize = 180_000;
 
@@ -106,7 +104,7 @@ fn a_file_that_vanishes_shrinks_or_changes_is_named_and_the_rest_is_read() {
     fs::remove_file(at("1-gone")).expect("ours");
     let mut reader = tree.reader();
     let begin = tree.bytes() as usize - 5 * (LARGE + 1);
-    // Into the middle of the second.
+    // Into the middle of the second file.
     let mut bytes = vec![0; begin + LARGE * 3 / 2];
     reader.read_exact(&mut bytes).expect("it never fails");
     std::thread::sleep(std::time::Duration::from_millis(20));
@@ -121,7 +119,7 @@ fn a_file_that_vanishes_shrinks_or_changes_is_named_and_the_rest_is_read() {
     let left_out = tree.left_out();
     assert_eq!(left_out.len(), 3, "{left_out:?}");
     assert!(left_out[0].contains("1-gone: No such file") && left_out[1].contains("shorter"), "{left_out:?}");
-    // Who lacks a part of it gets the same bytes.
+    // Retransmission reads the same bytes.
     let (again, mut rest) = (tree.again(), vec![0; 1]);
     for at in [begin, begin + LARGE, begin + LARGE * 17 / 10, begin + 2 * LARGE + 1, bytes.len() - 1] {
         assert_eq!(again.read_at(&mut rest, at as u64).expect("there"), 1);
@@ -152,7 +150,7 @@ fn small_files_are_read_before_their_turn_and_those_that_changed_are_named() {
     assert!(stream(&tree).ends_with(&expected));
     let left_out = tree.left_out();
     assert!(left_out.len() == 2 && left_out[0].contains("No such file"), "{left_out:?}");
-    // One that nobody reads to its end leaves no thread behind.
+    // A reader that stops early leaves no thread behind.
     tree.reader().read_exact(&mut vec![0; expected.len() / 2]).expect("it never fails");
 }
 
@@ -202,7 +200,7 @@ fn links_that_lead_out_are_counted_or_followed_and_a_loop_is_named() {
     );
     assert!(stream(&tree).ends_with(b"model\0own\0x\0"), "{:?}", String::from_utf8_lossy(&stream(&tree)));
     assert!(tree.left_out().is_empty());
-    // What is sent whole leads nowhere else.
+    // The links of a whole system lead nowhere else.
     assert_eq!(list(hub.path(), &Selection::default()).losses().links_out.count, 1, "only /no/such/file");
     symlink("..", hub.path().join("blobs/dir/up")).expect("made");
     assert_eq!(list(hub.path(), &follow).losses().links_out.count, 1, "it stays inside");

@@ -1,31 +1,28 @@
-//! What another takes the place of, where two names cannot be exchanged: it is set aside first, and removed when its
-//! successor is in place and synced. Under a hidden name it keeps its own, by which it is brought back, also by the
-//! next receiver if the machine stops in between.
+//! Entries that are set aside where two names cannot be exchanged. The entry is moved into a hidden
+//! directory, under its own name, and removed once its successor is in place and synced. If the
+//! machine stops in between, the next receiver moves it back.
 
 use crate::disk::{Directory, is_taken};
 use crate::hidden_names::HiddenNames;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// How often another hidden name is tried.
 const ATTEMPTS: u32 = 100;
 
-/// Something that is set aside, locked as long as this is there.
+/// An entry that is set aside. Its directory is locked while this exists.
 #[derive(Debug)]
 pub(super) struct Aside<D: Directory> {
     holder: D,
     names: HiddenNames,
     root: D,
-    /// Its own name.
     name: PathBuf,
 }
 
 impl<D: Directory> Aside<D> {
-    /// Sets aside what has this name, for a successor with these hidden names.
     pub(super) fn put(holder: &D, names: &HiddenNames, name: &Path) -> io::Result<Aside<D>> {
         let (names, root) = make(holder, names)?;
         let aside = Aside { holder: holder.try_clone()?, names, root, name: name.to_owned() };
-        // Where it goes is there for certain before it goes.
+        // Its new place must be durable before it moves.
         if let Err(error) = holder.sync_names().and_then(|()| holder.rename(name, &aside.root, name)) {
             drop(holder.remove_directory(&aside.names.old()));
             return Err(error);
@@ -36,7 +33,6 @@ impl<D: Directory> Aside<D> {
         }
     }
 
-    /// Gives it its name again, as nothing has taken it, and says why nothing has.
     pub(super) fn bring_back(self, why: io::Error) -> io::Error {
         match self.root.rename(&self.name, &self.holder, &self.name).and_then(|()| self.holder.sync_names()) {
             Ok(()) => {
@@ -51,9 +47,10 @@ impl<D: Directory> Aside<D> {
         }
     }
 
-    /// Its successor is in place, and that is on the disk: removes it. Says where what cannot be removed is, and why.
+    /// Removes the entry once its successor is durable. Returns the path and error of what cannot
+    /// be removed.
     pub(super) fn remove(self) -> Result<(), (PathBuf, io::Error)> {
-        // From now on nobody brings it back.
+        // After the rename no receiver moves it back.
         let old = self.names.old();
         let renamed = self.holder.rename(&old, &self.holder, &self.names.tree);
         let hidden = if renamed.is_ok() { self.names.tree } else { old };
@@ -61,8 +58,8 @@ impl<D: Directory> Aside<D> {
     }
 }
 
-/// What is of another kind than that which comes in its place, among the files that are built: it is removed with what
-/// is left of them.
+/// An entry whose kind differs from its successor's. It is moved among the built files and removed
+/// with their remains.
 #[derive(Debug)]
 pub(super) struct Displaced<'a, D: Directory> {
     built: &'a D,
@@ -72,14 +69,12 @@ pub(super) struct Displaced<'a, D: Directory> {
 }
 
 impl<'a, D: Directory> Displaced<'a, D> {
-    /// Moves what has this name in `holder` to what is `built`.
     pub(super) fn put(built: &'a D, holder: &'a D, name: &'a Path) -> io::Result<Displaced<'a, D>> {
         let hidden = HiddenNames::fleeting().old();
         holder.rename(name, built, &hidden)?;
         Ok(Displaced { built, hidden, holder, name })
     }
 
-    /// Gives it its name again, as nothing has taken it, and says why nothing has.
     pub(super) fn bring_back(self, why: io::Error) -> io::Error {
         match self.built.rename(&self.hidden, self.holder, self.name) {
             Ok(()) => why,
@@ -88,7 +83,6 @@ impl<'a, D: Directory> Displaced<'a, D> {
     }
 }
 
-/// A hidden directory that is locked.
 fn make<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<(HiddenNames, D)> {
     let mut names = names.clone();
     for _ in 0..ATTEMPTS {
@@ -97,7 +91,7 @@ fn make<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<(HiddenName
             made => {
                 made?;
                 let root = holder.directory(&names.old())?;
-                // Before it was locked another receiver may have taken it for that of a dead one.
+                // Another receiver may have removed it as a leftover before it was locked.
                 if root.try_lock() && holder.is_own(&root, &names.old()) {
                     return Ok((names, root));
                 }
@@ -108,7 +102,7 @@ fn make<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<(HiddenName
     Err(io::Error::new(ErrorKind::AlreadyExists, "directories for what is set aside are removed as they are made"))
 }
 
-/// Whether the file system refuses to exchange two names, which is tried with two directories that are empty.
+/// Whether the file system refuses to exchange two names, tested with two empty directories.
 pub(super) fn cannot_exchange<D: Directory>(holder: &D) -> bool {
     let (one, other) = (HiddenNames::fleeting().old(), HiddenNames::fleeting().old());
     let made = holder.make_directory(&one).and_then(|()| holder.make_directory(&other));
@@ -119,8 +113,7 @@ pub(super) fn cannot_exchange<D: Directory>(holder: &D) -> bool {
     exchanged.is_err_and(|error| is_refused(&error))
 }
 
-/// Whether that is an error of a file system that cannot, and not of one that could.
 pub(super) fn is_refused(error: &io::Error) -> bool {
-    // ENOSYS and EOPNOTSUPP are of the second kind.
+    // ENOSYS and EOPNOTSUPP map to `Unsupported`.
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }

@@ -1,4 +1,4 @@
-//! Builds a directory from its stream.
+//! Construction of a directory from its stream.
 
 use super::current::Current;
 use super::makers::{Failed, Makers, Orders, SMALL_BYTES};
@@ -20,42 +20,35 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A small file whose data and verdict are the next bytes.
+/// A small file whose data and verdict are complete in the next bytes.
 #[derive(Clone, Copy, Debug)]
 struct SmallFile {
     entry: usize,
     bytes: usize,
 }
 
-/// A directory that is being built.
 #[derive(Debug)]
 pub(super) struct Building<D: Directory> {
     root: Arc<D>,
     pub(super) layout: Arc<Layout>,
-    /// The files that did not come whole, and the names of them: they are removed before anybody sees them.
     pub(super) troubles: Troubles,
     pub(super) setter: Arc<Setter>,
-    /// What of the stream is written, or was here.
+    /// Ranges of the stream that are written or were present.
     written: Arc<Mutex<Runs>>,
-    /// Who makes small files, if others than this thread do.
+    /// Threads that create small files; none: this thread creates them.
     makers: Option<Makers<D>>,
-    /// Where in the stream the next bytes are.
     at: u64,
-    /// The next entry to be made.
     next: usize,
-    /// The directory in which something was made last.
     directory: Option<(u32, Arc<D>)>,
-    /// The file that is being written.
     pub(super) file: Option<Current<D::File>>,
-    /// Who puts files one by one, if they are not shown together.
+    /// Puts files into DEST one by one, if they are not shown together.
     pub(super) putting: Option<Putting<D>>,
-    /// An earlier run has built a part of it.
     pub(super) is_taken_up: bool,
 }
 
 impl<D: Directory> Building<D> {
-    /// Builds in `root`, which is empty, unless an earlier run `is_taken_up`, which built in it what has the same
-    /// manifest; that has been taken off the stream.
+    /// Builds in `root`. It is empty, or `is_taken_up` from an earlier run with an equal manifest.
+    /// The manifest has been taken off the stream.
     pub(super) fn new(
         root: Arc<D>,
         layout: Arc<Layout>,
@@ -80,39 +73,36 @@ impl<D: Directory> Building<D> {
         }
     }
 
-    /// From now on files are put into a directory that is there as they become whole; what is the same is left alone.
+    /// Puts each file into the existing directory `dest` once it is whole. Files that are equal
+    /// there are left alone.
     pub(super) fn put_into(&mut self, dest: D) {
         self.putting = Some(Putting::new(dest, Arc::clone(&self.root), Arc::clone(&self.layout)));
     }
 
-    /// Who puts files one by one.
     pub(super) fn putting(&self) -> Option<&Putting<D>> {
         self.putting.as_ref()
     }
 
-    /// From now on small files are made by several threads; what an earlier run built is looked at one by one.
+    /// Creates small files on several threads. Resumed files are checked one by one instead.
     pub(super) fn start_makers(&mut self) {
         if !self.is_taken_up && self.putting.is_none() {
             self.makers = Makers::start(&self.layout, &self.setter, &self.written);
         }
     }
 
-    /// What is asked whether a file is made.
     pub(super) fn orders(&self) -> Option<Arc<Orders<D>>> {
         self.makers.as_ref().map(|makers| Arc::clone(makers.orders()))
     }
 
-    /// What could not be kept here, a sentence for each kind.
     pub(super) fn lacks(&self) -> Vec<String> {
         self.setter.lacks()
     }
 
-    /// Takes the next bytes of the stream.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.take(bytes, true)
     }
 
-    /// Takes the next bytes of the stream, which are where they belong if an earlier run was taken up.
+    /// Takes the next bytes of the stream, which are in place already if the build is resumed.
     pub(super) fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.take(bytes, !self.is_taken_up)
     }
@@ -159,7 +149,8 @@ impl<D: Directory> Building<D> {
         Ok(())
     }
 
-    /// A file that others make, all of which is there.
+    /// Returns the small file whose data and verdict are completely in `bytes`, if threads create
+    /// small files.
     fn small(&self, piece: Piece, bytes: &[u8]) -> Option<SmallFile> {
         let (entry, here) = match piece {
             Piece::Data { entry, offset: 0, bytes } => (entry, bytes),
@@ -190,7 +181,6 @@ impl<D: Directory> Building<D> {
         Ok(())
     }
 
-    /// Fails if a file could not be made.
     fn heed_makers(&self) -> Result<(), StorageError> {
         match self.makers.as_ref().and_then(Makers::take_failed) {
             Some(Failed { entry, doing: "make", error }) if is_taken(&error) => Err(self.collision(entry)),
@@ -199,7 +189,8 @@ impl<D: Directory> Building<D> {
         }
     }
 
-    /// All has come: makes what is left, takes away what did not come whole, and sets the directories' attributes.
+    /// Finishes the build: makes the remaining entries, removes files that are not whole, and sets
+    /// the directories' attributes.
     pub(super) fn finish(&mut self) -> Result<(), StorageError> {
         if self.at != self.layout.bytes() {
             let text = "less came than the list of files says: send again with the same build on all hosts";
@@ -233,7 +224,6 @@ impl<D: Directory> Building<D> {
         Ok(())
     }
 
-    /// Makes all entries up to this one; a file is open then.
     fn make_until(&mut self, last: usize) -> Result<(), StorageError> {
         let layout = Arc::clone(&self.layout);
         while self.next <= last {
@@ -280,7 +270,7 @@ impl<D: Directory> Building<D> {
                 }
                 let trouble = self.troubles.lock().get(&first).cloned();
                 if let Some(trouble) = trouble {
-                    // It is made as an empty file, to be removed with the others.
+                    // Created as an empty file, which is removed with the others.
                     let at = self.next - 1;
                     self.enter(entry.parent)?.create(&own, PRIVATE_FILE)?;
                     self.troubles.lock().insert(at, trouble);
@@ -296,7 +286,6 @@ impl<D: Directory> Building<D> {
         }
     }
 
-    /// What was made last cannot be here: it is left out, and named.
     fn leave_out(&self, kind: &str, error: &io::Error) -> io::Result<()> {
         let why = format!("this file system, or user, can make no {kind} ({error})");
         let trouble = Trouble { zeros_from: u64::MAX, verdict: Verdict::Whole, why };
@@ -304,7 +293,7 @@ impl<D: Directory> Building<D> {
         Ok(())
     }
 
-    /// Takes up what an earlier run made of an entry, and whether it did; what cannot be taken up is removed.
+    /// Reuses the entry of an earlier run and returns true, or removes it if it does not match.
     fn take_up(&mut self, entry: &Entry, own: &Path) -> io::Result<bool> {
         let directory = self.enter(entry.parent)?;
         match (&entry.node, directory.kind(own)?) {
@@ -329,7 +318,6 @@ impl<D: Directory> Building<D> {
         directory.set_attributes_at(own, self.setter.gives(&entry.attributes, layout.manifest()), is_link)
     }
 
-    /// The directory of that entry, open.
     pub(super) fn enter(&mut self, parent: Option<u32>) -> io::Result<&D> {
         let parent = parent.unwrap_or(0);
         if self.directory.as_ref().is_none_or(|(open, _)| *open != parent) {
@@ -353,20 +341,18 @@ impl<D: Directory> Building<D> {
     }
 }
 
-/// Whether a file system has nothing of the kind that was to be made, or no more of it.
 fn has_none(error: &io::Error) -> bool {
     let errors = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOSYS, libc::EMLINK];
     error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
 }
 
-/// Removes what is below a directory and not in its manifest.
 pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::Result<()> {
     let entries = manifest.entries();
     let known: HashSet<(u32, &[u8])> =
         entries.iter().skip(1).map(|entry| (entry.parent.unwrap_or(0), &*entry.name)).collect();
     for (at, _) in entries.iter().enumerate().filter(|(_, entry)| entry.node == Node::Directory) {
         let directory = match root.directory(&manifest.path(at)) {
-            // What is mounted there is somebody else's.
+            // Mount points are left alone.
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => continue,
             directory => directory?,
         };

@@ -1,5 +1,5 @@
-//! Every moment at which a machine can stop while a small directory is received and takes the place of another: DEST is
-//! the old one or the new one, whole, and the next run ends right.
+//! Every crash state while a small directory is received and replaces another one: DEST is whole,
+//! old or new, and the next run completes.
 
 use super::leftover::Leftover;
 use super::place::{Place, Target};
@@ -20,7 +20,6 @@ const CHUNK_BYTES: usize = 256;
 const SYNC_BYTES: u64 = 2 * CHUNK_BYTES as u64;
 pub(super) const DEST: &str = "dest";
 
-/// The stream of a directory with one of everything that can be made anywhere.
 pub(super) fn stream(seed: u8) -> Vec<u8> {
     let mut builder = Builder::default();
     let mut add = |parent: Option<u32>, name: &[u8], mode, node| {
@@ -46,7 +45,6 @@ pub(super) fn stream(seed: u8) -> Vec<u8> {
     stream
 }
 
-/// A disk with an old directory.
 pub(super) fn old_world() -> World {
     let disk = Model::default();
     let root = disk.root();
@@ -60,20 +58,17 @@ pub(super) fn old_world() -> World {
     disk.current()
 }
 
-/// A receiver, and a sender that sends what it lacks: how many bytes that was.
 pub(super) fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
     let (work, sent) = build(disk, stream)?;
     work.publish()?;
     Ok(sent)
 }
 
-/// All but the last step, and how many bytes were sent.
 pub(super) fn build(disk: &Model, stream: &[u8]) -> Result<(Work<ModelDirectory>, usize), StorageError> {
     let target = Target { dest: DEST.into(), replace: true, ..Target::default() };
     build_in(disk.root(), Some(DEST.into()), target, stream)
 }
 
-/// The same under a name in a directory, or in that directory itself.
 pub(super) fn build_in(
     root: ModelDirectory,
     name: Option<PathBuf>,
@@ -117,12 +112,12 @@ pub(super) fn build_in(
     Ok((work, sent))
 }
 
-/// All that DEST has; nothing if there is no DEST.
 pub(super) fn dest(world: &World) -> Vec<(PathBuf, Inode)> {
     world.find(ROOT, Path::new(DEST)).map(|dest| world.listing(dest)).unwrap_or_default()
 }
 
-/// Stops the machine at each moment of a run on this world, and runs again on whatever may be left.
+/// Crashes at each moment of a run on this world, and runs again on each state. `deeper` is the
+/// number of further crashes in the second run.
 fn enumerate(start: &World, stream: &[u8], deeper: u32, seen: &mut HashSet<u64>, points: &mut usize) {
     let disk = Model::of(start.clone()).remembering();
     receive(&disk, stream).expect("it does not fail");
@@ -173,7 +168,7 @@ fn who_is_killed_alone_is_sent_only_what_had_not_been_written() {
         assert!(dest(&again.durable()) == new, "{}", moment.after);
     }
     assert!(costs.contains(&all) && costs.windows(2).all(|pair| pair[1] <= pair[0] || pair[1] == all), "{costs:?}");
-    // At last only the old one is to give its name away, and nothing is left of what was taken up.
+    // At the last moments everything is present, so that nothing is sent.
     assert!(costs.contains(&0), "{costs:?}");
 }
 
@@ -194,7 +189,7 @@ fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_ru
                 let there = dest(&left);
                 assert!(there == old || there == new, "{when}: {there:?}");
             }
-            // The same machine goes on: the kernel has called clean what it lost.
+            // The machine continues, with its lost pages marked clean.
             receive(&disk, &stream).unwrap_or_else(|error| panic!("{when}, then: {error}"));
             assert!(dest(&disk.durable()) == new, "{when}: what memory had was believed");
         }

@@ -1,4 +1,4 @@
-//! The files of a directory that is being built: the one whose bytes come, and all of them for those who read them.
+//! The files of a directory under construction: the one that is being written, and all for readers.
 
 use super::makers::Orders;
 use crate::disk::{Directory, DiskFile};
@@ -7,23 +7,19 @@ use crate::replay::OpenEntry;
 use std::io;
 use std::sync::Arc;
 
-/// A file whose bytes come.
 #[derive(Debug)]
 pub(super) enum Current<F> {
-    /// One that is built.
     New(F),
-    /// What DEST has in its place, as long as that is the same.
+    /// DEST's own file, as long as its bytes are equal.
     Same(F),
 }
 
-/// The files of a directory that is being built, or was.
 #[derive(Debug)]
 pub(super) struct BuiltFiles<D: Directory> {
     layout: Arc<Layout>,
     root: Arc<D>,
-    /// Where they are once they were moved one by one; none where an earlier run built them.
+    /// Directory into which files were moved one by one; none if an earlier run built them.
     moved: Option<D>,
-    /// Who makes them now, if others than the thread that takes the stream do.
     orders: Option<Arc<Orders<D>>>,
 }
 
@@ -47,7 +43,8 @@ impl<D: Directory> OpenEntry for BuiltFiles<D> {
         let path = self.layout.manifest().path(entry);
         let Some(moved) = &self.moved else {
             let file = self.root.file(&path)?;
-            // What memory has of it may be what the disk does not: an error of writing it back is told once.
+            // The page cache may hold bytes that the disk does not: a write-back error is reported
+            // only once.
             file.forget()?;
             return Ok(file);
         };

@@ -1,4 +1,4 @@
-//! The files of a directory that is being built, as their bytes come.
+//! Writing of the files of a directory under construction.
 
 use super::building::Building;
 use super::current::Current;
@@ -13,12 +13,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a file that are copied at once.
 const COPY_BYTES: usize = 256 << 10;
 
 impl<D: Directory> Building<D> {
-    /// Does something that needs room; where there is none files that wait are put before, as those that they replace
-    /// have some.
+    /// Runs `work`. If the disk is full, the waiting files are put in place first, which frees what
+    /// they replace.
     pub(super) fn with_room(&mut self, mut work: impl FnMut(&mut Building<D>) -> io::Result<()>) -> io::Result<()> {
         match work(self) {
             Err(error) if is_full(&error) && self.putting.as_ref().is_some_and(|putting| putting.waiting() > 0) => {
@@ -44,7 +43,6 @@ impl<D: Directory> Building<D> {
         self.put_data(entry, bytes, offset, true)
     }
 
-    /// What DEST has of a file is another from this byte on: the file is built anew.
     fn renew(&mut self, entry: usize, until: u64) -> io::Result<()> {
         let layout = Arc::clone(&self.layout);
         let own = &layout.manifest().entries()[entry];
@@ -59,7 +57,7 @@ impl<D: Directory> Building<D> {
         Ok(())
     }
 
-    /// Another name of a file, where a file can have no more: a file of its own with the same bytes.
+    /// Copies a file in place of a hard link that the file system does not support.
     pub(super) fn copy_other(
         &mut self,
         other: &D,
@@ -76,7 +74,6 @@ impl<D: Directory> Building<D> {
         to.set_attributes(self.setter.gives(&first.attributes, layout.manifest()))
     }
 
-    /// All data of a file has come.
     pub(super) fn finish_file(&mut self, entry: usize, verdict: Verdict) -> Result<(), StorageError> {
         let layout = Arc::clone(&self.layout);
         let file = self.file.take().expect("its entry was made");
@@ -90,7 +87,7 @@ impl<D: Directory> Building<D> {
         let given = self.setter.gives(&own.attributes, layout.manifest());
         let set = match &file {
             Current::Same(there) => there.set_attributes(given),
-            // A hole at the end is written by nobody.
+            // A hole at the end is not written.
             Current::New(file) if data.extents().is_some() || self.is_taken_up => {
                 file.set_bytes(data.bytes()).and_then(|()| file.set_attributes(given))
             }
@@ -109,7 +106,6 @@ impl<D: Directory> Building<D> {
     }
 }
 
-/// Copies the first `until` bytes of a file; a hole stays one.
 fn copy<F: DiskFile>(from: &F, to: &F, until: u64) -> io::Result<()> {
     let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
     while at < until {

@@ -1,5 +1,5 @@
-//! Files are put one by one into a directory that is there: each is old or new whenever the machine stops, and there
-//! need be room for what changes at a time.
+//! Files put one by one into an existing directory: each is old or new after a crash, and space is
+//! needed only for those that change at a time.
 
 use super::crashes::{DEST, build_in, dest};
 use super::place::Target;
@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 const FILES: usize = 6;
 const FILE_BYTES: usize = 1000;
 
-/// A directory in which those files that `are` of the second kind have other bytes.
 fn stream(are: &[usize]) -> Vec<u8> {
     let mut builder = Builder::default();
     let mut add = |parent: Option<u32>, name: String, node| {
@@ -48,7 +47,6 @@ fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
     work.publish().map(|_| sent)
 }
 
-/// A disk on which DEST has what this stream has.
 fn start(stream: &[u8]) -> World {
     let disk = Model::default();
     disk.root().make_directory(Path::new(DEST)).and_then(|()| disk.root().sync_file_system()).expect("room");
@@ -57,7 +55,6 @@ fn start(stream: &[u8]) -> World {
     disk.durable()
 }
 
-/// The files of DEST that are not hidden.
 fn files(world: &World) -> BTreeMap<PathBuf, Vec<u8>> {
     let file = |(path, inode): (PathBuf, Inode)| match inode {
         Inode::File { bytes, .. } if !path.iter().any(is_hidden) => Some((path, bytes)),
@@ -109,7 +106,7 @@ fn what_is_the_same_needs_no_room_and_stays_the_same_file() {
         };
         (0..FILES).map(|number| world.find(ROOT, Path::new(&at(number))).expect("there")).collect::<Vec<_>>()
     };
-    // What is said of it in the journal needs some.
+    // The journal needs some space.
     let room = FILES as u64 * FILE_BYTES as u64 + 900;
     let disk = Model::of(old.clone()).with(&Abilities { room_bytes: Some(room), ..Abilities::default() });
     receive(&disk, &same).expect("it needs no room");

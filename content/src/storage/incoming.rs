@@ -1,9 +1,9 @@
-//! The manifest as it comes: no more of it is kept than it says it has, and nothing is believed before its digest fits.
+//! The manifest as it arrives. Its buffer is bounded by the announced length, and nothing is
+//! decoded before the digest matches.
 
 use crate::manifest::{HEAD_BYTES, Head, Manifest, ManifestError};
 use parking_lot::RwLock;
 
-/// A manifest of which a part has come.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     head: Option<Head>,
@@ -11,7 +11,6 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Takes what is the manifest's off the bytes and keeps it in `encoded`; what is left are the files'.
     pub(super) fn take<'a>(
         &mut self,
         mut bytes: &'a [u8],
@@ -34,18 +33,15 @@ impl Incoming {
         Ok(bytes)
     }
 
-    /// Whether all of it has come.
     pub(super) fn is_whole(&self) -> bool {
         self.manifest.is_some()
     }
 
-    /// The manifest, once all of it has come.
     pub(super) fn take_manifest(&mut self) -> Option<Manifest> {
         self.manifest.take()
     }
 }
 
-/// Appends until `kept` is so long; what is left.
 fn fill<'a>(kept: &mut Vec<u8>, until: usize, bytes: &'a [u8]) -> &'a [u8] {
     let (now, later) = bytes.split_at(bytes.len().min(until - kept.len()));
     kept.extend_from_slice(now);

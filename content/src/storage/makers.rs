@@ -1,4 +1,4 @@
-//! Small files, made on several threads: what a file system does to make one takes longer than its bytes.
+//! Threads that create small files, because creation takes longer than writing their bytes.
 
 use crate::disk::{Directory, DiskFile, PRIVATE_FILE, Setter};
 use crate::layout::Layout;
@@ -10,16 +10,13 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A file up to this is made by another thread.
 pub(super) const SMALL_BYTES: u64 = 256 << 10;
-/// Files and bytes that a thread is given at once.
 const JOB_FILES: usize = 32;
 const JOB_BYTES: usize = 128 << 10;
-/// Jobs that may wait: with the last file of each 6 MiB at most.
+/// Waiting jobs: 6 MiB at most, with the last file of each.
 const JOBS_WAITING: usize = 16;
 const MOST_THREADS: usize = 4;
 
-/// Makes small files, and says which of them are made.
 #[derive(Debug)]
 pub(super) struct Makers<D: Directory> {
     orders: Arc<Orders<D>>,
@@ -27,12 +24,11 @@ pub(super) struct Makers<D: Directory> {
     next: Job<D>,
 }
 
-/// What is to be made, and what came of it.
+/// Queue of jobs and their results, shared with the threads.
 #[derive(Debug)]
 pub(super) struct Orders<D: Directory> {
     layout: Arc<Layout>,
     setter: Arc<Setter>,
-    /// What of the stream is written.
     written: Arc<Mutex<Runs>>,
     queue: Mutex<Queue<D>>,
     ordered: Condvar,
@@ -42,16 +38,13 @@ pub(super) struct Orders<D: Directory> {
 #[derive(Debug)]
 struct Queue<D: Directory> {
     waiting: VecDeque<Job<D>>,
-    /// The entries of the jobs that wait or are at work.
     unmade: Vec<RangeInclusive<usize>>,
-    /// Nothing more is made.
     has_failed: bool,
     failed: Option<Failed>,
     is_over: bool,
 }
 
 impl<D: Directory> Queue<D> {
-    /// The first one counts.
     fn fail(&mut self, failed: Failed) {
         if !std::mem::replace(&mut self.has_failed, true) {
             self.failed = Some(failed);
@@ -59,21 +52,17 @@ impl<D: Directory> Queue<D> {
     }
 }
 
-/// A file that could not be made.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub entry: usize,
-    /// What was being done to it.
     pub doing: &'static str,
     pub error: io::Error,
 }
 
-/// Some files, in the order of their entries.
 #[derive(Debug)]
 struct Job<D: Directory> {
     files: Vec<Small<D>>,
     bytes: Vec<u8>,
-    /// Where all of them are in the stream.
     run: Range<u64>,
 }
 
@@ -81,7 +70,6 @@ struct Job<D: Directory> {
 struct Small<D: Directory> {
     entry: usize,
     directory: Arc<D>,
-    /// Where its data is in the job's bytes.
     data: Range<usize>,
 }
 
@@ -96,7 +84,8 @@ impl<D: Directory> Job<D> {
 }
 
 impl<D: Directory> Makers<D> {
-    /// Makers of what is in this layout, which tell `written` what they have made; none if there can be no threads.
+    /// Starts threads for the files of `layout`, which add finished ranges to `written`; none if no
+    /// thread can be started.
     pub(super) fn start(layout: &Arc<Layout>, setter: &Arc<Setter>, written: &Arc<Mutex<Runs>>) -> Option<Makers<D>> {
         let queue =
             Queue { waiting: VecDeque::new(), unmade: Vec::new(), has_failed: false, failed: None, is_over: false };
@@ -117,14 +106,14 @@ impl<D: Directory> Makers<D> {
         (!threads.is_empty()).then_some(Makers { orders, threads, next: Job::empty() })
     }
 
-    /// What readers of the files ask whether one is made.
     pub(super) fn orders(&self) -> &Arc<Orders<D>> {
         &self.orders
     }
 
-    /// Orders a file in that directory with this data, which with its verdict is `run` of the stream.
+    /// Queues a file with this data in `directory`. `run` is its range in the stream, with the
+    /// verdict.
     pub(super) fn make(&mut self, entry: usize, directory: Arc<D>, data: &[u8], run: Range<u64>) {
-        // A job is one piece of the stream.
+        // A job is one contiguous range of the stream.
         if self.next.run.end != run.start {
             self.flush();
         }
@@ -141,7 +130,7 @@ impl<D: Directory> Makers<D> {
         }
     }
 
-    /// Nothing is kept back; waits for room.
+    /// Queues the files that are held back, and waits for room.
     pub(super) fn flush(&mut self) {
         let job = std::mem::replace(&mut self.next, Job::empty());
         let Some(entries) = job.entries() else { return };
@@ -157,7 +146,6 @@ impl<D: Directory> Makers<D> {
         self.orders.ordered.notify_one();
     }
 
-    /// Waits until all that was ordered is made.
     pub(super) fn drain(&mut self) {
         self.flush();
         let mut queue = self.orders.queue.lock();
@@ -166,14 +154,13 @@ impl<D: Directory> Makers<D> {
         }
     }
 
-    /// The first file that could not be made; told once.
     pub(super) fn take_failed(&self) -> Option<Failed> {
         self.orders.queue.lock().failed.take()
     }
 }
 
 impl<D: Directory> Drop for Makers<D> {
-    /// What was ordered is made: the next run may find it.
+    /// Finishes the queue, so that the next run finds the files.
     fn drop(&mut self) {
         self.orders.queue.lock().is_over = true;
         self.orders.ordered.notify_all();
@@ -184,7 +171,6 @@ impl<D: Directory> Drop for Makers<D> {
 }
 
 impl<D: Directory> Orders<D> {
-    /// Waits until a file is made, if it was ordered.
     pub(super) fn wait_for(&self, entry: usize) {
         let mut queue = self.queue.lock();
         while queue.unmade.iter().any(|entries| entries.contains(&entry)) && !queue.has_failed {
@@ -192,7 +178,6 @@ impl<D: Directory> Orders<D> {
         }
     }
 
-    /// Does the next job, once there is one; false if there will be none.
     fn make_next(&self) -> bool {
         let (job, has_failed) = {
             let mut queue = self.queue.lock();
@@ -204,7 +189,7 @@ impl<D: Directory> Orders<D> {
                 }
             }
         };
-        // Who waits for it waits no longer, whatever becomes of it.
+        // Waiters are released even if the thread panics.
         let _done = Done { orders: self, entries: job.entries() };
         let made = if has_failed { Ok(()) } else { job.files.iter().try_for_each(|file| self.make(file, &job.bytes)) };
         match made {
@@ -225,7 +210,6 @@ impl<D: Directory> Orders<D> {
     }
 }
 
-/// A job that is at work.
 struct Done<'a, D: Directory> {
     orders: &'a Orders<D>,
     entries: Option<RangeInclusive<usize>>,

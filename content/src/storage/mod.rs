@@ -1,4 +1,5 @@
-//! A directory as DEST: built beside it from the stream, and shown whole when all is verified and on the disk.
+//! Storage of a directory: it is built beside DEST from the stream, and renamed into place when it
+//! is verified and synced.
 
 mod aside;
 mod building;
@@ -38,12 +39,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use work::{Published, Work};
 
-/// What is shorter is sent again as a whole.
 const LEAST_KEPT_BYTES: u64 = 1 << 20;
-/// Bytes read back at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// What a user learns of a directory once it is in place.
+/// Results that are available once the directory is in place.
 #[derive(Debug, Default)]
 pub struct Arrived {
     building: OnceLock<()>,
@@ -55,48 +54,48 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    /// Whether something is there that takes time to remove.
+    /// Whether a directory is under construction, whose removal takes time.
     pub fn is_building(&self) -> bool {
         self.building.get().is_some()
     }
 
-    /// Where it is, when it is in place.
+    /// Returns the directory's path once it is in place.
     pub fn path(&self) -> Option<&PathBuf> {
         self.path.get()
     }
 
-    /// The files that did not come whole, and why: the sender named them, and they were left out.
+    /// Returns the files that are left out because the sender reported them as changed or lost,
+    /// with the reason.
     pub fn left_out(&self) -> Vec<String> {
         self.lost.lock().clone()
     }
 
-    /// Where files are old and new, until all that comes is there.
+    /// Returns the directory that has a mixture of old and new files until the transfer completes.
     pub fn broken(&self) -> Option<&PathBuf> {
         self.broken.get().filter(|_| self.path().is_none())
     }
 
-    /// What of it the place could not keep, such as owners.
+    /// Returns the attributes that the file system could not keep, such as owners.
     pub fn lacks(&self) -> Vec<String> {
         self.lacks.lock().clone()
     }
 
-    /// What it took the place of and cannot be removed: where it is, why, and what to do.
+    /// Returns the replaced entries that could not be removed: path, reason and advice.
     pub fn remains(&self) -> Vec<String> {
         self.remains.lock().clone()
     }
 }
 
-/// Builds the directory that comes.
+/// Storage for an incoming directory.
 #[derive(Debug)]
 pub struct TreeStorage {
     target: Target,
     read_back: bool,
     incoming: Incoming,
-    /// The encoded manifest as far as it has come, for others that lack it.
+    /// The encoded manifest as far as it has arrived, readable for retransmission.
     encoded: Arc<RwLock<Vec<u8>>>,
     built: Arc<OnceLock<Replay<BuiltFiles<Beneath>>>>,
     work: Option<Work<Beneath>>,
-    /// Take up what an earlier run left, and leave what comes of this one.
     resumes: bool,
     identity: Option<Identity>,
     leftover: Option<Leftover<Beneath>>,
@@ -104,8 +103,8 @@ pub struct TreeStorage {
 }
 
 impl TreeStorage {
-    /// A storage for `target`, and what a user learns of it. With `read_back` all that was synced is read from the disk
-    /// and compared before anybody sees it.
+    /// Creates a storage for `target`, and its results. With `read_back` the synced data is read
+    /// from the disk and verified before it is shown.
     pub fn new(target: Target, read_back: bool) -> (TreeStorage, Arc<Arrived>) {
         let arrived = Arc::<Arrived>::default();
         let storage = TreeStorage {
@@ -123,17 +122,16 @@ impl TreeStorage {
         (storage, arrived)
     }
 
-    /// From now on what an earlier run left is taken up, and what comes of this one is left for the next.
+    /// Resumes an earlier run, and leaves data for a later one.
     pub fn resuming(&mut self) {
         self.resumes = true;
     }
 
-    /// What an earlier run left of the stream.
+    /// Returns the part of the stream that an earlier run left.
     pub fn left(&self) -> Option<Box<dyn ReadAt>> {
         self.leftover.as_ref().map(|leftover| Box::new(leftover.replay()) as Box<dyn ReadAt>)
     }
 
-    /// What an earlier run left of what is offered, in any directory in which it may have been built.
     fn find_leftover(&mut self, offered: &Offered) -> io::Result<()> {
         let Some(bytes) = offered.size.filter(|&bytes| self.resumes && bytes >= LEAST_KEPT_BYTES) else {
             return Ok(());
@@ -149,7 +147,6 @@ impl TreeStorage {
         Ok(())
     }
 
-    /// The manifest is there: finds the place, and begins to build.
     fn begin_building(&mut self) -> Result<(), StorageError> {
         let manifest = self.incoming.take_manifest().expect("it is whole");
         let place = Place::find(&self.target, &manifest)?;
@@ -181,7 +178,6 @@ impl TreeStorage {
         taken
     }
 
-    /// Compares what the disk has with what was sent.
     fn compare(&self, trailer: Trailer) -> Result<(), StorageError> {
         let cannot = |error| trouble("read back what was written", error);
         let replay = self.built.get().expect("it was built");
@@ -220,11 +216,10 @@ impl Storage for TreeStorage {
         let no_manifest = || damaged("the list of files did not come: send again with the same build".to_owned());
         let work = self.work.as_mut().ok_or_else(no_manifest)?;
         work.settle()?;
-        // What was left out cannot be read back.
+        // Omitted files cannot be read back.
         if self.read_back && work.is_whole() { self.compare(trailer) } else { Ok(()) }
     }
 
-    /// What this host could not keep, or make.
     fn note(&self) -> String {
         let lost = self.arrived.lost.lock();
         let left_out = lost.first().map(|first| format!("{} left out, the first {first}", lost.len()));
@@ -242,7 +237,6 @@ impl Storage for TreeStorage {
     }
 }
 
-/// What others that lack something may read of it.
 #[derive(Debug)]
 struct Kept {
     encoded: Arc<RwLock<Vec<u8>>>,

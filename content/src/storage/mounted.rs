@@ -1,11 +1,10 @@
-//! What is mounted where a directory is to go: nothing of it is moved, written or removed.
+//! Mount points at DEST: nothing on them is moved, written or removed.
 
 use crate::manifest::{Manifest, Node};
 use crate::mounts;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Whether another directory can take the place of the one at `path`.
 pub(super) fn check_replaced(path: &Path) -> Result<(), String> {
     let shown = path.display();
     if mounts::is_mount_point(path) {
@@ -25,8 +24,6 @@ pub(super) fn check_replaced(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether what a manifest has can be put into the directory at `path`, and what it does not have removed if this is to
-/// `delete`.
 pub(super) fn check_in_place(path: &Path, manifest: &Manifest, delete: bool) -> Result<(), String> {
     let below = mounts::below(path);
     if below.is_empty() {
@@ -53,7 +50,6 @@ pub(super) fn check_in_place(path: &Path, manifest: &Manifest, delete: bool) -> 
     Ok(())
 }
 
-/// What a manifest has, by path.
 struct Entries(HashMap<PathBuf, bool>);
 
 impl Entries {
@@ -66,7 +62,6 @@ impl Entries {
         self.0.contains_key(path)
     }
 
-    /// What comes there, or takes the place of something above it.
     fn touch(&self, mount: &Path) -> Option<String> {
         let in_the_way = |path: &&Path| self.0.get(*path).is_some_and(|is_directory| !is_directory);
         if let Some(file) = mount.ancestors().find(in_the_way) {

@@ -1,4 +1,4 @@
-//! Where a directory will be, and how it gets there.
+//! The final place of a directory and the renames that put it there.
 
 use super::aside::{self, Aside, Displaced};
 use super::building::remove_others;
@@ -14,34 +14,33 @@ use std::collections::HashSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// What DEST is, and what may become of it.
+/// DEST of a directory, and the permitted changes to it.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
-    /// DEST as its user gave it: the directory itself, or an existing one in which it goes under its own name.
+    /// The path that the user gave: the directory itself, or an existing one that will contain it.
     pub dest: PathBuf,
-    /// Replace what is there, whole.
+    /// Whether an existing entry may be replaced as a whole.
     pub replace: bool,
-    /// Put each file into the directory that is there.
+    /// Whether each file is put into the existing directory.
     pub in_place: bool,
-    /// With `in_place`: remove what the sender does not have.
+    /// Whether entries that the sender does not have are removed; only with `in_place`.
     pub delete: bool,
-    /// DEST is a directory that stays, whatever comes: nothing takes its place.
+    /// Whether DEST is a directory that stays and is never replaced.
     pub stays: bool,
 }
 
-/// The place that was found for a directory.
 #[derive(Debug)]
 pub(super) struct Place<D: Directory> {
-    /// The directory in which it is built, and its path.
     holder: D,
     holder_path: PathBuf,
-    /// Its name there; none where its files go right into `holder`.
+    /// Final name in `holder`; none if its files go into `holder` itself.
     name: Option<PathBuf>,
     target: Target,
 }
 
 impl Place<Beneath> {
-    /// The directories in which something may be built for this target: which one it is depends on what comes.
+    /// Opens the directories in which something may be built for this target. The manifest decides
+    /// which one it is.
     pub(super) fn holders(target: &Target) -> Vec<Beneath> {
         let dest = target.dest.canonicalize().unwrap_or_else(|_| target.dest.clone());
         let beside = dest.parent().unwrap_or(Path::new("/")).to_owned();
@@ -49,13 +48,12 @@ impl Place<Beneath> {
         [Some(beside), inside].into_iter().flatten().filter_map(|path| Beneath::open(&path).ok()).collect()
     }
 
-    /// Finds it, once the directory's own name is known.
     pub(super) fn find(target: &Target, manifest: &Manifest) -> Result<Place<Beneath>, StorageError> {
         let (dest, own) = (&target.dest, &*manifest.root().name);
         let path = if dest.is_dir() && !own.is_empty() {
             dest.join(name::path(own))
         } else {
-            // `.` and `..` have no name; what is there has.
+            // `.` and `..` are no names, but the canonical path has one.
             dest.canonicalize().unwrap_or_else(|_| dest.clone())
         };
         let is_directory = path.symlink_metadata().is_ok_and(|there| there.is_dir());
@@ -103,7 +101,7 @@ impl Place<Beneath> {
 }
 
 impl<D: Directory> Place<D> {
-    /// Fails if nothing can take the place of what is at `path`; that is as it was.
+    /// Fails if the entry at `path` cannot be replaced. It is left unchanged.
     fn check_replaceable(&self, path: &Path) -> Result<(), StorageError> {
         let Some(name) = &self.name else { return Ok(()) };
         let shown = path.display();
@@ -116,7 +114,6 @@ impl<D: Directory> Place<D> {
         })
     }
 
-    /// Fails if this file system refuses a name of what comes.
     pub(super) fn check_names(&self, manifest: &Manifest) -> Result<(), StorageError> {
         let found = trial::refused_name(&self.holder, manifest);
         let found = found.map_err(|error| crate::trouble("try the names of what comes", error))?;
@@ -128,29 +125,25 @@ impl<D: Directory> Place<D> {
         )))
     }
 
-    /// Of this name in a directory, or that directory itself, whatever is there.
     #[cfg(test)]
     pub(super) fn named(holder: D, holder_path: PathBuf, name: Option<PathBuf>, target: Target) -> Place<D> {
         Place { holder, holder_path, name, target }
     }
 
-    /// Whether its files go right into a directory that is there.
     pub(super) fn is_in_place(&self) -> bool {
         self.name.is_none()
     }
 
-    /// The directory in which it is built.
     pub(super) fn holder(&self) -> &D {
         &self.holder
     }
 
-    /// Where it will be.
     pub(super) fn path(&self) -> PathBuf {
         self.name.as_ref().map_or_else(|| self.holder_path.clone(), |name| self.holder_path.join(name))
     }
 
-    /// Shows what was built, but for the entries that are `done`, as they are there or left out. What it took the place
-    /// of is returned if it does not have the hidden name now: it is to be removed last.
+    /// Publishes the built directory, except for the entries that are `done`. Returns the replaced
+    /// entry if it was set aside, to be removed last.
     pub(super) fn publish(
         &self,
         hidden: &Hidden<D>,
@@ -170,7 +163,7 @@ impl<D: Directory> Place<D> {
         };
         let aside = shown.map_err(|error| crate::trouble(&format!("put it at {}", self.path().display()), error))?;
         self.holder.sync_names().map_err(|error| {
-            // What was there before stays until it is known that nobody needs it.
+            // The replaced entry stays until the successor is durable.
             hidden.keep();
             let help = "; the directory is in place and whole, but a crash may take its name away: sync the disk";
             StorageError::system("sync the directory", error, help)
@@ -178,7 +171,6 @@ impl<D: Directory> Place<D> {
         Ok(aside)
     }
 
-    /// What is said of that which is left under a hidden name.
     pub(super) fn remains(&self, hidden: &Path, error: &io::Error) -> String {
         format!(
             "{} is new, and of what was there before a part cannot be removed ({error}): it is in {}; the next recv \
@@ -188,24 +180,23 @@ impl<D: Directory> Place<D> {
         )
     }
 
-    /// All at once.
     fn show_whole(&self, hidden: &Hidden<D>, name: &Path) -> io::Result<Option<Aside<D>>> {
         if !self.target.replace || self.holder.kind(name)?.is_none() {
             match self.holder.rename_to_free(hidden.name(), name) {
-                // Some file systems rename nothing over a directory, also if that is empty.
+                // Some file systems rename nothing over a directory, not even an empty one.
                 Err(error) if is_taken(&error) && self.is_empty(name) => self.holder.remove_directory(name)?,
                 renamed => return renamed.map(|()| None),
             }
             return self.holder.rename_to_free(hidden.name(), name).map(|()| None);
         }
         if !aside::cannot_exchange(&self.holder) {
-            // What was there has the hidden name then, and must be taken up by nobody.
+            // The hidden name then belongs to the replaced entry, which must not be resumed.
             match hidden.without_journal(|| self.holder.exchange(hidden.name(), &self.holder, name)) {
                 Err(error) if aside::is_refused(&error) => {}
                 exchanged => return exchanged.map(|()| None),
             }
         }
-        // A file system that cannot exchange: for a moment there is nothing.
+        // Without an exchange DEST is absent for a moment.
         let aside = Aside::put(&self.holder, hidden.names(), name)?;
         match self.holder.rename_to_free(hidden.name(), name) {
             Ok(()) => Ok(Some(aside)),
@@ -217,7 +208,6 @@ impl<D: Directory> Place<D> {
         self.holder.directory(name).and_then(|there| there.names()).is_ok_and(|names| names.is_empty())
     }
 
-    /// One file after the other.
     fn merge(&self, hidden: &Hidden<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<()> {
         let setter = Setter::default();
         let entries = manifest.entries();
@@ -232,7 +222,7 @@ impl<D: Directory> Place<D> {
             let mut displaced = None;
             let there = to.kind(&own)?.is_some();
             let (is_directory, was_directory) = (entry.is_directory(), to.has_directory(&own)?);
-            // What is of another kind is in the way.
+            // An entry of another kind is in the way.
             if there && is_directory != was_directory {
                 if was_directory && !self.target.delete {
                     let text =
@@ -242,7 +232,7 @@ impl<D: Directory> Place<D> {
                 if was_directory {
                     match from.exchange(&own, to, &own) {
                         Err(error) if aside::is_refused(&error) => {}
-                        // What was there goes with what is left of the files that were built.
+                        // The replaced entry is removed with the remains of the build.
                         exchanged => {
                             exchanged.map_err(|error| named(manifest, at, &error))?;
                             continue;
@@ -266,11 +256,11 @@ impl<D: Directory> Place<D> {
             self.holder.sync_file_system()?;
             remove_others(&self.holder, manifest)?;
         }
-        // The directory itself keeps its own attributes where only what is in it was sent.
+        // The root directory keeps its attributes if only its contents were sent.
         let own = usize::from(manifest.root().name.is_empty());
         for (at, entry) in entries.iter().enumerate().skip(own).rev().filter(|(_, entry)| entry.is_directory()) {
             match self.holder.directory(&manifest.path(at)) {
-                // What is mounted there keeps its own; nothing comes into it.
+                // Mount points keep their attributes; nothing is put into them.
                 Err(error) if error.kind() == ErrorKind::CrossesDevices => {}
                 directory => directory?.set_attributes(setter.gives(&entry.attributes, manifest))?,
             }
@@ -279,7 +269,6 @@ impl<D: Directory> Place<D> {
     }
 }
 
-/// An error at an entry, which is named.
 fn named(manifest: &Manifest, entry: usize, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", manifest.shown(entry)))
 }

@@ -1,5 +1,5 @@
-//! Files that are put into the directory that is there, one after the other: each gets its name as soon as it is whole
-//! and synced, so that there need be room for a few of them only, and for none that is the same already.
+//! Files put one by one into an existing directory. Each is renamed once it is whole and synced, so
+//! that space is needed for a few files only, and none for files that are equal already.
 
 use crate::disk::{Directory, DiskFile, Kind};
 use crate::layout::Layout;
@@ -9,14 +9,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// So many files and bytes are synced and put together.
 const TOGETHER_FILES: usize = 1024;
 const TOGETHER_BYTES: u64 = 64 << 20;
 
-/// Puts files, and knows which it has put.
 #[derive(Debug)]
 pub(super) struct Putting<D: Directory> {
-    /// Where they go, and where they are built.
+    /// The directory that receives the files; they are built in `root`.
     dest: D,
     root: Arc<D>,
     layout: Arc<Layout>,
@@ -27,18 +25,16 @@ pub(super) struct Putting<D: Directory> {
 }
 
 impl<D: Directory> Putting<D> {
-    /// Of files that are built in `root` and go to `dest`.
     pub(super) fn new(dest: D, root: Arc<D>, layout: Arc<Layout>) -> Putting<D> {
         let (waiting, done) = (Vec::new(), HashSet::new());
         Putting { dest, root, layout, waiting, waiting_bytes: 0, done, has_changed: false }
     }
 
-    /// What DEST has where a file comes, if that may be the same.
     pub(super) fn there(&self, entry: usize) -> Option<D::File> {
         let manifest = self.layout.manifest();
         let own = &manifest.entries()[entry];
         let Node::File(data) = &own.node else { return None };
-        // What stands in the holes of a file is not sent: it would have to be looked at.
+        // Holes are not sent, so that the bytes in them could not be compared.
         if data.extents().is_some() {
             return None;
         }
@@ -51,19 +47,16 @@ impl<D: Directory> Putting<D> {
         is_alike.then_some(file)
     }
 
-    /// DEST has this file already.
     pub(super) fn is_there(&mut self, entry: usize) {
         self.done.insert(entry);
     }
 
-    /// A file is whole.
     pub(super) fn put(&mut self, entry: usize, bytes: u64) -> io::Result<()> {
         self.waiting.push(entry);
         self.waiting_bytes += bytes;
         if self.waiting.len() >= TOGETHER_FILES || self.waiting_bytes >= TOGETHER_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Puts all that are whole, once they are on the disk.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -75,7 +68,7 @@ impl<D: Directory> Putting<D> {
         for entry in std::mem::take(&mut self.waiting) {
             let own = &manifest.entries()[entry];
             let (parent, name) = (manifest.path(own.parent.unwrap_or(0) as usize), own.own_path());
-            // What is in the way, or has no directory yet, waits until all has come.
+            // Entries that are in the way, or whose directory is missing, wait for the end.
             if self.can_take(&parent, &name) {
                 let (from, to) = (self.root.directory(&parent)?, self.dest.directory(&parent)?);
                 from.rename(&name, &to, &name)?;
@@ -90,17 +83,14 @@ impl<D: Directory> Putting<D> {
         self.dest.directory(parent).and_then(|to| to.has_directory(name)).is_ok_and(|in_the_way| !in_the_way)
     }
 
-    /// How many files wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Which entries are in DEST.
     pub(super) fn done(&self) -> &HashSet<usize> {
         &self.done
     }
 
-    /// Whether DEST has some of what comes, and may lack the rest.
     pub(super) fn has_changed(&self) -> bool {
         self.has_changed
     }

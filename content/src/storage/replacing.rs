@@ -1,5 +1,5 @@
-//! A directory takes the place of another on disks of every kind: whichever step fails, and whenever the machine stops,
-//! the old or the new one is there, whole.
+//! Replacement of a directory on disks of every kind: after any failure or crash, the old or the
+//! new one is there, whole.
 
 use super::crashes::{DEST, build, build_in, dest, old_world, receive, stream};
 use super::place::Target;
@@ -12,7 +12,6 @@ use nix::libc;
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-/// The old directory, and in it another that has a file.
 fn old() -> World {
     let disk = Model::of(old_world());
     let at = disk.root().directory(Path::new(DEST)).expect("there");
@@ -27,7 +26,6 @@ fn inode(world: &World, path: &str) -> u64 {
     world.find(ROOT, Path::new(path)).expect("it is there")
 }
 
-/// Disks that can more or less: none of them has a file system mounted below DEST.
 fn disks() -> Vec<(&'static str, Abilities)> {
     let held: BTreeSet<u64> = [inode(&old(), "dest/a"), inode(&old(), "dest/mnt/precious")].into();
     let all = Abilities::default;
@@ -54,12 +52,10 @@ fn disks() -> Vec<(&'static str, Abilities)> {
     ]
 }
 
-/// How many entries of what comes such a disk has: it may lack a link.
 fn entries(abilities: &Abilities) -> usize {
     7 - usize::from(abilities.no_symlinks)
 }
 
-/// What DEST may be before, and the disk that it is on.
 fn kinds() -> Vec<(String, World, Abilities)> {
     let empty = || {
         let disk = Model::default();
@@ -69,7 +65,7 @@ fn kinds() -> Vec<(String, World, Abilities)> {
     let mut kinds = Vec::new();
     for (kind, abilities) in disks() {
         kinds.push((format!("replaced, {kind}"), old(), abilities.clone()));
-        // Who has a file open there has one of the old directory.
+        // Files held open belong to the old directory.
         let abilities = Abilities { held: BTreeSet::new(), ..abilities };
         kinds.push((format!("empty, {kind}"), empty(), abilities.clone()));
         kinds.push((format!("not there, {kind}"), World::default(), abilities));
@@ -77,7 +73,6 @@ fn kinds() -> Vec<(String, World, Abilities)> {
     kinds
 }
 
-/// What a user finds in DEST once any receiver has begun there again.
 fn found(world: &World, abilities: &Abilities) -> Vec<(PathBuf, Inode)> {
     let disk = Model::of(world.clone()).with(abilities);
     remove_stale(&disk.root());
@@ -240,7 +235,6 @@ fn what_is_mounted_below_is_neither_removed_nor_entered() {
     }
 }
 
-/// An old directory in which a directory is where a file comes, and a file where a directory does.
 fn otherwise() -> World {
     let disk = Model::default();
     disk.root().make_directory(Path::new(DEST)).expect("room");
@@ -255,7 +249,6 @@ fn otherwise() -> World {
     disk.current()
 }
 
-/// Receives into the directory that is there, which has nothing else then.
 fn mirror(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
     let at = disk.root().directory(Path::new(DEST)).map_err(|error| crate::trouble("begin", error))?;
     let target = Target { dest: DEST.into(), in_place: true, delete: true, ..Target::default() };
@@ -263,13 +256,11 @@ fn mirror(disk: &Model, stream: &[u8]) -> Result<usize, StorageError> {
     work.publish().map(|_| sent)
 }
 
-/// All that DEST has, but for what is hidden.
 fn shown(world: &World) -> Vec<(PathBuf, Inode)> {
     let is_shown = |path: &Path| path.iter().next().is_some_and(|first| !is_hidden(first));
     dest(world).into_iter().filter(|(path, _)| is_shown(path)).collect()
 }
 
-/// What has a name, and all below it.
 fn below(world: &World, path: &str) -> Option<(Inode, Vec<(PathBuf, Inode)>)> {
     let inode = world.find(ROOT, &Path::new(DEST).join(path)).ok()?;
     let own = match world.inode(inode) {
@@ -294,7 +285,7 @@ fn in_place_what_is_of_another_kind_is_there_until_its_successor_is_and_others_u
             let there = disk.current();
             let is_new = below(&there, "a") == below(&new, "a");
             assert!(is_new || below(&there, "a") == below(&old, "a"), "{when}: {:?}", shown(&there));
-            // A directory fills file by file; before it is one the old file is there.
+            // A directory is filled file by file; before that the old file is there.
             let d = below(&there, "d").map(|(own, _)| own);
             assert!(d.is_some(), "{when}: {:?}", shown(&there));
             let only_old = "only the old one has it";

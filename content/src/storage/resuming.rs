@@ -1,4 +1,4 @@
-//! A directory that was cut off and is taken up again, on a real disk.
+//! Resumption of an interrupted directory on a real disk.
 
 use super::tests::{everything, list, names, scratch, seen, stream, whole};
 use super::*;
@@ -25,7 +25,6 @@ fn begin(dest: &Path, stream: &[u8]) -> TreeStorage {
     storage
 }
 
-/// Receives a stream of which what is left is not sent; how many bytes were.
 fn receive(mut storage: TreeStorage, stream: &[u8]) -> usize {
     let (left, mut sent, mut tally) = (storage.left(), 0, Tally::default());
     for piece in stream.chunks(CHUNK_BYTES) {
@@ -63,7 +62,7 @@ fn what_was_built_is_taken_up_and_only_the_rest_is_sent() {
     assert_eq!(remove_stale(&holder), 0, "it is kept");
     let room = left_bytes(&holder);
     assert!(room + 600_000 >= half as u64 && room < stream.len() as u64, "{room} of {half}: it needs no room again");
-    // Somebody puts something there, and damages what is there.
+    // Another process adds an entry and damages one.
     let built = left.iter().find(|name| name.ends_with(".tree")).expect("it is there");
     fs::write(scratch.path().join(built).join("not ours"), b"x").expect("room");
     fs::write(scratch.path().join(built).join("deep/small-7"), b"y").expect("ours");

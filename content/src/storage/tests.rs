@@ -8,7 +8,6 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A directory with one of everything.
 pub(super) fn everything(at: &Path) {
     let deep = at.join("deep/".to_owned() + &"d/".repeat(300));
     fs::create_dir_all(&deep).expect("room");
@@ -33,7 +32,6 @@ pub(super) fn everything(at: &Path) {
     }
 }
 
-/// All that can be seen of a directory: a line for each name.
 pub(super) fn seen(at: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let mut open = vec![at.to_owned()];
@@ -63,7 +61,6 @@ pub(super) fn whole(dest: &Path) -> Target {
     Target { dest: dest.to_owned(), replace: false, in_place: false, delete: false, stays: false }
 }
 
-/// Receives a stream in odd pieces; others read what has come meanwhile.
 fn receive(stream: &[u8], target: Target) -> Result<Arc<Arrived>, StorageError> {
     let (mut storage, arrived) = TreeStorage::new(target, true);
     storage.begin(&Offered::default())?;
@@ -88,7 +85,6 @@ pub(super) fn stream(tree: &Tree) -> Vec<u8> {
     bytes
 }
 
-/// The names in a directory.
 pub(super) fn names(at: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(at)
         .expect("readable")
@@ -98,7 +94,7 @@ pub(super) fn names(at: &Path) -> Vec<String> {
     names
 }
 
-/// In memory where there is such a place: what is tested is not how long a disk takes that others use.
+/// Creates a temporary directory, in memory if possible, so that tests do not depend on the disk.
 pub(super) fn scratch() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
@@ -138,7 +134,7 @@ fn in_an_existing_directory_it_has_its_own_name_and_replaces_only_if_it_may() {
     receive(&named, Target { replace: true, ..whole(&dest) }).expect("it may");
     assert_eq!(seen(&dest.join("source")), seen(&source));
     assert_eq!((names(&dest), names(scratch.path()).len()), (vec!["source".to_owned()], 2));
-    // What is in it, into a directory that is there and has something in it.
+    // Only the contents, into an existing directory that is not empty.
     let contents = stream(&list(&source.join(""), &Selection::default()));
     assert!(receive(&contents, whole(&dest)).is_err());
     receive(&contents, Target { replace: true, ..whole(&dest) }).expect("it may");
@@ -245,7 +241,7 @@ fn a_directory_that_becomes_a_link_while_it_is_built_is_not_followed() {
     fs::write(source.join("a large one"), vec![1; 500_000]).expect("room");
     let stream = stream(&list(&source, &Selection::default()));
     let (mut storage, _arrived) = TreeStorage::new(whole(&dest), false);
-    // As far as into the first file; then somebody puts a link where the directory will be.
+    // Interrupted within the first file, then a link is put where the directory will be.
     storage.write(&stream[..300_000]).expect("room");
     let hidden = names(scratch.path()).into_iter().find(|name| name.ends_with(".tree")).expect("it is being built");
     symlink(&elsewhere, scratch.path().join(hidden).join("sub")).expect("room");
@@ -254,7 +250,6 @@ fn a_directory_that_becomes_a_link_while_it_is_built_is_not_followed() {
     assert!(names(&elsewhere).is_empty());
 }
 
-/// The stream of a manifest that no sender of ours would make.
 fn forged(entries: &[(u32, &[u8], Node)]) -> Vec<u8> {
     let mut builder = Builder::default();
     let attributes = Attributes { mode: 0o755, ..Attributes::default() };

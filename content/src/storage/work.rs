@@ -1,4 +1,4 @@
-//! A directory that is being built, from its manifest to its name, with all that it takes.
+//! A directory from its manifest to its final name, with all resources it needs meanwhile.
 
 use super::aside::Aside;
 use super::building::Building;
@@ -22,10 +22,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes after which the disk is asked to begin writing.
 const SYNC_BYTES: u64 = 64 << 20;
 
-/// The fields are dropped in this order.
+/// Fields are dropped in this order.
 #[derive(Debug)]
 pub(super) struct Work<D: Directory> {
     building: Building<D>,
@@ -33,25 +32,19 @@ pub(super) struct Work<D: Directory> {
     layout: Arc<Layout>,
     troubles: Troubles,
     hidden: Hidden<D>,
-    /// What an earlier run left and could not be taken up, until all that is like it has been copied.
+    /// A leftover that cannot be resumed, kept until its equal chunks have been copied.
     _leftover: Option<Hidden<D>>,
     place: Place<D>,
 }
 
-/// What has become of a directory.
 #[derive(Debug)]
 pub(super) struct Published {
-    /// Where it is.
     pub path: PathBuf,
-    /// What was left out, and why.
     pub lost: Vec<String>,
-    /// What it took the place of and cannot be removed.
     pub remains: Vec<String>,
-    /// What of it could not be kept here.
     pub lacks: Vec<String>,
 }
 
-/// Where a directory is built: what an earlier run left, or a new one.
 struct Site<D: Directory> {
     hidden: Hidden<D>,
     journal: Option<Journal<D::File>>,
@@ -60,8 +53,8 @@ struct Site<D: Directory> {
 }
 
 impl<D: Directory> Site<D> {
-    /// What an earlier run left, if it is of the same manifest and in the right place; else a new one, with a journal
-    /// if it is known of which content.
+    /// Uses the leftover if it has the same manifest and is in the right place, otherwise creates a
+    /// directory, with a journal if the content's identity is known.
     fn find(
         place: &Place<D>,
         encoded: &[u8],
@@ -82,7 +75,7 @@ impl<D: Directory> Site<D> {
         let Some(identity) = identity else { return Ok(new(Hidden::create(place.holder())?, None)) };
         let names = leftover::names(identity);
         let hidden = match Hidden::create_named(place.holder(), &names) {
-            // Another process receives the same, or somebody has put something there.
+            // Another process receives this content, or the name is taken.
             Err(error) if crate::disk::is_taken(&error) => return Ok(new(Hidden::create(place.holder())?, None)),
             created => created?,
         };
@@ -95,10 +88,6 @@ impl<D: Directory> Site<D> {
 }
 
 impl<D: Directory> Work<D> {
-    /// Begins to build what the manifest says, which is `encoded`.
-    ///
-    /// # Errors
-    /// The system's.
     pub(super) fn begin(
         place: Place<D>,
         manifest: Manifest,
@@ -111,7 +100,6 @@ impl<D: Directory> Work<D> {
         Ok(work)
     }
 
-    /// The same on one thread, which syncs at this pace.
     pub(super) fn begin_at(
         pace: Pace,
         place: Place<D>,
@@ -134,14 +122,12 @@ impl<D: Directory> Work<D> {
         Ok(Work { building, syncer, layout, troubles, hidden, _leftover, place })
     }
 
-    /// The stream as far as it is built, for those who lack a part of it.
     pub(super) fn replay(&self, encoded: Vec<u8>) -> io::Result<Replay<BuiltFiles<D>>> {
         let moved = Some(self.place.holder().try_clone()?);
         let files = BuiltFiles::new(&self.layout, self.hidden.root(), moved).made_by(self.building.orders());
         Ok(Replay::new(Arc::clone(&self.layout), Arc::new(encoded), Arc::clone(&self.troubles), files))
     }
 
-    /// Takes the next bytes of the stream; they `are_here` if an earlier run wrote them.
     pub(super) fn take(&mut self, bytes: &[u8], are_here: bool) -> Result<(), StorageError> {
         if are_here {
             self.building.keep(bytes)?
@@ -151,35 +137,30 @@ impl<D: Directory> Work<D> {
         self.syncer.heed(Ok(()), bytes.len() as u64).map_err(|error| trouble("sync", error))
     }
 
-    /// All has come: makes it last.
     pub(super) fn settle(&mut self) -> Result<(), StorageError> {
         self.building.finish()?;
         let synced = self.syncer.finish().and_then(|()| self.hidden.root().sync_file_system());
         synced.map_err(|error| trouble("sync", error))
     }
 
-    /// Whether all data came whole.
     pub(super) fn is_whole(&self) -> bool {
         self.troubles.lock().values().all(|trouble| trouble.verdict == Verdict::Whole)
     }
 
-    /// Where it will be.
     pub(super) fn path(&self) -> PathBuf {
         self.place.path()
     }
 
-    /// Whether DEST has files of what comes, and may lack the others.
     pub(super) fn is_mixed(&self) -> bool {
         self.building.putting().is_some_and(Putting::has_changed)
     }
 
-    /// Shows it, and then removes what it took the place of.
     pub(super) fn publish(self) -> Result<Published, StorageError> {
         let manifest = self.layout.manifest();
         let lost: HashSet<usize> = self.troubles.lock().keys().copied().collect();
         let done = self.building.putting().map(|putting| putting.done() | &lost);
         let aside = self.place.publish(&self.hidden, manifest, done.as_ref().unwrap_or(&lost))?;
-        // It has its name: of the hidden one nothing more is said.
+        // The hidden name no longer needs a journal.
         drop(self.hidden.forget_journal());
         let removed = self.hidden.remove().map_err(|error| (self.hidden.name().to_owned(), error));
         let removed = [removed, aside.map_or(Ok(()), Aside::remove)];
@@ -193,7 +174,7 @@ impl<D: Directory> Work<D> {
     }
 }
 
-/// What puts on the disk all that has been written, and says so in the journal.
+/// Returns a closure that syncs all written data and records it in the journal.
 fn syncing<D: Directory>(
     root: &D,
     written: &Arc<Mutex<Runs>>,
@@ -201,7 +182,7 @@ fn syncing<D: Directory>(
 ) -> io::Result<impl FnMut() -> io::Result<()> + Send + use<D>> {
     let (root, written) = (root.try_clone()?, Arc::clone(written));
     Ok(move || {
-        // What is written from now on may be synced, too: no journal speaks of it yet.
+        // Data written from here on may be synced too, but the journal must not claim it yet.
         let runs = std::mem::take(&mut *written.lock());
         root.sync_file_system()?;
         let noted = journal.as_mut().map(|journal| runs.iter().try_for_each(|run| journal.claim(run)));

@@ -1,49 +1,49 @@
-//! Line charts as SVG, without anything that draws them.
+//! Line charts as SVG, written without a drawing library.
 
 use std::fmt::Write;
 
-/// The whole drawing, in SVG user units.
 const WIDTH: f64 = 840.0;
 const HEIGHT: f64 = 440.0;
-/// The rectangle of the axes: left, top, right, bottom.
+/// Rectangle of the axes: left, top, right, bottom.
 const FRAME: [f64; 4] = [64.0, 44.0, 580.0, 384.0];
-/// Okabe and Ito's colours, which most people can tell apart.
+/// Okabe and Ito's palette, which is safe for colour blindness.
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
-/// Lines that share a colour differ by their dashes.
+/// Dash patterns of lines that share a colour.
 const DASHES: [&str; 3] = ["none", "6 4", "2 3"];
-/// Limits are no results.
 const LIMIT_COLOUR: &str = "#888888";
 const LIMIT_DASHES: [&str; 3] = ["1 3", "8 3 1 3", "4 4"];
-/// At most so many marks on an axis, or their numbers run together.
+/// Limit on the marks of an axis, whose numbers would overlap otherwise.
 const MOST_MARKS: usize = 12;
 
-/// One line of a chart.
+/// A line of a chart.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
-    /// Its points, in the order they are joined.
+    /// Points in the order in which they are joined.
     pub points: Vec<(f64, f64)>,
-    /// Whether it is a limit that the others are held to: grey and dotted.
+    /// Whether it is a limit for the others, drawn grey and dotted.
     pub is_limit: bool,
 }
 
 impl Series {
-    /// A line through `points`.
+    /// Creates a line through `points`.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), points: points.into_iter().collect(), is_limit: false }
     }
 }
 
-/// The chart as an SVG document: y from 0, x from the least to the greatest, by powers of two if `log_x`.
+/// Draws the chart as an SVG document. The y axis begins at 0; the x axis covers the points, by
+/// powers of two if `log_x`.
 ///
 /// # Panics
-/// If no series has a point, a coordinate is not finite, y is negative, or x is not positive with `log_x`.
+/// If no series has a point, a coordinate is not finite, y is negative, or x is not positive with
+/// `log_x`.
 pub fn line_chart(title: &str, x_label: &str, y_label: &str, series: &[Series], log_x: bool) -> String {
     drawn(title, x_label, y_label, series, &Axes::around(series, log_x))
 }
 
-/// The same with y by powers of ten, for values of which some are many times as large as others.
+/// Draws the chart with a y axis by powers of ten, for values of very different magnitude.
 ///
 /// # Panics
 /// As [`line_chart`], and if y is not positive.
@@ -79,7 +79,8 @@ fn drawn(title: &str, x_label: &str, y_label: &str, all: &[Series], axes: &Axes)
     svg + "</svg>\n"
 }
 
-/// One series, its points and its line in the legend; which it is of all, and of results or limits.
+/// Draws a series with its entry in the legend. `index` counts all series, `of_kind` results or
+/// limits.
 fn draw(svg: &mut String, axes: &Axes, (index, of_kind): (usize, usize), series: &Series) {
     let (colour, dashes) = match series.is_limit {
         true => (LIMIT_COLOUR, LIMIT_DASHES[of_kind % LIMIT_DASHES.len()]),
@@ -97,11 +98,11 @@ fn draw(svg: &mut String, axes: &Axes, (index, of_kind): (usize, usize), series:
     text(svg, (x + 30.0, y + 4.0), "start", "", &series.name);
 }
 
-/// Where values are in the frame.
+/// Mapping of values to the frame.
 struct Axes {
     log_x: bool,
     x: [f64; 2],
-    /// Where y begins, if it goes by powers of ten; otherwise it begins at zero.
+    /// Lower end of a logarithmic y axis; a linear one begins at zero.
     bottom: Option<f64>,
     top: f64,
 }
@@ -118,7 +119,7 @@ impl Axes {
         let least = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
         let greatest = points().map(|point| point.0).fold(f64::NEG_INFINITY, f64::max);
         let highest = points().map(|point| point.1).fold(0.0, f64::max);
-        // One point alone, or none above 0, still needs an axis with a length.
+        // An axis needs a length, even with a single point or with none above 0.
         let greatest = if greatest > least { greatest } else { least + 1.0 };
         let highest = if highest > 0.0 { highest } else { 1.0 };
         Self { log_x, x: [least, greatest], bottom: None, top: (highest / step(highest)).ceil() * step(highest) }
@@ -130,7 +131,7 @@ impl Axes {
         let least = values().fold(f64::INFINITY, f64::min).log10().floor();
         let greatest = values().fold(f64::NEG_INFINITY, f64::max).log10().ceil();
         let bottom = 10f64.powf(least);
-        // One power of ten alone still needs an axis with a length.
+        // An axis needs a length, even with a single power of ten.
         Self { bottom: Some(bottom), top: 10f64.powf(greatest.max(least + 1.0)), ..self }
     }
 
@@ -169,14 +170,15 @@ impl Axes {
     }
 }
 
-/// A round distance between marks that puts 4 to 10 of them on an axis of this length.
+/// Returns a round distance between marks that puts 4 to 10 of them on an axis.
 fn step(length: f64) -> f64 {
     let power = 10f64.powf((length / 4.0).log10().floor());
     let steps = [5.0, 2.0, 1.0].map(|factor| factor * power);
     steps.into_iter().find(|step| length / step >= 4.0).unwrap_or(power)
 }
 
-/// A number as a mark has it: whole powers of 1024 with their letter, otherwise as few digits as do.
+/// Formats a mark: whole powers of 1024 with their letter, otherwise with as few digits as
+/// possible.
 fn short(value: f64) -> String {
     let letters = [(30, "Gi"), (20, "Mi"), (10, "Ki")].map(|(power, letter)| (f64::from(power).exp2(), letter));
     let unit = letters.into_iter().find(|(unit, _)| value > 1024.0 && value % unit == 0.0);

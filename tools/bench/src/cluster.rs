@@ -1,4 +1,4 @@
-//! The lab a bench runs in: hosts on one switch and, for tools that need it, IPv4.
+//! The lab of a bench: hosts on one switch and, for tools that need it, IPv4.
 
 use std::process::Stdio;
 
@@ -7,30 +7,30 @@ use ethbcast_lab::{Lab, LabConfig, LabGuard};
 use ethbcast_planning::topology::Topology;
 use nix::unistd::Uid;
 
-/// The interface every lab host has.
+/// Network interface of every lab host.
 pub const INTERFACE: &str = "eth0";
 
 /// Brings up `hosts` hosts on one switch, named after the bench and this process.
 ///
 /// # Errors
-/// Without root, or what keeps the lab from coming up.
+/// Without root, or if the lab cannot be brought up.
 pub fn bring_up(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
     let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
     bring_up_named(format!("{bench}{}", std::process::id()), topology, rate_bits_per_second)
 }
 
-/// Brings up a lab of this name.
+/// Brings up a lab of the given name and topology.
 ///
 /// # Errors
-/// Without root, or what keeps the lab from coming up.
+/// Without root, or if the lab cannot be brought up.
 pub fn bring_up_named(name: String, topology: Topology, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
     bring_up_as(LabConfig { name, rate_bits_per_second, ..LabConfig::new(topology) })
 }
 
-/// Brings up a lab that is described whole.
+/// Brings up a lab from its full configuration.
 ///
 /// # Errors
-/// Without root, or what keeps the lab from coming up.
+/// Without root, or if the lab cannot be brought up.
 pub fn bring_up_as(config: LabConfig) -> anyhow::Result<LabGuard> {
     if !Uid::effective().is_root() {
         bail!("network namespaces need root: run this bench with `sudo -E`");
@@ -38,12 +38,12 @@ pub fn bring_up_as(config: LabConfig) -> anyhow::Result<LabGuard> {
     LabGuard::up(&config).context("bringing up the lab")
 }
 
-/// The IPv4 address of a lab's host, hosts counted from 0.
+/// Returns the IPv4 address of a lab host, counted from 0.
 pub(crate) fn address(number: usize) -> String {
     format!("10.77.0.{}", number + 1)
 }
 
-/// Gives every host its IPv4 address, and a route for multicast.
+/// Gives every host its IPv4 address and a multicast route.
 ///
 /// # Errors
 /// If `ip` fails on a host.
@@ -56,8 +56,8 @@ pub fn give_addresses(lab: &Lab) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps TCP from putting segments of up to 64 KiB on the cables in one piece, which veth carries and Ethernet does
-/// not.
+/// Limits TCP to frames of the MTU's size, unlike the segments of up to 64 KiB that veth carries
+/// and Ethernet does not.
 ///
 /// # Errors
 /// If `ip` fails on a host.
@@ -65,8 +65,7 @@ pub fn cut_segments(lab: &Lab) -> anyhow::Result<()> {
     lab.hosts().iter().try_for_each(|host| ip(lab, host, &["link", "set", "dev", INTERFACE, "gso_max_segs", "1"]))
 }
 
-/// Lets TCP hand pieces of up to 64 KiB to the interface and take them from there, or not: without, frames are those
-/// of a cable.
+/// Switches TCP offloads on or off. Without them, frames are those of a real cable.
 ///
 /// # Errors
 /// If `ethtool` fails on a host.
@@ -76,7 +75,7 @@ pub fn set_offloads(lab: &Lab, on: bool) -> anyhow::Result<()> {
     lab.hosts().iter().try_for_each(|host| on_host(lab, host, "ethtool", &arguments))
 }
 
-/// Makes every host, the sender included, lose this fraction of the frames that reach it.
+/// Sets the fraction of arriving frames that every host loses, the sender included.
 ///
 /// # Errors
 /// If a host's loss cannot be set.

@@ -1,31 +1,30 @@
-//! Ctrl-C during a bench or a long run of tests: held back, asked for at every turn, so that the lab is taken down on
-//! the way out.
+//! Deferred Ctrl-C during a bench or a long test run, so that the lab is removed before the end.
 
 use std::io;
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// A signal has come: the program is to end, and to clean up as it does.
+/// A signal has arrived and the program must clean up and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted; the lab has been taken down")]
 pub struct Interrupted(Signal);
 
 impl Interrupted {
-    /// Which signal.
+    /// Returns the signal.
     pub fn signal(self) -> Signal {
         self.0
     }
 }
 
-/// SIGINT, SIGTERM and SIGHUP of this process, waiting to be asked for.
+/// SIGINT, SIGTERM and SIGHUP of this process, blocked and polled.
 #[derive(Debug)]
 pub struct Interrupt {
     pending: SignalFd,
 }
 
 impl Interrupt {
-    /// Holds the signals back in this thread and all it starts from now on, programs included.
+    /// Blocks the signals in this thread and everything it starts from now on, programs included.
     ///
     /// # Errors
     /// If the kernel refuses the signal mask or has no descriptor left.
@@ -36,13 +35,13 @@ impl Interrupt {
         Ok(Self { pending })
     }
 
-    /// Goes on unless a signal has come.
+    /// Checks that no signal has arrived.
     ///
     /// # Errors
     /// [`Interrupted`] if one has come.
     pub fn check(&self) -> anyhow::Result<()> {
         let Some(told) = self.pending.read_signal()? else { return Ok(()) };
-        // Only these three are asked for; any other number would be the kernel's mistake.
+        // Only these three signals are polled.
         Err(Interrupted(Signal::try_from(told.ssi_signo as i32).unwrap_or(Signal::SIGTERM)).into())
     }
 }

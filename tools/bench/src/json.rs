@@ -1,10 +1,10 @@
-//! A report for programs.
+//! The report as JSON.
 
 use serde_json::{Value, json};
 
 use crate::report::{Cell, Report, Run};
 
-/// The report as one object.
+/// Converts the report to a JSON object.
 pub fn json(report: &Report) -> Value {
     let named = |pairs: &[(String, String)]| -> Value {
         pairs

@@ -1,11 +1,12 @@
-//! The same bytes to the same hosts by ethbcast and by other tools, in a lab of network namespaces, timed alike from
-//! outside: `ethbcast bench` in its short form, `benches/` in its long one.
+//! Benchmark of ethbcast and other tools, which send the same bytes to the same hosts of a lab of
+//! network namespaces and are timed from outside. `ethbcast bench` is its short form, `benches/`
+//! its long one.
 //!
-//! [`options`] says what is measured and [`run()`] measures it: for each number of receivers, MTU and rate a lab comes
-//! up, raw frames are timed in it ([`raw`]), then every tool at every loss and size. Sizes up to [`LONGEST_MESSAGE`]
-//! are broadcasts with a barrier behind each, in memory ([`messages`] and [`mpi`]); larger ones are files
-//! ([`transfer`], by the [`tools`]). What was measured is a [`report::Report`], of which [`text`], [`json`] and
-//! [`page`] make something to read.
+//! [`options`] select the measurements and [`run()`] performs them. For each number of receivers,
+//! MTU and rate a lab comes up, raw frames are timed in it ([`raw`]), then every tool at every loss
+//! and size. Sizes up to [`LONGEST_MESSAGE`] are broadcasts in memory, each followed by a barrier
+//! ([`messages`] and [`mpi`]); larger ones are files ([`transfer`], by the [`tools`]). The result
+//! is a [`report::Report`], which [`text`], [`json`] and [`page`] present.
 //!
 //! [`LONGEST_MESSAGE`]: options::LONGEST_MESSAGE
 

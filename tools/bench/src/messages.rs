@@ -1,4 +1,4 @@
-//! `ethbcast perf` on all hosts of a lab: broadcast and barrier, as an MPI program beside it has them.
+//! `ethbcast perf` on all hosts of a lab: broadcast and barrier, comparable with an MPI program.
 
 use std::time::Duration;
 
@@ -11,29 +11,29 @@ use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::running::Running;
 
-/// How long the other ranks may take to end after the root.
+/// Longest wait for the other ranks' end after the root's.
 const AFTERWARDS: Duration = Duration::from_secs(5);
 
-/// What is measured: broadcasts of these sizes, one after the other.
+/// A measurement of broadcasts of several sizes in turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The lab; its first host is the root.
     pub lab: &'a Lab,
     /// The program `ethbcast`.
     pub program: &'a Program,
-    /// A way to send.
+    /// The `--via` algorithm.
     pub via: &'a str,
-    /// Bytes of the broadcasts.
+    /// Sizes of the broadcasts, in bytes.
     pub sizes: &'a [u64],
-    /// Broadcasts of each size.
+    /// Number of broadcasts of each size.
     pub iterations: u32,
 }
 
-/// Runs it; the median time of a broadcast with the barrier behind it for each size, in seconds. What it failed of is
-/// an outcome, not an error.
+/// Runs the measurement. Returns the median time of a broadcast with its barrier for each size, in
+/// seconds, or the failure of the program.
 ///
 /// # Errors
-/// If a program cannot be started, prints what is no report, or the user interrupts.
+/// If a program cannot be started, its report cannot be read, or the user interrupts.
 pub fn measure(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Result<Vec<f64>, String>> {
     let hosts = job.lab.hosts();
     let ranks = hosts.len().to_string();
@@ -53,14 +53,14 @@ pub fn measure(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Res
     match root.wait(limit, interrupt)? {
         Err(words) => Ok(Err(words)),
         Ok(report) => {
-            // Their verdicts are in the root's.
+            // The root's report includes their results.
             members.iter_mut().try_for_each(|member| member.wait(AFTERWARDS, interrupt).map(drop))?;
             read(&report, job.sizes.len()).map(Ok)
         }
     }
 }
 
-/// The medians of a report about so many sizes.
+/// Reads the medians of a report on `sizes` sizes.
 fn read(report: &str, sizes: usize) -> anyhow::Result<Vec<f64>> {
     let report: Value = serde_json::from_str(report).context("`ethbcast perf` printed no JSON")?;
     let median = |at: usize| report["results"][at]["median"].as_f64().context("`ethbcast perf` reports no median");

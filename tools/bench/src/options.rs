@@ -1,55 +1,55 @@
-//! What a bench measures.
+//! Options of a bench.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Broadcasts up to this are measured as messages, in memory; larger ones as files.
+/// Largest broadcast that is measured in memory, in bytes; larger ones are files.
 pub const LONGEST_MESSAGE: u64 = 1 << 20;
-/// The largest file: eight copies of it have to fit in memory.
+/// Largest file, in bytes: eight copies must fit in memory.
 pub const LARGEST_BYTES: u64 = 1 << 30;
-/// The ways that can be measured.
+/// Algorithms that can be measured.
 pub const WAYS: [&str; 6] = ["chain", "cast", "binary", "binomial", "flat", "auto"];
-/// The most receivers, all on this machine.
+/// Limit on the receivers, which all run on this machine.
 pub const MOST_RECEIVERS: u16 = 63;
-/// The largest MTU: what a veth has at most.
+/// Largest MTU, in bytes: that of a veth.
 pub const LARGEST_MTU_BYTES: u32 = 65_535;
-/// The smallest that is measured: what every Ethernet has, so that other tools fit.
+/// Smallest MTU, in bytes: that which the other tools need.
 pub const SMALLEST_MTU_BYTES: u32 = 576;
 
-/// What is to be measured: each of these with each other.
+/// The settings to measure, in all combinations.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Ways of ours, out of [`WAYS`].
+    /// Algorithms, out of [`WAYS`].
     pub ways: Vec<&'static str>,
-    /// Receivers.
+    /// Numbers of receivers.
     pub receivers: Vec<u16>,
-    /// Bytes of a broadcast.
+    /// Sizes of a broadcast, in bytes.
     pub sizes: Vec<u64>,
-    /// MTU of the interfaces, in bytes.
+    /// MTUs of the interfaces, in bytes.
     pub mtus: Vec<u32>,
-    /// Shares of frames lost at every host.
+    /// Fractions of frames lost at every host.
     pub losses: Vec<f64>,
-    /// Rates of all cables, in bits per second; `None` for as fast as the machine copies.
+    /// Rates of all cables, in bits per second; `None` for unshaped ones.
     pub rates: Vec<Option<u64>>,
-    /// Whether other tools are measured, as far as they are installed.
+    /// Whether the installed other tools are measured too.
     pub peers: bool,
-    /// Broadcasts of a message that are timed; the report has their median.
+    /// Timed broadcasts of a message; the report has their median.
     pub iterations: u32,
-    /// Transfers of a file that are timed; the report has their median.
+    /// Timed transfers of a file; the report has their median.
     pub runs: u32,
-    /// How long raw frames are sent for each ceiling.
+    /// Duration of each measurement of raw frames.
     pub raw_time: Duration,
-    /// How long one run may take before it counts as failed; without it, ten times what the wire needs and 30 s.
+    /// Limit on a run; by default ten times the wire's minimum and at least 30 s.
     pub limit: Option<Duration>,
-    /// The name of the lab that comes up.
+    /// Name of the lab.
     pub lab: String,
-    /// The program `ethbcast`; without it, the one beside this program.
+    /// Path of the program `ethbcast`; by default beside this program.
     pub program: Option<PathBuf>,
 }
 
 impl Options {
-    /// What takes about a minute: two ways, two numbers of receivers, a message of two sizes and a file, with and
-    /// without loss.
+    /// Returns options that take about a minute: two algorithms, two numbers of receivers, two
+    /// message sizes and a file, with and without loss.
     pub fn short(lab: String) -> Self {
         Self {
             ways: vec!["chain", "cast"],
@@ -68,10 +68,10 @@ impl Options {
         }
     }
 
-    /// Refuses what cannot be measured, in a sentence that says what can.
+    /// Checks that the options can be measured.
     ///
     /// # Errors
-    /// That sentence.
+    /// A sentence with the permitted values.
     pub fn check(&self) -> Result<(), String> {
         if let Some(receivers) = self.receivers.iter().find(|&&count| count == 0 || count > MOST_RECEIVERS) {
             return Err(format!(
@@ -95,7 +95,7 @@ impl Options {
         Ok(())
     }
 
-    /// The sizes that are sent as messages, and those that are sent as files.
+    /// Splits the sizes into those of messages and those of files.
     pub fn messages_and_files(&self) -> (Vec<u64>, Vec<u64>) {
         self.sizes.iter().partition(|&&size| size <= LONGEST_MESSAGE)
     }

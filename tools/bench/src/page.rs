@@ -1,4 +1,4 @@
-//! A report as a page to keep: one file that asks for nothing else.
+//! The report as a self-contained HTML page.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -7,11 +7,11 @@ use crate::report::{Cell, Report, Setting};
 use crate::run::size;
 use crate::text::{fastest, place, table};
 
-/// Nothing is fetched and nothing runs, whatever a name or a text may hold.
+/// Content policy that forbids scripts and external resources, whatever a name or text contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const STYLE: &str = include_str!("page.css");
 
-/// The page.
+/// Renders the page.
 pub fn page(report: &Report) -> String {
     let page = html! {
         (DOCTYPE)
@@ -65,7 +65,7 @@ fn who_wins(report: &Report) -> Markup {
     }
 }
 
-/// What a chart has across.
+/// Quantity on the x axis of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Axis {
     Receivers,
@@ -85,7 +85,8 @@ impl Axis {
         }
     }
 
-    /// The same with nothing across: cells that are alike but for it stand in one chart.
+    /// Returns the setting without the axis's quantity, so that cells that differ in it share a
+    /// chart.
     fn without(self, setting: &Setting) -> Setting {
         match self {
             Axis::Receivers => Setting { receivers: 0, ..*setting },
@@ -102,7 +103,7 @@ impl Axis {
         }
     }
 
-    /// What does not change in a chart, in words.
+    /// Describes the settings that a chart has in common.
     fn title(self, setting: &Setting) -> String {
         let rate = setting.rate.map_or_else(|| "unshaped".to_owned(), ethbcast_lab::format_rate);
         let receivers = (self != Axis::Receivers).then(|| format!("{} receivers", setting.receivers));
@@ -113,7 +114,7 @@ impl Axis {
     }
 }
 
-/// A chart for all cells that differ in nothing else, where there are several.
+/// Draws a chart for every group of several cells that differ only in the axis's quantity.
 fn charts(report: &Report, heading: &str, axis: Axis) -> Markup {
     let mut groups: Vec<(Setting, Vec<&Cell>)> = Vec::new();
     for cell in &report.cells {
@@ -155,7 +156,7 @@ fn chart(report: &Report, axis: Axis, cells: &[&Cell]) -> Option<String> {
         line("raw chain", &raw(1)),
     ];
     series.extend(limits.map(|limit| Series { is_limit: true, ..limit }));
-    // A tool that is not for such sizes has no line here.
+    // Tools that cannot handle these sizes have no line.
     series.retain(|series| !series.points.is_empty());
     let title = axis.title(&cells.first()?.setting);
     let is_drawn = series.iter().any(|series| !series.is_limit);
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(page.matches("TCP chain, 2.00 x faster than ours").count(), 4);
         assert!(page.contains("not &lt;here&gt;") && page.contains("it &lt;failed&gt;"), "what is said is escaped");
         assert!(!page.contains("<chain>"));
-        // Nothing is fetched: the only address is the name of SVG.
+        // The only address in the page is the XML namespace of SVG.
         let named = page.matches("http-equiv").count() + page.matches("http://www.w3.org/2000/svg").count();
         assert_eq!(page.matches("http").count(), named);
         assert!(page.contains(">wire limit<") && page.contains(">raw broadcast<"));

@@ -1,14 +1,13 @@
-//! The bytes that are sent, where they lie, and whether they came out the same.
+//! Test data: its generation, its place and its comparison.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-/// How much is made or compared at a time.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// A directory that is removed with everything in it; in memory if it can be: the bench is of networks, and all hosts
-/// of a lab share one disk.
+/// Creates a directory that is removed with its contents. It is in memory if possible, because the
+/// bench measures networks and all hosts share one disk.
 ///
 /// # Errors
 /// If no directory can be made.
@@ -17,8 +16,8 @@ pub fn scratch() -> io::Result<tempfile::TempDir> {
     builder(Path::new("/dev/shm")).or_else(|_| builder(&std::env::temp_dir()))
 }
 
-/// Writes a file of `bytes` bytes that differ everywhere, so that a block in the wrong place shows, and that are the
-/// same in every run.
+/// Writes a file of `bytes` pseudorandom bytes, which are equal in every run. Misplaced blocks are
+/// detected.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -29,7 +28,7 @@ pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
     file.flush()
 }
 
-/// Whether two files hold the same bytes.
+/// Whether two files hold equal bytes.
 ///
 /// # Errors
 /// If one of them cannot be read.

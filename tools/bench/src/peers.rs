@@ -1,11 +1,11 @@
-//! The other tools of this machine: which there are, and what is to be installed to have the rest.
+//! The other tools on this machine, and the packages to install for the missing ones.
 
 use anyhow::bail;
 
 use crate::mpi::{self, Mpi};
 use crate::tools::{Tool, is_installed};
 
-/// An MPI, as it comes or with frames as Ethernet carries them.
+/// An MPI, with or without TCP offloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MpiPeer {
     mpi: Mpi,
@@ -13,17 +13,17 @@ pub struct MpiPeer {
 }
 
 impl MpiPeer {
-    /// Which MPI.
+    /// Returns the MPI.
     pub fn mpi(self) -> Mpi {
         self.mpi
     }
 
-    /// Whether TCP hands the interface frames of a cable's size.
+    /// Whether TCP sends frames of the MTU's size.
     pub fn is_cut(self) -> bool {
         self.is_cut
     }
 
-    /// What it is called.
+    /// Returns the name in the report.
     pub fn name(self) -> String {
         let name = match self.mpi {
             Mpi::OpenMpi => "Open MPI",
@@ -33,7 +33,7 @@ impl MpiPeer {
     }
 }
 
-/// The tools that are measured beside ours.
+/// The other tools that are measured.
 #[derive(Clone, Debug, Default)]
 pub struct Peers {
     tools: Vec<Tool>,
@@ -42,10 +42,10 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Looks for all of them.
+    /// Looks for all tools.
     ///
     /// # Errors
-    /// If there is none but the TCP chain, which is our own: what to install.
+    /// If there is none except the built-in TCP chain, with the packages to install.
     pub fn find() -> anyhow::Result<Self> {
         let mut peers = Self::default();
         for tool in Tool::PEERS {
@@ -75,22 +75,22 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Those that send files.
+    /// Returns the tools that send files.
     pub fn tools(&self) -> &[Tool] {
         &self.tools
     }
 
-    /// Those that send messages.
+    /// Returns the tools that send messages.
     pub fn mpis(&self) -> &[MpiPeer] {
         &self.mpis
     }
 
-    /// Those that are not here, and what to do about it.
+    /// Returns the missing tools, with advice.
     pub fn skipped(&self) -> &[(String, String)] {
         &self.skipped
     }
 
-    /// The versions of those that say one.
+    /// Returns the versions of the tools that report one.
     pub fn versions(&self) -> Vec<(String, String)> {
         let whole = self.mpis.iter().filter(|peer| !peer.is_cut());
         let version = |peer: &MpiPeer| {

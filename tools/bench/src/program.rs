@@ -1,4 +1,4 @@
-//! The program `ethbcast`, where a bench or a program of tests finds it.
+//! Location of the program `ethbcast` for benches and tests.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use ethbcast_lab::Lab;
 
-/// Where `ethbcast` is.
+/// Path of `ethbcast`.
 #[derive(Clone, Debug)]
 pub struct Program {
     path: String,
 }
 
 impl Program {
-    /// The program at `given`; without it, the one beside this program.
+    /// Finds the program at `given`, or beside this program.
     ///
     /// # Errors
     /// If there is none, or its path is not valid UTF-8.
@@ -35,7 +35,7 @@ impl Program {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// One of its commands on a host of a lab; add the arguments.
+    /// Returns a command of the program on a host of a lab, to which arguments can be added.
     ///
     /// # Errors
     /// If there is no such host.
@@ -45,7 +45,7 @@ impl Program {
         Ok(command)
     }
 
-    /// One of its commands that needs no network; add the arguments.
+    /// Returns a command of the program that needs no network, to which arguments can be added.
     pub fn here(&self, subcommand: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.arg(subcommand);

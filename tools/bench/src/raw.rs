@@ -1,5 +1,5 @@
-//! What AF_PACKET itself reaches here: frames without a protocol, by the same driver, to all hosts at once or from one
-//! host to the next. Nothing that adds acknowledgements, checks and files to it can be faster.
+//! Upper bound by AF_PACKET: frames without a protocol by the same driver, to all hosts at once or
+//! from host to host. No transport with acknowledgements, checks and files can be faster.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,21 +15,22 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 
 use crate::cluster::INTERFACE;
 
-/// A local experimental EtherType (IEEE 802), other than the tool's.
+/// A local experimental EtherType (IEEE 802), different from the tool's.
 const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
-/// The group of the frames to all.
+/// Multicast address of the broadcast frames.
 const GROUP: MacAddr = MacAddr::new(0x03, 0xeb, 0xca, 0x57, 0xbe, 0x4c);
-/// How long frames flow before any is counted.
+/// Duration of sending before frames are counted.
 const WARM_UP: Duration = Duration::from_millis(150);
-/// Most frames that a relay owes to the next host: what a ring holds at MTU 1500.
+/// Limit on frames that a relay has yet to forward: the capacity of a ring at MTU 1500.
 const MOST_OWED: u64 = 5000;
 
-/// What raw frames carry to each receiver, in bits of a message per second: as much of a frame as ours has for it.
+/// Goodput of raw frames to each receiver, in bits per second, with as much payload as our frames
+/// have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceiling {
-    /// One frame for all hosts, copied by the switch: the receiver that got least.
+    /// One frame for all hosts, copied by the switch: the slowest receiver's rate.
     pub broadcast_bits_per_second: f64,
-    /// From each host to the next: what the last one got.
+    /// Forwarding from host to host: the last one's rate.
     pub chain_bits_per_second: f64,
 }
 
@@ -52,8 +53,8 @@ fn address(lab: &Lab, host: usize) -> anyhow::Result<MacAddr> {
     Ok(lab.run_on(&lab.hosts()[host], || Interface::find(Some(INTERFACE)))??.mac)
 }
 
-/// Frames per second at each host, when each sends to whom `next` says: the first as fast as it can, the others a frame
-/// for each that comes.
+/// Returns the frames per second at each host. Each host sends to the one that `next` names: the
+/// first as fast as it can, the others a frame for each that arrives.
 fn received(
     lab: &Lab,
     mtu_bytes: u32,
@@ -88,7 +89,6 @@ fn received(
     })
 }
 
-/// Opens a port on this thread's host.
 fn open() -> anyhow::Result<Port> {
     let mut config = PortConfig::new(ETHER_TYPE);
     config.group = Some(GROUP);
@@ -113,9 +113,8 @@ fn frame(to: MacAddr, mtu_bytes: u32) -> Vec<u8> {
     frame
 }
 
-/// Sends its frame without end, or once for each that comes.
+/// Sends its frame continuously, or once for each arriving frame.
 struct Passing {
-    /// What goes to the next host, if there is one.
     frame: Option<Vec<u8>>,
     is_source: bool,
     owed: u64,
@@ -124,7 +123,7 @@ struct Passing {
 
 impl Machine for Passing {
     fn handle_frame(&mut self, _: Instant, _: &[u8]) {
-        // Nobody else writes it: a plain store, where an addition of several would lock the line.
+        // This is the only writer: a plain store avoids a locked addition.
         self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.owed = (self.owed + 1).min(MOST_OWED);
     }

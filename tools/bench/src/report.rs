@@ -1,101 +1,102 @@
-//! What a bench has measured.
+//! Results of a bench.
 
 use ethbcast_transport::wire::{HEADER_BYTES, OVERHEAD_BYTES};
 
 use crate::options::LONGEST_MESSAGE;
 use crate::raw::Ceiling;
 
-/// Under which circumstances something was measured.
+/// Settings of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// Receivers.
+    /// Number of receivers.
     pub receivers: u16,
     /// MTU of the interfaces, in bytes.
     pub mtu_bytes: u32,
-    /// Rate of the cables, in bits per second; `None` for as fast as the machine copies.
+    /// Rate of the cables, in bits per second; `None` for unshaped ones.
     pub rate: Option<u64>,
-    /// Share of frames lost at every host.
+    /// Fraction of frames lost at every host.
     pub loss: f64,
-    /// Bytes of a broadcast.
+    /// Size of a broadcast, in bytes.
     pub size_bytes: u64,
 }
 
 impl Setting {
-    /// The least time one copy takes on a cable, in frames with our headers, as the lab counts them; nothing bounds it
-    /// where nothing is shaped.
+    /// Returns the least time of one copy on a cable, in frames with our headers as the lab counts
+    /// them; none if cables are unshaped.
     pub fn wire_seconds(&self) -> Option<f64> {
         let payload = u64::from(self.mtu_bytes) - HEADER_BYTES as u64;
         let bytes = self.size_bytes + self.size_bytes.div_ceil(payload) * OVERHEAD_BYTES as u64;
         self.rate.map(|rate| bytes as f64 * 8.0 / rate as f64)
     }
 
-    /// Whether it was sent as a file.
+    /// Whether the size is sent as a file.
     pub fn is_file(&self) -> bool {
         self.size_bytes > LONGEST_MESSAGE
     }
 }
 
-/// A tool that finished.
+/// Figures of a tool that finished.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
-    /// The median: of a file from the first data on the sender's cable to the sender's end, of a message from the call
-    /// to the end of the barrier behind it.
+    /// Median time in seconds: for a file from the first data on the sender's cable to the sender's
+    /// end, for a message from the call to the end of its barrier.
     pub seconds: f64,
-    /// Processor time of all programs for each GiB that a receiver got, in seconds; not known of messages.
+    /// Processor time of all programs per GiB received, in seconds; unknown for messages.
     pub processor_seconds_per_gib: Option<f64>,
-    /// Receivers whose bytes are the sender's.
+    /// Number of receivers with correct data.
     pub verified: u16,
 }
 
-/// One tool in one setting.
+/// A tool in a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// What it is called.
+    /// Name of the tool.
     pub tool: String,
-    /// Whether it is ours.
+    /// Whether it is ethbcast.
     pub is_own: bool,
-    /// What came of it, or why nothing.
+    /// Figures, or the reason of the failure.
     pub outcome: Result<Figures, String>,
 }
 
 impl Run {
-    /// How long it took, if all receivers have the bytes.
+    /// Returns the time in seconds, if all receivers have correct data.
     pub fn seconds(&self, receivers: u16) -> Option<f64> {
         self.outcome.as_ref().ok().filter(|figures| figures.verified == receivers).map(|figures| figures.seconds)
     }
 }
 
-/// All tools in one setting.
+/// All tools in a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// The setting.
     pub setting: Setting,
-    /// What raw frames reach there, without loss.
+    /// Goodput of raw frames there, without loss.
     pub raw: Ceiling,
-    /// The tools.
+    /// Results of the tools.
     pub runs: Vec<Run>,
 }
 
-/// Who was fastest.
+/// The fastest tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Winner<'a> {
-    /// Its name.
+    /// Name of the tool.
     pub tool: &'a str,
-    /// Whether it is ours.
+    /// Whether it is ethbcast.
     pub is_own: bool,
-    /// How many times as long the best of the others took, of ours if it is not ours; `None` if none finished.
+    /// Ratio of the best other tool's time to the winner's, of ours if the winner is not ours;
+    /// `None` if no other finished.
     pub factor: Option<f64>,
 }
 
 impl Cell {
-    /// How long so much takes in raw frames to all at once, and from host to host.
+    /// Returns the time of raw frames for this size, as a broadcast and as a chain.
     pub fn raw_seconds(&self) -> [(&'static str, f64); 2] {
         let bits = self.setting.size_bytes as f64 * 8.0;
         [("raw broadcast", self.raw.broadcast_bits_per_second), ("raw chain", self.raw.chain_bits_per_second)]
             .map(|(name, rate)| (name, bits / rate))
     }
 
-    /// Who was fastest of all that finished; beside whom it is said, if there were others.
+    /// Returns the fastest of all that finished, compared with others if there are any.
     pub fn winner(&self) -> Option<Winner<'_>> {
         let receivers = self.setting.receivers;
         let best = |own: bool| {
@@ -113,19 +114,19 @@ impl Cell {
     }
 }
 
-/// All that was measured.
+/// A complete report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What it was measured on: kernel, processors, versions.
+    /// The machine: kernel, processors, versions.
     pub machine: Vec<(String, String)>,
-    /// Tools that were not measured, and why.
+    /// Tools that were not measured, with the reason.
     pub skipped: Vec<(String, String)>,
-    /// What was measured.
+    /// Results by setting.
     pub cells: Vec<Cell>,
 }
 
 impl Report {
-    /// Whether every run of ours gave every receiver its bytes.
+    /// Whether every run of ethbcast delivered correct data to every receiver.
     pub fn all_verified(&self) -> bool {
         let good = |cell: &Cell| {
             let mut own = cell.runs.iter().filter(|run| run.is_own);
@@ -134,7 +135,7 @@ impl Report {
         self.cells.iter().all(good)
     }
 
-    /// The names of all tools, in the order in which they first occur.
+    /// Returns the names of all tools, in the order of their first occurrence.
     pub fn tools(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for run in self.cells.iter().flat_map(|cell| &cell.runs) {
@@ -150,7 +151,7 @@ impl Report {
 pub(crate) mod tests {
     use super::*;
 
-    /// A cell of these tools, ours being what begins with `ethbcast`, with these times.
+    /// Creates a cell with these times. Names that begin with `ethbcast` are ours.
     pub(crate) fn cell(setting: Setting, times: &[(&str, Option<f64>)]) -> Cell {
         let run = |&(tool, seconds): &(&str, Option<f64>)| Run {
             tool: tool.to_owned(),

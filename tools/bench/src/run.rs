@@ -1,4 +1,4 @@
-//! The loop over all that is to be measured.
+//! The measuring loop over all settings.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,19 +22,19 @@ use crate::table::median;
 use crate::tools::{Job, Tool};
 use crate::transfer::{self, Finished, Outcome};
 
-/// Broadcasts of an MPI before any is timed: connections are made by the first ones.
+/// Untimed broadcasts of an MPI; the first ones establish connections.
 const MPI_WARM_UPS: u32 = 10;
-/// How much longer than the wire needs a run may take, and how long at least, unless that is said.
+/// Default limit on a run, as a multiple of the wire's minimum, and its lower bound.
 const PATIENCE: f64 = 10.0;
 const SHORTEST_LIMIT_SECONDS: f64 = 30.0;
-/// Of free memory, files may take so much.
+/// Fraction of the free memory that files may take.
 const MOST_OF_MEMORY: f64 = 0.7;
 
-/// Measures all that `options` say; `say` is told what is being done.
+/// Measures all settings of `options` and reports progress to `say`. A tool's failure is recorded
+/// in the report.
 ///
 /// # Errors
-/// If nothing of it can be measured, a lab does not come up, or the user interrupts; that a tool fails is in the
-/// report.
+/// If nothing can be measured, a lab does not come up, or the user interrupts.
 pub fn run(options: &Options, interrupt: &Interrupt, say: &mut dyn FnMut(&str)) -> anyhow::Result<Report> {
     options.check().map_err(anyhow::Error::msg)?;
     let peers = if options.peers { Peers::find()? } else { Peers::default() };
@@ -51,7 +51,6 @@ pub fn run(options: &Options, interrupt: &Interrupt, say: &mut dyn FnMut(&str)) 
     Ok(Report { machine: bench.machine(), skipped: bench.peers.skipped().to_vec(), cells })
 }
 
-/// What all labs have in common.
 struct Bench<'a> {
     options: &'a Options,
     program: Program,
@@ -59,7 +58,6 @@ struct Bench<'a> {
     peers: Peers,
 }
 
-/// A lab, and what is known of it.
 struct Place {
     lab: LabGuard,
     raw: Ceiling,
@@ -67,14 +65,13 @@ struct Place {
 }
 
 impl Place {
-    /// What a cable carries: its rate or, where nothing is shaped, what raw frames reach.
+    /// Returns a cable's rate, or that of raw frames if it is unshaped.
     fn rate_bits_per_second(&self) -> u64 {
         self.setting.rate.unwrap_or(self.raw.broadcast_bits_per_second as u64).max(1)
     }
 }
 
 impl Bench<'_> {
-    /// All losses and sizes in one lab.
     fn in_one_lab(&self, setting: Setting, say: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<Cell>> {
         let topology = Topology::single_switch((0..=setting.receivers).map(|host| format!("n{host}")))?;
         let lab = bring_up_as(LabConfig {
@@ -104,14 +101,13 @@ impl Bench<'_> {
         Ok(cells)
     }
 
-    /// The MPIs that are measured, each with its program compiled, if there are messages to send.
+    /// Prepares the MPIs with their compiled program, if there are messages to send.
     fn clusters<'l>(&self, place: &'l Place) -> anyhow::Result<Vec<Cluster<'l>>> {
         let is_needed = !self.options.messages_and_files().0.is_empty();
         let whole = self.peers.mpis().iter().filter(|peer| is_needed && !peer.is_cut());
         whole.map(|peer| Cluster::prepare(&place.lab, peer.mpi(), 1)).collect()
     }
 
-    /// Broadcasts of these sizes by all who have them.
     fn messages(
         &self,
         place: &Place,
@@ -165,7 +161,6 @@ impl Bench<'_> {
         Ok(measured.map(|all| all.iter().map(|one| one.broadcast.median).collect()))
     }
 
-    /// A file by all who have it.
     fn file(&self, place: &Place, setting: Setting, say: &mut dyn FnMut(&str)) -> anyhow::Result<Cell> {
         let directory = scratch()?;
         let source = directory.path().join("source.bin");
@@ -187,7 +182,7 @@ impl Bench<'_> {
         Ok(Cell { setting, raw: place.raw, runs })
     }
 
-    /// The runs of one tool, until one fails; the median of each figure.
+    /// Runs a tool until it fails or all runs are done, and returns the median of each figure.
     fn transfers(
         &self,
         place: &Place,
@@ -198,7 +193,7 @@ impl Bench<'_> {
         let limit = self.limit(place, setting.size_bytes);
         let mut runs: Vec<Finished> = Vec::new();
         for _ in 0..self.options.runs {
-            // Of its own, and gone afterwards: the receivers' copies are in memory.
+            // A separate directory per run, because the receivers' copies are in memory.
             let directory = scratch()?;
             let job = Job {
                 tool,
@@ -244,7 +239,7 @@ impl Bench<'_> {
     }
 }
 
-/// Whether there is memory for a file at the sender and at every receiver.
+/// Checks that the memory holds the file at the sender and every receiver.
 fn has_room(directory: &Path, setting: Setting) -> anyhow::Result<Result<(), String>> {
     let place = statvfs(directory)?;
     let free = place.blocks_available() as f64 * place.fragment_size() as f64 * MOST_OF_MEMORY;
@@ -263,7 +258,7 @@ fn where_it_is(setting: &Setting) -> String {
     format!("{receivers} receivers, MTU {mtu_bytes}, {rate}, loss {loss}")
 }
 
-/// A size in the largest unit that needs no fraction.
+/// Formats a size in the largest unit without a fraction.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         _ if bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),

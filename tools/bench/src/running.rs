@@ -1,4 +1,4 @@
-//! Programs that a bench starts: their output in files, their time bounded, and ended when nobody wants them any more.
+//! Started programs, with their output in files and a limit on their time. They are killed on drop.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -10,13 +10,13 @@ use anyhow::Context;
 
 use crate::interrupt::Interrupt;
 
-/// How often is looked whether a program has ended: seldom, for it is measured meanwhile.
+/// Polling interval for a program's end, which is long in order not to disturb the measurement.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What a program came to: all it has printed, or why it failed, in its own words.
+/// A program's output, or its reason of failure.
 pub type Ended = Result<String, String>;
 
-/// A program, killed if it still runs when this is dropped.
+/// A program, killed on drop if it still runs.
 #[derive(Debug)]
 pub struct Running {
     name: String,
@@ -29,7 +29,7 @@ impl Running {
     /// Starts a program; `name` is for messages.
     ///
     /// # Errors
-    /// If it cannot be started, or there is no place for its output.
+    /// If it cannot be started, or its output files cannot be created.
     pub fn start(name: impl Into<String>, mut command: Command) -> anyhow::Result<Self> {
         let name = name.into();
         let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
@@ -38,7 +38,7 @@ impl Running {
         Ok(Self { name, child, stdout, stderr })
     }
 
-    /// Waits for the program's end; one that takes longer than `limit` has failed.
+    /// Waits for the program's end. A program that exceeds `limit` counts as failed.
     ///
     /// # Errors
     /// If the user interrupts, or the program's output cannot be read.
@@ -56,17 +56,17 @@ impl Running {
         }
     }
 
-    /// How it has ended, if it has.
+    /// Returns the result if the program has ended.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn ended(&mut self) -> anyhow::Result<Option<Ended>> {
         let Some(status) = self.child.try_wait()? else { return Ok(None) };
         if status.success() {
             return Ok(Some(Ok(text(&mut self.stdout)?)));
         }
         let log = text(&mut self.stderr)?;
-        // A line of dashes at the end, as some programs draw them, says nothing.
+        // Some programs end their output with a line of dashes.
         let words =
             log.lines().rev().find(|line| line.contains(char::is_alphanumeric)).unwrap_or("it said nothing").trim();
         Ok(Some(Err(format!("{}: {status}: {words}", self.name))))
@@ -75,13 +75,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only for one that has ended by itself and been waited for.
+        // Both fail only if it has ended and been waited for.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// All that has been written to a file.
 fn text(file: &mut File) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     file.rewind()?;

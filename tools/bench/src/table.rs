@@ -1,4 +1,4 @@
-//! Results as a table for people and as CSV for programs.
+//! A table of results, as text and as CSV.
 
 use std::fmt::Write;
 
@@ -10,12 +10,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(heading: &[impl AsRef<str>]) -> Self {
         Self { heading: heading.iter().map(|cell| cell.as_ref().to_owned()).collect(), rows: Vec::new() }
     }
 
-    /// An empty table whose columns are named in one line, with commas between them.
+    /// Creates an empty table from a comma-separated heading.
     pub fn under(heading: &str) -> Self {
         Self::new(&heading.split(',').map(str::trim).collect::<Vec<_>>())
     }
@@ -23,14 +23,14 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// If it has not as many cells as the heading.
+    /// If its number of cells differs from the heading's.
     pub fn push(&mut self, row: Vec<String>) {
         assert_eq!(row.len(), self.heading.len(), "a row has one cell per column");
         self.rows.push(row);
     }
 
-    /// The table in aligned columns, two blanks between them: the first and, as it may be long, the last to the left,
-    /// the numbers between to the right.
+    /// Formats the table in columns, two blanks apart. The first column and the last, which may be
+    /// long, are left-aligned, the others right-aligned.
     pub fn aligned(&self) -> String {
         let last = self.heading.len().saturating_sub(1);
         let lines = || self.lines();
@@ -49,23 +49,22 @@ impl Table {
         text
     }
 
-    /// The table as CSV (RFC 4180), heading first.
+    /// Formats the table as CSV (RFC 4180), heading first.
     pub fn csv(&self) -> String {
         self.lines().map(|line| line.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\n").collect()
     }
 
-    /// Heading and rows, as cells.
+    /// Returns heading and rows as cells.
     pub fn lines(&self) -> impl Iterator<Item = Vec<&str>> {
         std::iter::once(&self.heading).chain(&self.rows).map(|line| line.iter().map(String::as_str).collect())
     }
 }
 
-/// A cell as CSV has it: in quotes if it needs them.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
 }
 
-/// The middle value, or the mean of the two middle ones; `None` of nothing.
+/// Returns the median, the mean of the two middle values for an even number; `None` of nothing.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;

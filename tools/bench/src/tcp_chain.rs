@@ -1,5 +1,5 @@
-//! A plain chain of TCP connections, for comparison: each host writes what it receives to its file and passes it on to
-//! the next, as dolly does. What the last one says it has, each says to the one before.
+//! A chain of TCP connections for comparison, as in dolly: each host writes received data to its
+//! file and forwards it to the next. Completion is confirmed from the last host backwards.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -8,27 +8,27 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How much is read before it is passed on: as large as a socket hands over in one piece.
+/// Bytes read before they are forwarded, the most that a socket returns at once.
 const BLOCK_BYTES: usize = 256 << 10;
-/// How long the next host may take to listen.
+/// Longest wait for the next host to listen.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(10);
-/// What a host says to the one before when it and all behind it have everything.
+/// Byte that confirms completion of a host and of all behind it to its predecessor.
 const DONE: u8 = 1;
 
-/// One host of the chain.
+/// A host of the chain.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
-    /// Where to listen for the host before; the first has none, and reads the file.
+    /// Port to listen on for the previous host; none for the first, which reads the file.
     pub listen: Option<u16>,
-    /// The host behind; the last has none.
+    /// Address of the next host; none for the last.
     pub next: Option<SocketAddr>,
-    /// What is sent, or where it goes.
+    /// The file to send, or to write.
     pub file: &'a Path,
 }
 
 impl Link<'_> {
-    /// Does this host's part, to the end.
+    /// Performs this host's part until completion.
     ///
     /// # Errors
     /// If a neighbour or the file fails.
@@ -57,7 +57,7 @@ impl Link<'_> {
     }
 }
 
-/// Passes everything on, and keeps it if there is a file.
+/// Forwards everything, and writes it if there is a file.
 fn pass(from: &mut impl Read, next: &mut Option<TcpStream>, mut keep: Option<&mut File>) -> io::Result<()> {
     let mut block = vec![0; BLOCK_BYTES];
     loop {
@@ -67,7 +67,7 @@ fn pass(from: &mut impl Read, next: &mut Option<TcpStream>, mut keep: Option<&mu
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        // The next host first: it has the longest way before it.
+        // The next host first, because its data has the longest way to go.
         if let Some(next) = next {
             next.write_all(&block[..bytes])?;
         }
@@ -97,7 +97,7 @@ mod tests {
         let bytes: Vec<u8> = (0..3 * BLOCK_BYTES + 17).map(|at| (at * 7 % 251) as u8).collect();
         let source = directory.path().join("source");
         std::fs::write(&source, &bytes).expect("writable");
-        // Two ports that are free, as the kernel knows them.
+        // Two free ports, chosen by the kernel.
         let ports = [(); 2].map(|()| {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
             listener.local_addr().expect("bound").port()

@@ -1,4 +1,4 @@
-//! A report as text.
+//! The report as text.
 
 use ethbcast_lab::format_rate;
 
@@ -6,10 +6,9 @@ use crate::report::{Cell, Report, Run, Winner};
 use crate::run::size;
 use crate::table::Table;
 
-/// What the least time on a cable is called.
 const WIRE_LIMIT: &str = "wire limit";
 
-/// The whole report: a table, who was fastest where, and what the columns are.
+/// Formats the whole report: a table, the winners, and an explanation of the columns.
 pub fn text(report: &Report) -> String {
     let mut text = table(report).aligned();
     text += "\nFastest:\n";
@@ -28,7 +27,7 @@ pub fn text(report: &Report) -> String {
     text + &machine.join(", ")
 }
 
-/// All figures, with the limits among the tools.
+/// Builds the table of all figures, with the limits among the tools.
 pub fn table(report: &Report) -> Table {
     let mut table =
         Table::under("receivers, MTU, rate, loss, size, tool, seconds, x wire, % of raw, CPU s/GiB, verified, remark");
@@ -63,7 +62,7 @@ fn row_of(cell: &Cell, run: &Run) -> Vec<String> {
 fn row(cell: &Cell, tool: &str, seconds: Option<f64>, [cost, verified, remark]: [&str; 3]) -> Vec<String> {
     let setting = &cell.setting;
     let times = setting.wire_seconds().zip(seconds).map(|(limit, seconds)| format!("{:.3}", seconds / limit));
-    // Of the way that it goes: a chain is held to the raw chain, everything else to the raw broadcast.
+    // A chain is compared with the raw chain, everything else with the raw broadcast.
     let raw = cell.raw_seconds()[usize::from(tool.contains("chain"))].1;
     let share = seconds.filter(|_| tool != WIRE_LIMIT).map(|seconds| raw / seconds);
     let dash = || "-".to_owned();
@@ -83,7 +82,7 @@ fn row(cell: &Cell, tool: &str, seconds: Option<f64>, [cost, verified, remark]: 
     ]
 }
 
-/// Where a cell was measured, in words.
+/// Describes the setting of a cell.
 pub fn place(cell: &Cell) -> String {
     let setting = &cell.setting;
     let rate = setting.rate.map_or_else(|| "unshaped".to_owned(), format_rate);
@@ -96,7 +95,7 @@ pub fn place(cell: &Cell) -> String {
     )
 }
 
-/// Who was fastest there, and by how much.
+/// Describes the winner of a cell and its lead.
 pub fn fastest(cell: &Cell) -> String {
     match cell.winner() {
         None => "nobody finished".to_owned(),
@@ -108,7 +107,7 @@ pub fn fastest(cell: &Cell) -> String {
     }
 }
 
-/// Seconds with four digits that count.
+/// Formats seconds with four significant digits.
 pub fn time(seconds: f64) -> String {
     match seconds {
         seconds if seconds >= 100.0 => format!("{seconds:.1}"),
@@ -138,7 +137,7 @@ mod tests {
             let words: Vec<&str> = line(tool).split_whitespace().collect();
             assert_eq!(words[..7], ["7", "1500", "100mbit", "1", "%", "16", "MiB"], "{tool}");
         }
-        // 16 MiB at 500 Mbit/s are 0.268 s.
+        // 16 MiB at 500 Mbit/s take 0.268 s.
         assert!(line("ethbcast chain").contains(" 13 ") && line("ethbcast chain").ends_with("7/7"), "{text}");
         assert!(line("uftp").ends_with("it <failed>"), "{text}");
         assert!(

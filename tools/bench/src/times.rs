@@ -1,21 +1,21 @@
-//! The figures that are quoted of many times.
+//! Statistics of repeated times.
 
-/// What many times come to, in seconds.
+/// Statistics of a series of times, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// The mean without the lowest and the highest tenth, as the EQA paper takes it (§4).
+    /// Mean without the lowest and the highest tenth, as in the EQA paper (§4).
     pub middle80: f64,
-    /// Half of them took no longer.
+    /// Median.
     pub median: f64,
-    /// 99 % of them took no longer.
+    /// 99th percentile.
     pub p99: f64,
 }
 
 impl Times {
-    /// Sums up times in seconds; `None` if there are none.
+    /// Computes the statistics of times in seconds; `None` if there are none.
     pub fn of(mut seconds: Vec<f64>) -> Option<Self> {
         seconds.sort_by(f64::total_cmp);
-        // The smallest value that so large a part of all does not exceed, as `ethbcast perf` has it.
+        // Nearest-rank quantile, as in `ethbcast perf`.
         let quantile =
             |part: f64| seconds.get(((part * seconds.len() as f64).ceil() as usize).saturating_sub(1)).copied();
         let tenth = seconds.len() / 10;
@@ -27,7 +27,7 @@ impl Times {
         })
     }
 
-    /// The median of several runs, figure by figure; `None` if there are none.
+    /// Returns the median of several runs for each statistic; `None` if there are none.
     pub fn median_of(runs: &[Self]) -> Option<Self> {
         let middle = |figure: fn(&Self) -> f64| crate::table::median(runs.iter().map(figure).collect());
         Some(Self {

@@ -1,4 +1,4 @@
-//! The tools that are compared: how each is called on a lab's hosts, and where it puts what it received.
+//! The compared tools: their commands on a lab's hosts and the location of received files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,52 +10,56 @@ use ethbcast_lab::Lab;
 use crate::cluster::{INTERFACE, address};
 use crate::program::Program;
 
-/// How much of the rate the other tools are told to use, in thousandths; both lose frames in the switch above it.
+/// Part of the cable rate that the other tools are configured with, in thousandths. Above it the
+/// switch drops their frames.
 ///
-/// udpcast counts all its bytes. uftp counts 1445 bytes of a frame of 1486 (at its block size below): this is 98.7 %.
+/// udpcast counts all bytes of its frames. uftp counts 1445 bytes of a frame of 1486 (at its block
+/// size below), so that its value amounts to 98.7 %.
 const UDPCAST_PERMILLE: u64 = 980;
 const UFTP_PERMILLE: u64 = 960;
-/// Where nothing is shaped, uftp is told half of what raw frames reach: it sends blindly, and every frame that finds a
-/// buffer full costs it another pass. udpcast is told nothing there: it waits for its receivers.
+/// Part of the raw frames' rate that uftp is configured with on unshaped cables, in thousandths. It
+/// sends without flow control, and every overflow costs it another pass. udpcast waits for its
+/// receivers and needs no rate.
 const UFTP_UNSHAPED_PERMILLE: u64 = 500;
 
-/// uftp's headers of a frame, IP and UDP included, and the largest block it takes.
+/// Headers of a uftp frame including IP and UDP, and its largest block, in bytes.
 const UFTP_HEADER_BYTES: u32 = 72;
 const UFTP_LARGEST_BLOCK_BYTES: u32 = 8800;
 
-/// Where a host of the TCP chain listens.
+/// TCP port of the chain's hosts.
 const CHAIN_PORT: u16 = 7700;
 
-/// uftp's socket buffers, 16 times its default: it has no flow control.
+/// Socket buffers of uftp, which has no flow control: 16 times its default.
 const UFTP_BUFFER_BYTES: &str = "4194304";
 
-/// uftp's first, least and greatest idea of a round trip, in seconds; with its defaults, each phase would wait seconds
-/// for answers that take a millisecond here.
+/// Initial, least and greatest round-trip time of uftp in seconds. Its defaults would make each
+/// phase wait seconds for replies that take a millisecond here.
 const UFTP_ROUND_TRIP_SECONDS: &str = "0.05:0.01:1";
 
-/// A tool, or one of its ways.
+/// A tool, or one of its algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
-    /// `ethbcast --via` this.
+    /// `ethbcast` with this `--via`.
     Own(&'static str),
     /// `udp-sender` and `udp-receiver`.
     Udpcast,
     /// `uftp` and `uftpd`.
     Uftp,
-    /// One TCP connection from each host to the next (`ethbcast tcp-chain`).
+    /// A TCP connection from each host to the next (`ethbcast tcp-chain`).
     TcpChain,
-    /// The same with frames as Ethernet carries them: a veth passes pieces of 64 KiB whole, a cable does not.
+    /// The TCP chain with frames of the MTU's size: a veth carries segments of 64 KiB, a cable does
+    /// not.
     TcpChainCut,
 }
 
 impl Tool {
-    /// All of them, ours first by the two ways that are compared.
+    /// All tools, ethbcast first.
     pub const ALL: [Tool; 6] =
         [Tool::Own("chain"), Tool::Own("cast"), Tool::Udpcast, Tool::Uftp, Tool::TcpChain, Tool::TcpChainCut];
-    /// Those that are not ours.
+    /// The tools other than ethbcast.
     pub const PEERS: [Tool; 4] = [Tool::Udpcast, Tool::Uftp, Tool::TcpChain, Tool::TcpChainCut];
 
-    /// Its name in the table.
+    /// Returns the name in the table.
     pub fn name(self) -> String {
         match self {
             Tool::Own(via) => format!("ethbcast {via}"),
@@ -66,7 +70,7 @@ impl Tool {
         }
     }
 
-    /// Why it cannot run here, if it cannot.
+    /// Returns the reason why the tool cannot run here, if there is one.
     pub fn missing(self) -> Option<String> {
         let (programs, package) = match self {
             Tool::Own(_) | Tool::TcpChain => return None,
@@ -78,28 +82,28 @@ impl Tool {
         Some(format!("no {absent} here: install the package {package}"))
     }
 
-    /// Whether its receivers end by themselves once they have the file; a daemon stays.
+    /// Whether its receivers end by themselves once they have the file, unlike a daemon.
     pub fn receivers_end(self) -> bool {
         self != Tool::Uftp
     }
 }
 
-/// Whether a program is where programs are looked for.
+/// Whether a program is on the search path.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
-/// One transfer: who sends what to whom with what.
+/// Parameters of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The tool.
+    /// Tool to run.
     pub tool: Tool,
-    /// The lab; its first host sends to all others.
+    /// The lab, whose first host sends to all others.
     pub lab: &'a Lab,
-    /// What a cable of the lab carries: its rate or, where nothing is shaped, what raw frames reach.
+    /// Rate of the lab's cables, or that of raw frames if they are unshaped, in bits per second.
     pub rate_bits_per_second: u64,
-    /// Whether the cables have that rate.
+    /// Whether the cables are shaped to that rate.
     pub is_shaped: bool,
     /// The MTU of the lab's interfaces.
     pub mtu_bytes: u32,
@@ -107,12 +111,12 @@ pub struct Job<'a> {
     pub program: &'a Program,
     /// The file to send.
     pub source: &'a Path,
-    /// An empty directory for what is received and for logs.
+    /// An empty directory for received files and logs.
     pub directory: &'a Path,
 }
 
 impl Job<'_> {
-    /// The host that sends, and those that receive.
+    /// Returns the sending host and the receiving ones.
     ///
     /// # Panics
     /// If the lab has no host.
@@ -123,19 +127,19 @@ impl Job<'_> {
         (root, hosts)
     }
 
-    /// Where a receiver's file will be.
+    /// Returns the path of a receiver's file.
     pub fn received(&self, host: &str) -> PathBuf {
-        // uftp keeps the file's name, and so needs a directory per host.
+        // uftp keeps the file's name, and needs a directory for each host.
         match (self.tool, self.source.file_name()) {
             (Tool::Uftp, Some(name)) => self.directory.join(host).join(name),
             _ => self.directory.join(host),
         }
     }
 
-    /// The command that receives on a host.
+    /// Returns the command that receives on a host.
     ///
     /// # Errors
-    /// If the host, the program or a directory is not to be had.
+    /// If the host or the program does not exist, or a directory cannot be created.
     pub fn receiver(&self, number: usize, host: &str) -> anyhow::Result<Command> {
         let received = self.received(host);
         let command = match self.tool {
@@ -171,10 +175,10 @@ impl Job<'_> {
         Ok(command)
     }
 
-    /// The command that sends to all receivers, as soon as all are there.
+    /// Returns the command that sends to all receivers once they are present.
     ///
     /// # Errors
-    /// If the host or the program is not to be had.
+    /// If the host or the program does not exist.
     pub fn sender(&self) -> anyhow::Result<Command> {
         let (root, receivers) = self.hosts();
         let count = receivers.len().to_string();
@@ -218,7 +222,7 @@ impl Job<'_> {
     }
 }
 
-/// The identity of a receiver among uftp's: known beforehand, the sender need not wait for others to turn up.
+/// Returns the id of a uftp receiver. Fixed ids save the sender the wait for unknown receivers.
 fn uftp_id(number: usize) -> String {
     format!("0x{:08x}", number + 1)
 }

@@ -1,4 +1,4 @@
-//! One transfer: started, timed from outside, bounded, compared, and cleared away.
+//! A single transfer: it is started, timed from outside, limited, verified and cleaned up.
 
 use std::time::{Duration, Instant};
 
@@ -11,52 +11,53 @@ use crate::payload::same_bytes;
 use crate::running::Running;
 use crate::tools::{Job, Tool};
 
-/// How long receivers get to come up before the sender starts.
+/// Wait for receivers to start before the sender does.
 const HEAD_START: Duration = Duration::from_millis(700);
 
-/// How long receivers get to end after the sender has.
+/// Longest wait for the receivers' end after the sender's.
 const AFTERWARDS: Duration = Duration::from_secs(5);
 
-/// How often is looked: 0.1 % of 5 s.
+/// Polling interval: 0.1 % of 5 s.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What a sender says before the first data is less than this; what it has sent beyond belongs to the file.
+/// Bytes that a sender may send before data begins; what exceeds them belongs to the file.
 const BULK_BYTES: u64 = 64 << 10;
 
-/// How a transfer went.
+/// Result of a transfer.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The sender says that it succeeded.
+    /// The sender reported success.
     Finished(Finished),
-    /// It did not, or not in time, and why.
+    /// The transfer failed or exceeded its limit, with the reason.
     Failed(String),
 }
 
-/// The figures of a finished transfer.
+/// Figures of a finished transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
-    /// From the first data on the sender's cable to the end of the sender.
+    /// Seconds from the first data on the sender's cable to the sender's end.
     pub data_seconds: f64,
-    /// From the start of the sender to its end: how it finds its receivers is in this, too.
+    /// Seconds from the sender's start to its end, including the discovery of receivers.
     pub whole_seconds: f64,
-    /// Receivers whose file is the source, byte by byte.
+    /// Number of receivers whose file equals the source.
     pub verified: usize,
-    /// The time that processors spent in all its programs, their ends waited for: what they computed and their calls
-    /// into the kernel, which carries a frame of a veth in its sender's call.
+    /// Processor time of all its programs in seconds, user and system. A veth carries a frame
+    /// within its sender's system call.
     pub processor_seconds: f64,
 }
 
-/// Runs a job in at most `limit` and compares what was received with what was sent.
+/// Runs a job within `limit` and compares the received files with the source. A tool's failure is
+/// an [`Outcome`].
 ///
 /// # Errors
-/// If a program cannot be started, the lab does not answer, or the user interrupts; a tool's failure is an [`Outcome`].
+/// If a program cannot be started, the lab cannot be used, or the user interrupts.
 pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
     let is_cut = job.tool == Tool::TcpChainCut;
     if is_cut {
         set_offloads(job.lab, false)?;
     }
     let before = spent_by_children()?;
-    // When this returns all its programs have ended, and what they spent is known.
+    // All programs have ended here, so that their processor time is known.
     let outcome = run_programs(job, limit, interrupt)?;
     let processor_seconds = spent_by_children()? - before;
     if is_cut {
@@ -68,7 +69,8 @@ pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<
     })
 }
 
-/// Processor time of all programs that this one has started and waited for, in seconds.
+/// Returns the processor time of all programs that this process has started and waited for, in
+/// seconds.
 fn spent_by_children() -> anyhow::Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     Ok((usage.user_time() + usage.system_time()).num_microseconds() as f64 * 1e-6)
@@ -114,8 +116,8 @@ fn run_programs(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Re
     }))
 }
 
-/// The moment data began to leave the root, if that is now past: a cable is full from then on, so what has gone over it
-/// says how long ago that was.
+/// Returns the moment of the first data, if it has passed. It is computed from the bytes sent
+/// since, because a cable is fully used from then on.
 fn first_data(job: &Job, root: &str, sent_before_bytes: u64) -> anyhow::Result<Option<Instant>> {
     let (sent_bytes, now) = job.lab.sent_bytes(root)?;
     let data_bytes = sent_bytes.saturating_sub(sent_before_bytes);
@@ -123,12 +125,11 @@ fn first_data(job: &Job, root: &str, sent_before_bytes: u64) -> anyhow::Result<O
     Ok((data_bytes > BULK_BYTES).then(|| now.checked_sub(ago).unwrap_or(now)))
 }
 
-/// Whether a receiver has the file; a file that is not there is not the file.
 fn is_verified(job: &Job, host: &str) -> bool {
     same_bytes(job.source, &job.received(host)).unwrap_or(false)
 }
 
-/// Sleeps, and ends the bench if the user wants that.
+/// Sleeps, and fails if the user interrupts.
 fn pause(time: Duration, interrupt: &Interrupt) -> anyhow::Result<()> {
     std::thread::sleep(time);
     interrupt.check()

@@ -1,4 +1,4 @@
-//! What a lab is to look like, and what of that is impossible.
+//! Configuration of a lab and its validation.
 
 use ethbcast_planning::topology::Topology;
 
@@ -6,49 +6,51 @@ use crate::error::LabError;
 use crate::names::{DEFAULT_LAB, LONGEST_LAB_BYTES, is_host_name, is_lab_name, longest_host_bytes};
 use crate::rate::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, format_rate};
 
-/// The most hosts, and the most switches, a lab can have: a number that keeps interface names short.
+/// Limit on hosts and on switches, which keeps interface names short.
 pub(crate) const MOST_HOSTS: usize = 4096;
 
-/// The most ports a Linux bridge can have (`BR_MAX_PORTS`, less the number 0).
+/// Limit on the ports of a Linux bridge (`BR_MAX_PORTS` without number 0).
 const MOST_PORTS_PER_SWITCH: usize = 1023;
 
-/// The Ethernet header in front of the MTU's bytes.
 const HEADER_BYTES: u32 = 14;
 
-/// How much a shaped cable may send at once after a pause, as a time at its rate.
+/// Duration of the burst that a shaped cable allows after a pause, at its rate.
 ///
-/// tbf is woken by a high-resolution timer, so this covers a late wake-up, not a scheduler tick (4 ms at 250 Hz).
+/// tbf is woken by a high-resolution timer, so this covers a late wake-up, not a scheduler tick (4
+/// ms at 250 Hz).
 const BURST_NANOSECONDS: u64 = 500_000;
 
-/// The hosts, cables and imperfections of a lab.
+/// The hosts, cables and impairments of a lab.
 #[derive(Clone, Debug)]
 pub struct LabConfig {
-    /// What the lab is called; default `lab`. Labs of different names do not touch.
+    /// Name of the lab, `lab` by default. Labs of different names are independent.
     pub name: String,
     /// The hosts, the switches and the cables between them.
     pub topology: Topology,
-    /// The rate of every cable of which the topology gives none, in each direction, counted in bytes of frames,
-    /// Ethernet header included (preamble, check sequence and gap of a real cable not). `None`, the default, leaves
-    /// cables as fast as the machine, and without the queues below.
+    /// Default rate of a cable in each direction, for cables without a rate in the topology. It
+    /// counts frame bytes with the Ethernet header, without preamble, check sequence and gap.
+    /// `None`, the default, leaves cables unshaped and without the queues below.
     pub rate_bits_per_second: Option<u64>,
-    /// The payload a frame can carry, 68 to 65 535 bytes; default 1500.
+    /// MTU of all interfaces, 68 to 65 535 bytes; default 1500.
     pub mtu_bytes: u32,
-    /// The fraction of frames each host loses on arrival, 0 to below 1; default 0.
+    /// Fraction of frames each host loses on arrival, 0 to below 1; default 0.
     ///
-    /// A packet socket bound to `ETH_P_ALL`, as `tcpdump` opens it, looks at the cable before the loss and sees them
-    /// all.
+    /// A packet socket bound to `ETH_P_ALL`, as `tcpdump` opens it, sees all frames, because it is
+    /// ahead of the loss.
     pub loss: f64,
-    /// How much a host queues in front of its shaped cable; default 1 MiB.
+    /// Size of the queue of a host's shaped cable, in bytes; default 1 MiB.
     ///
-    /// More than a packet socket's default send buffer (212 992 bytes), so that a sender that is too fast runs out of
-    /// its own buffer (`EAGAIN`, it can wait) before the queue (`ENOBUFS`, it cannot).
+    /// It is larger than a packet socket's default send buffer (212 992 bytes), so that a fast
+    /// sender first exhausts its own buffer (`EAGAIN`, it can wait) and not the queue (`ENOBUFS`,
+    /// it cannot).
     pub host_queue_bytes: u32,
-    /// How much a switch queues in front of each shaped port before it drops; default 256 KiB, like a small real one.
+    /// Size of the queue of a switch's shaped port, in bytes; default 256 KiB, as in a small real
+    /// switch.
     pub switch_queue_bytes: u32,
 }
 
 impl LabConfig {
-    /// A lab with these hosts and switches: unlimited rate, MTU 1500, no loss, called `lab`.
+    /// Creates a configuration with unlimited rate, MTU 1500, no loss and the name `lab`.
     pub fn new(topology: Topology) -> Self {
         Self {
             name: DEFAULT_LAB.to_owned(),
@@ -61,10 +63,11 @@ impl LabConfig {
         }
     }
 
-    /// Checks everything that can be judged without touching the system.
+    /// Checks everything that can be validated without changing the system.
     ///
     /// # Errors
-    /// The first of: a bad lab or host name, too many hosts, switches or ports, a bad MTU, rate, loss or queue size.
+    /// The first invalid value: a name, the number of hosts, switches or ports, the MTU, rate, loss
+    /// or a queue size.
     pub fn check(&self) -> Result<(), LabError> {
         check_lab_name(&self.name)?;
         self.topology.hosts().iter().try_for_each(|host| check_host_name(&self.name, host))?;
@@ -76,7 +79,6 @@ impl LabConfig {
         self.check_cables()
     }
 
-    /// Checks that bridges and interface names can hold the topology.
     fn check_size(&self) -> Result<(), LabError> {
         let mut ports = vec![0; self.topology.switches().len()];
         for host in 0..self.topology.hosts().len() {
@@ -93,7 +95,6 @@ impl LabConfig {
         limit("ports on one switch", ports.into_iter().max().unwrap_or(0), MOST_PORTS_PER_SWITCH)
     }
 
-    /// Checks the rate, and the queues that come with it.
     fn check_cables(&self) -> Result<(), LabError> {
         let Some(rate) = self.rate_bits_per_second else { return Ok(()) };
         if !(LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(&rate) {
@@ -108,8 +109,8 @@ impl LabConfig {
         Ok(())
     }
 
-    /// The token bucket of a cable shaped to `rate_bits_per_second`: two frames at least, because tbf drops every frame
-    /// larger than its bucket and must hold one while it pays for the next.
+    /// Returns the token bucket's size for a rate, at least two frames: tbf drops every frame
+    /// larger than its bucket, and must hold one while it earns the next.
     pub fn burst_bytes(&self, rate_bits_per_second: u64) -> u64 {
         let two_frames = 2 * u64::from(self.mtu_bytes + HEADER_BYTES);
         let late_wake_up = rate_bits_per_second / 8 * (BURST_NANOSECONDS / 1_000) / 1_000_000;
@@ -117,7 +118,6 @@ impl LabConfig {
     }
 }
 
-/// Refuses a name that no lab can have.
 pub(crate) fn check_lab_name(name: &str) -> Result<(), LabError> {
     if is_lab_name(name) {
         Ok(())
@@ -126,7 +126,6 @@ pub(crate) fn check_lab_name(name: &str) -> Result<(), LabError> {
     }
 }
 
-/// Refuses a name that no host of `lab` can have.
 fn check_host_name(lab: &str, host: &str) -> Result<(), LabError> {
     if is_host_name(lab, host) {
         return Ok(());
@@ -134,7 +133,6 @@ fn check_host_name(lab: &str, host: &str) -> Result<(), LabError> {
     Err(LabError::BadHostName { host: host.to_owned(), longest: longest_host_bytes(lab) })
 }
 
-/// Refuses a loss that is no fraction.
 pub(crate) fn check_loss(loss: f64) -> Result<(), LabError> {
     if (0.0..1.0).contains(&loss) { Ok(()) } else { Err(LabError::BadLoss(loss)) }
 }

@@ -1,4 +1,4 @@
-//! What has gone over a host's cable.
+//! Counters of a host's cable.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use crate::names::HOST_INTERFACE;
 use crate::program::{NFT, run};
 use crate::script::lost_frames;
 
-/// The interface table of the thread's own namespace. (`/proc/net/dev` would be that of the process.)
+/// Interface table of the thread's namespace. (`/proc/net/dev` is that of the process.)
 const INTERFACES: &str = "/proc/thread-self/net/dev";
 
-/// Frames and bytes over one host's `eth0` since the lab came up; bytes include the 14-byte header.
+/// Frames and bytes over a host's `eth0` since the lab came up. Bytes include the 14-byte header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters {
     /// Frames that reached the host, before its loss.
@@ -22,11 +22,10 @@ pub struct HostCounters {
     pub sent_frames: u64,
     /// Bytes the host put on its cable.
     pub sent_bytes: u64,
-    /// Frames the host lost, since its loss was last set.
+    /// Frames the host lost since its loss was last set.
     pub lost_frames: u64,
 }
 
-/// Reads what the interface itself counts in the namespace this thread is in: all but the frames lost.
 pub(crate) fn read_interface() -> Result<HostCounters, LabError> {
     let table =
         fs::read_to_string(INTERFACES).map_err(|source| LabError::system(format!("reading {INTERFACES}"), source))?;
@@ -34,15 +33,14 @@ pub(crate) fn read_interface() -> Result<HostCounters, LabError> {
         .ok_or_else(|| LabError::NoInterface { path: Path::new(INTERFACES).to_owned(), interface: HOST_INTERFACE })
 }
 
-/// Reads the counters of the namespace this thread is in.
 pub(crate) fn read() -> Result<HostCounters, LabError> {
     let counters = read_interface()?;
     let ruleset = run(NFT, &["list", "ruleset"], "", "reading a host's loss")?;
     Ok(HostCounters { lost_frames: lost_frames(&ruleset), ..counters })
 }
 
-/// Finds `eth0` in the table: after its name come eight numbers about receiving, bytes and frames first, then as many
-/// about sending (proc_pid_net(5)).
+/// Parses the table's line of `eth0`: eight numbers about receiving, bytes and frames first, then
+/// eight about sending (proc_pid_net(5)).
 fn parse(table: &str) -> Option<HostCounters> {
     let row = table.lines().find_map(|line| line.trim_start().strip_prefix(HOST_INTERFACE)?.strip_prefix(':'))?;
     let numbers: Vec<u64> = row.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;

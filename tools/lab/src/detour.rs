@@ -1,19 +1,20 @@
-//! A cable led past a program: a host's frames go through the hands of whoever carries them between two interfaces.
+//! A detour of a cable through a program, which forwards the host's frames between two interfaces.
 
 use crate::error::LabError;
 use crate::faults::port_to;
 use crate::program::{IP, batch, run};
 
-/// The two interfaces, in the namespace of the switches, between which a program has to carry all frames of a host.
+/// Two interfaces in the switches' namespace, between which a program must forward all frames of a
+/// host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detour {
-    /// Where the host's cable ends.
+    /// End of the host's cable.
     pub towards_host: String,
-    /// Whose other end is a port of the host's switch.
+    /// End of the cable to the host's switch.
     pub towards_switch: String,
 }
 
-/// Takes the port of `host` off its switch, and puts another there with a cable that ends beside it.
+/// Takes the port of `host` off its switch, and connects a new port to an interface beside it.
 pub(crate) fn lead(host: &str) -> Result<Detour, LabError> {
     let port = port_to(host)?;
     let shown = run(IP, &["-o", "link", "show", "dev", &port], "", "looking at a port")?;
@@ -30,7 +31,7 @@ pub(crate) fn lead(host: &str) -> Result<Detour, LabError> {
     Ok(Detour { towards_host: port, towards_switch: near })
 }
 
-/// Lets the switch of `host` learn the addresses behind its port, or not.
+/// Switches address learning on or off at the switch port of `host`.
 pub(crate) fn set_learning(host: &str, on: bool) -> Result<(), LabError> {
     let (port, word) = (port_to(host)?, if on { "on" } else { "off" });
     batch(IP, &format!("link set {port} type bridge_slave learning {word}\n"), "setting what a port learns")

@@ -1,4 +1,4 @@
-//! Taking a lab down, whole or in the pieces a crash left: whatever has its name in its name goes.
+//! Removal of a lab, whole or in the pieces that a crash left, by its name.
 
 use crate::config::check_lab_name;
 use crate::error::LabError;
@@ -8,19 +8,18 @@ use crate::processes::end_all;
 use crate::program::{IP, require_root, run};
 use crate::script::delete_namespaces;
 
-/// How often to look again for namespaces that somebody else, an `up` under way perhaps, made meanwhile.
+/// Attempts to remove namespaces that are created meanwhile, perhaps by an `up` under way.
 const ROUNDS: usize = 3;
 
-/// What taking a lab down found to do; nothing at all when there was no lab.
+/// Counts of what was removed; zero if there was no lab.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Namespaces deleted, the switches' among them.
+    /// Namespaces deleted, including that of the switches.
     pub namespaces: usize,
     /// Processes ended.
     pub processes: usize,
 }
 
-/// Ends the processes in every namespace of the lab `name`, then deletes the namespaces, and with them all else.
 pub(crate) fn take_down(name: &str) -> Result<Removed, LabError> {
     check_lab_name(name)?;
     let mut removed = Removed::default();
@@ -31,7 +30,7 @@ pub(crate) fn take_down(name: &str) -> Result<Removed, LabError> {
             return Ok(removed);
         }
         require_root()?;
-        // A process that does not end must not keep the rest from going; it is reported after.
+        // A process that does not end must not prevent the rest; it is reported afterwards.
         let ended = end_all(&namespaces);
         complaint = delete(&namespaces)?;
         removed.processes += ended?;
@@ -43,14 +42,13 @@ pub(crate) fn take_down(name: &str) -> Result<Removed, LabError> {
     }
 }
 
-/// The namespaces of the lab that are there now.
 fn namespaces_of(name: &str) -> Result<Vec<String>, LabError> {
     Ok(members_of(name)?.iter().map(|host| namespace_of(name, host)).collect())
 }
 
-/// Deletes the namespaces, and returns what `ip` complained about: nothing, or what the caller will see by looking.
+/// Deletes the namespaces and returns the complaints of `ip`.
 ///
-/// With `-force` a namespace that is no longer there does not keep `ip` from the next.
+/// With `-force`, `ip` continues after a namespace that no longer exists.
 fn delete(namespaces: &[String]) -> Result<String, LabError> {
     match run(IP, &["-force", "-batch", "-"], &delete_namespaces(namespaces), "deleting namespaces") {
         Ok(_) => Ok(String::new()),

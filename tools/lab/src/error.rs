@@ -1,10 +1,10 @@
-//! Everything that can be wrong with a lab, each with what to do instead.
+//! Errors of a lab, each with advice.
 
 use std::path::PathBuf;
 
 use crate::names::DEFAULT_LAB;
 
-/// Why a lab could not be brought up, used or taken down.
+/// Reason why a lab could not be brought up, used or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
@@ -12,23 +12,23 @@ pub enum LabError {
     #[error("a lab is made of network namespaces, which only root may make: type the same command after `sudo`")]
     NotRoot,
 
-    /// One of the programs the lab is made with is not installed.
+    /// A required program is not installed.
     #[error("the program `{program}` is missing: install it with `apt install {package}`")]
     ToolMissing {
-        /// The program that was looked for.
+        /// Name of the program.
         program: &'static str,
-        /// The Debian package it comes in.
+        /// Debian package that contains it.
         package: &'static str,
     },
 
-    /// The kernel was built without something the lab needs.
+    /// The kernel lacks a required feature.
     #[error("this kernel lacks {feature}, so it cannot run this lab (the kernel said: {complaint}); {advice}")]
     KernelLacks {
-        /// What is missing, in words and as a kernel option.
+        /// The feature, in words and as a kernel option.
         feature: &'static str,
-        /// What to do about it.
+        /// Advice.
         advice: &'static str,
-        /// The message of the program that found out.
+        /// Message of the program that failed.
         complaint: String,
     },
 
@@ -39,13 +39,13 @@ pub enum LabError {
     /// No lab of that name is up.
     #[error("no lab `{name}` is up ({}): type `ethbcast lab up` first", running_labs(running))]
     NoSuchLab {
-        /// The name that was asked for.
+        /// The given name.
         name: String,
         /// The labs that are up.
         running: Vec<String>,
     },
 
-    /// A lab of that name is there in part: a crash left it behind.
+    /// The lab is incomplete after a crash.
     #[error(
         "the lab `{0}` is incomplete, left over from a crash: type `{down}`, then bring it up again",
         down = down_command(.0)
@@ -57,37 +57,37 @@ pub enum LabError {
     NoSuchHost {
         /// The lab's name.
         lab: String,
-        /// The host that was asked for.
+        /// The given host.
         host: String,
-        /// The hosts there are.
+        /// The existing hosts.
         hosts: Vec<String>,
     },
 
-    /// A rate that cannot be read, or that no cable can be shaped to.
+    /// A rate that cannot be read, or to which no cable can be shaped.
     #[error(
         "`{0}` is not a usable rate: write a number of bits per second from 64kbit to 1000gbit, like 100mbit, or \
          `unlimited`"
     )]
     BadRate(String),
 
-    /// A loss that is no fraction.
+    /// A loss outside 0 to below 1.
     #[error(
         "a loss of {0} is not usable: give a fraction from 0 (none) to below 1, like 0.01 for one frame in a hundred"
     )]
     BadLoss(f64),
 
-    /// An MTU, in bytes, that no veth can have.
+    /// An MTU in bytes that no veth supports.
     #[error("an MTU of {0} bytes is not usable: choose one from 68 to 65535")]
     BadMtu(u32),
 
-    /// A queue that could not hold a single frame.
+    /// A queue that cannot hold a single frame.
     #[error("a {which} of {queue_bytes} bytes cannot hold one frame: give it at least {least_bytes} bytes")]
     BadQueue {
-        /// Which queue: the host's or the switch port's.
+        /// The host's or the switch port's queue.
         which: &'static str,
-        /// The size as it was given.
+        /// The given size.
         queue_bytes: u32,
-        /// The smallest size that works with this MTU.
+        /// The smallest size for this MTU.
         least_bytes: u32,
     },
 
@@ -97,7 +97,7 @@ pub enum LabError {
          a namespace's)"
     )]
     BadLabName {
-        /// The name as it was given.
+        /// The given name.
         name: String,
         /// The longest name allowed, in bytes.
         longest: usize,
@@ -109,7 +109,7 @@ pub enum LabError {
          not `switches`"
     )]
     BadHostName {
-        /// The name as it was given.
+        /// The given name.
         host: String,
         /// The longest name allowed, in bytes.
         longest: usize,
@@ -118,15 +118,15 @@ pub enum LabError {
     /// More hosts or switches than the lab has addresses for.
     #[error("a lab of {found} {what} is too large: it can have at most {most}")]
     TooLarge {
-        /// What there are too many of.
+        /// Hosts or switches, in words.
         what: &'static str,
-        /// How many there are.
+        /// The given number.
         found: usize,
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
 
-    /// SIGINT, SIGTERM or SIGHUP arrived while the lab was coming up; what was there of it is gone again.
+    /// SIGINT, SIGTERM or SIGHUP arrived while the lab was coming up; it has been removed again.
     #[error("interrupted while the lab was coming up: it has been taken down again")]
     Interrupted,
 
@@ -137,58 +137,55 @@ pub enum LabError {
     )]
     ProcessesRemain(Vec<i32>),
 
-    /// Namespaces are still there after they were deleted.
+    /// Namespaces still exist after their deletion.
     #[error("the namespaces {namespaces:?} could not be deleted ({complaint}): type `ip netns delete` for each")]
     NamespacesRemain {
-        /// Their names.
+        /// The remaining namespaces.
         namespaces: Vec<String>,
-        /// What `ip` said.
+        /// Message of `ip`.
         complaint: String,
     },
 
-    /// `ip`, `tc` or `nft` refused something for a reason the lab does not know.
+    /// `ip`, `tc` or `nft` failed for an unknown reason.
     #[error("`{program}` failed while {doing}, in the words: {complaint}")]
     Tool {
         /// The program.
         program: &'static str,
-        /// What the lab was doing.
+        /// The lab's operation.
         doing: String,
-        /// What it wrote to standard error.
+        /// The program's error output.
         complaint: String,
     },
 
-    /// The operating system refused something.
+    /// A system call failed.
     #[error("{doing} failed: {source}")]
     System {
-        /// What the lab was doing.
+        /// The lab's operation.
         doing: String,
-        /// The system's reason.
+        /// The system's error.
         source: std::io::Error,
     },
 
-    /// A file of the kernel did not read as expected.
+    /// A file of the kernel has no line for the interface.
     #[error("`{}` does not list the interface {interface}: is it still in its namespace?", path.display())]
     NoInterface {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The interface that is not in it.
+        /// The missing interface.
         interface: &'static str,
     },
 }
 
 impl LabError {
-    /// Makes the error for a system call that failed while `doing` something.
     pub(crate) fn system(doing: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
         Self::System { doing: doing.into(), source: source.into() }
     }
 }
 
-/// The command that takes down the lab `name`.
 fn down_command(name: &str) -> String {
     if name == DEFAULT_LAB { "ethbcast lab down".into() } else { format!("ethbcast lab down --lab {name}") }
 }
 
-/// The labs that are up, in words.
 fn running_labs(running: &[String]) -> String {
     match running {
         [] => "none is".into(),

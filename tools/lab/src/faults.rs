@@ -1,7 +1,8 @@
-//! Faults of one host's cable: frames of a certain kind that never arrive there, or never get away.
+//! Faults of a host's cable: frames of a certain kind are dropped on arrival at the host, or after
+//! they left it.
 //!
-//! What the host sends is taken at its switch's port: a rule on its own way out would tell the sender (`ENOBUFS`), and
-//! a cable does not.
+//! Frames that the host sends are dropped at its switch's port. A rule on the host's own output
+//! would report `ENOBUFS` to the sender, which a cable does not.
 
 use std::fmt::Write;
 
@@ -11,17 +12,15 @@ use crate::netns::inside;
 use crate::program::{IP, NFT, batch, run};
 use crate::script::{chance, counted_frames};
 
-/// How the nftables table begins that holds the faults of an interface; its name follows.
 const FAULTS_TABLE: &str = "ethbcast_faults";
 
-/// Which way a frame goes, seen from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Arriving,
     Leaving,
 }
 
-/// Frames that a host loses: those that fit all that is said here, going one way over its cable.
+/// A fault that drops the frames of one direction that meet all its conditions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkFault {
     direction: Direction,
@@ -33,12 +32,12 @@ pub struct LinkFault {
 }
 
 impl LinkFault {
-    /// Every frame that arrives at the host.
+    /// Drops all frames that arrive at the host.
     pub fn arriving() -> Self {
         Self::new(Direction::Arriving)
     }
 
-    /// Every frame that leaves the host; it does not learn of it.
+    /// Drops all frames that leave the host, without an error there.
     pub fn leaving() -> Self {
         Self::new(Direction::Leaving)
     }
@@ -47,43 +46,45 @@ impl LinkFault {
         Self { direction, bytes: Vec::new(), group_addressed: None, peer: None, longer_than_bytes: None, fraction: 1.0 }
     }
 
-    /// Only frames whose byte number `at`, counted from the first of the destination address, is one of `values`.
+    /// Limits the fault to frames whose byte `at`, counted from the destination address on, is one
+    /// of `values`.
     pub fn byte(mut self, at: usize, values: &[u8]) -> Self {
         self.bytes.push((at, values.to_vec()));
         self
     }
 
-    /// Only frames to one host's own address.
+    /// Limits the fault to unicast frames.
     pub fn unicast(mut self) -> Self {
         self.group_addressed = Some(false);
         self
     }
 
-    /// Only frames to a group or to all.
+    /// Limits the fault to multicast and broadcast frames.
     pub fn multicast(mut self) -> Self {
         self.group_addressed = Some(true);
         self
     }
 
-    /// Only frames from the host with this address where they arrive, to it where they leave ([`crate::Lab::mac`]).
+    /// Limits the fault to one peer, the source of arriving or the destination of leaving frames
+    /// ([`crate::Lab::mac`]).
     pub fn peer(mut self, mac: impl Into<String>) -> Self {
         self.peer = Some(mac.into());
         self
     }
 
-    /// Only frames that carry more than this behind their Ethernet header: a cable of a smaller MTU than its ends.
+    /// Limits the fault to frames with a payload longer than `payload_bytes`, as on a path with a
+    /// smaller MTU than its ends.
     pub fn longer_than(mut self, payload_bytes: u32) -> Self {
         self.longer_than_bytes = Some(payload_bytes);
         self
     }
 
-    /// Only this fraction of them, drawn at random, 0 to 1.
+    /// Limits the fault to a random fraction of the frames, 0 to 1.
     pub fn fraction(mut self, fraction: f64) -> Self {
         self.fraction = fraction;
         self
     }
 
-    /// The rule's conditions and what is to be done with who fits them, as `nft` has it.
     fn rule(&self) -> String {
         let mut rule = String::new();
         let mut add = |condition: String| write!(rule, "{condition} ").expect("writing to a String cannot fail");
@@ -108,13 +109,11 @@ impl LinkFault {
     }
 }
 
-/// The table of an interface.
 fn table(interface: &str) -> String {
     format!("{FAULTS_TABLE}_{interface}")
 }
 
-/// For `nft` in the namespace of an interface: takes what fits these rules from now on, in one transaction, whatever
-/// was set before.
+/// Returns an nft script that replaces all rules of an interface in one transaction.
 fn script(interface: &str, rules: &[String]) -> String {
     let table = table(interface);
     let mut text = format!("table netdev {table}\ndelete table netdev {table}\n");
@@ -128,20 +127,18 @@ fn script(interface: &str, rules: &[String]) -> String {
     text
 }
 
-/// Where a host's cable is looked at: its two ends, each by its namespace and interface.
+/// The two ends of a host's cable, each as namespace and interface.
 pub(crate) struct Cable {
     ends: [(Direction, String, String); 2],
 }
 
 impl Cable {
-    /// The cable of `host`, whose namespace is `inside_host`.
     pub(crate) fn find(host: &str, inside_host: String, switches: String) -> Result<Self, LabError> {
         let port = inside(&switches, || port_to(host))??;
         let host_end = (Direction::Arriving, inside_host, HOST_INTERFACE.to_owned());
         Ok(Self { ends: [host_end, (Direction::Leaving, switches, port)] })
     }
 
-    /// Sets its faults.
     pub(crate) fn set(&self, faults: &[LinkFault]) -> Result<(), LabError> {
         for (direction, namespace, interface) in &self.ends {
             let rules = faults.iter().filter(|fault| fault.direction == *direction).map(LinkFault::rule);
@@ -151,7 +148,6 @@ impl Cable {
         Ok(())
     }
 
-    /// How many frames its faults have taken since they were set.
     pub(crate) fn taken_frames(&self) -> Result<u64, LabError> {
         let mut frames = 0;
         for (_, namespace, interface) in &self.ends {
@@ -162,26 +158,24 @@ impl Cable {
     }
 }
 
-/// The address of the interface of this thread's host.
 pub(crate) fn mac() -> Result<String, LabError> {
     let shown = run(IP, &["-o", "link", "show", "dev", HOST_INTERFACE], "", "reading a host's address")?;
     let address = shown.split_once("link/ether ").and_then(|(_, after)| after.split_whitespace().next());
     Ok(address.expect("every host of a lab has an Ethernet interface").to_owned())
 }
 
-/// Switches an interface of this thread's namespace on or off, as its administrator does.
 pub(crate) fn switch(interface: &str, up: bool) -> Result<(), LabError> {
     let word = if up { "up" } else { "down" };
     batch(IP, &format!("link set {interface} {word}\n"), "switching an interface")
 }
 
-/// The interface whose cable goes to `host`, in the namespace of the switches, where this thread is.
+/// Returns the switch port of `host`. The thread must be in the switches' namespace.
 pub(crate) fn port_to(host: &str) -> Result<String, LabError> {
     let shown = run(IP, &["-o", "link", "show"], "", "looking for a port")?;
     Ok(port_in(&shown, host).expect("every host of a lab has a port"))
 }
 
-/// Finds the port among lines like `7: p3@if2: <BROADCAST> mtu 1500 ... alias to-n3`.
+/// Finds the port in lines like `7: p3@if2: <BROADCAST> mtu 1500 ... alias to-n3`.
 fn port_in(shown: &str, host: &str) -> Option<String> {
     let alias = format!("to-{host}");
     let line = shown

@@ -1,4 +1,4 @@
-//! Ctrl-C while a lab is coming up: held back, noticed, and delivered once nothing is left lying about.
+//! Deferred Ctrl-C while a lab comes up, so that nothing is left behind.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -9,23 +9,22 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use crate::error::LabError;
 
-/// Where the kernel says which signals this process ignores.
 const STATUS: &str = "/proc/self/status";
 
-/// Holds back SIGINT, SIGTERM and SIGHUP, those the process does not ignore, on this thread for as long as it lives.
+/// Blocks SIGINT, SIGTERM and SIGHUP on this thread, except for those that the process ignores.
 ///
-/// A signal that came meanwhile is delivered when this is dropped, and then does what the program wants of it, which is
-/// to end it unless it asked otherwise. In a program with other threads the system may give the signal to one of those
-/// at once; only a program that lets its other threads block it, too, gets the clean-up.
+/// A pending signal is delivered on drop and then has its usual effect. In a program with several
+/// threads the system may deliver a signal to another thread at once; the clean-up works only if
+/// those threads block it as well.
 pub(crate) struct InterruptsHeld {
     before: SigSet,
     pending: SignalFd,
 }
 
 impl InterruptsHeld {
-    /// Starts holding interrupts back.
     pub(crate) fn new() -> Result<Self, LabError> {
-        // An ignored signal would lie in wait all the same once it is held back: what `nohup` set aside stays aside.
+        // An ignored signal would become pending once it is blocked, so that signals ignored by
+        // `nohup` are left alone.
         let ignored = fs::read_to_string(STATUS).map_or(0, |status| ignored_signals(&status));
         let is_heeded = |signal: &Signal| ignored >> (*signal as u32 - 1) & 1 == 0;
         let held: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().filter(is_heeded).collect();
@@ -35,7 +34,7 @@ impl InterruptsHeld {
         Ok(Self { before, pending })
     }
 
-    /// Fails if an interrupt is waiting. It looks without taking: the signal still arrives later.
+    /// Fails if a signal is pending. The signal is still delivered later.
     pub(crate) fn check(&self) -> Result<(), LabError> {
         let mut watched = [PollFd::new(self.pending.as_fd(), PollFlags::POLLIN)];
         match poll(&mut watched, PollTimeout::ZERO) {
@@ -54,7 +53,8 @@ impl Drop for InterruptsHeld {
     }
 }
 
-/// The mask of ignored signals, signal 1 lowest, out of a process's status (proc_pid_status(5)).
+/// Returns the mask of ignored signals, signal 1 lowest, from a process's status
+/// (proc_pid_status(5)).
 fn ignored_signals(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

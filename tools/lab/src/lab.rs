@@ -1,4 +1,4 @@
-//! A lab that is up: which hosts it has, how to run things on them, how to make their cables worse.
+//! A running lab: its hosts, commands on them, and impairments of their cables.
 
 use std::ops::Deref;
 use std::process::Command;
@@ -19,7 +19,7 @@ use crate::program::require_root;
 use crate::script::lose_instead;
 use crate::up::{bring_up, set_loss};
 
-/// A cluster of network namespaces that is up. Dropping it leaves it up; see [`LabGuard`] for the other wish.
+/// A cluster of network namespaces that is up. Dropping it leaves the lab up, unlike [`LabGuard`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lab {
     name: String,
@@ -29,7 +29,8 @@ pub struct Lab {
 impl Lab {
     /// Brings a lab up; 32 hosts take a fraction of a second.
     ///
-    /// SIGINT, SIGTERM and SIGHUP on the calling thread wait until the lab is up or, cut short, is gone again.
+    /// SIGINT, SIGTERM and SIGHUP on the calling thread are deferred until the lab is up or has
+    /// been removed again.
     ///
     /// # Errors
     /// Any [`LabError`]; nothing of the lab is left then.
@@ -40,10 +41,10 @@ impl Lab {
         Ok(Self { name: config.name.clone(), hosts })
     }
 
-    /// Finds the lab of that name, which this or another process has brought up.
+    /// Finds a lab by its name, whichever process has brought it up.
     ///
     /// # Errors
-    /// [`LabError::BadLabName`], [`LabError::NoSuchLab`]; [`LabError::Incomplete`] for what a crash left of one.
+    /// [`LabError::BadLabName`], [`LabError::NoSuchLab`]; [`LabError::Incomplete`] after a crash.
     pub fn open(name: &str) -> Result<Self, LabError> {
         check_lab_name(name)?;
         let mut hosts = members_of(name)?;
@@ -58,12 +59,13 @@ impl Lab {
         Ok(Self { name: name.to_owned(), hosts })
     }
 
-    /// The host of a lab that this process runs on, by the network namespace it was started in; `None` outside of labs.
+    /// Returns the host on which this process runs, by its network namespace; `None` outside of
+    /// labs.
     pub fn own_host() -> Option<String> {
         own_host()
     }
 
-    /// The names of all labs that are up, whole or in pieces, in natural order.
+    /// Returns the names of all labs, complete or not, in natural order.
     ///
     /// # Errors
     /// [`LabError::System`] if the namespaces cannot be listed.
@@ -73,17 +75,17 @@ impl Lab {
         Ok(names)
     }
 
-    /// Takes down the lab of that name, or what a crash left of it; ends the processes inside. Nothing to do is no
-    /// error.
+    /// Removes the lab of that name, or what a crash left of it, and ends the processes inside. It
+    /// succeeds if there is none.
     ///
     /// # Errors
-    /// [`LabError::BadLabName`], [`LabError::NotRoot`] if there is something to do, [`LabError::ProcessesRemain`],
-    /// [`LabError::NamespacesRemain`].
+    /// [`LabError::BadLabName`], [`LabError::NotRoot`] if something must be removed,
+    /// [`LabError::ProcessesRemain`], [`LabError::NamespacesRemain`].
     pub fn remove(name: &str) -> Result<Removed, LabError> {
         take_down(name)
     }
 
-    /// Takes this lab down.
+    /// Removes this lab.
     ///
     /// # Errors
     /// As [`Lab::remove`].
@@ -91,18 +93,17 @@ impl Lab {
         take_down(&self.name)
     }
 
-    /// What the lab is called.
+    /// Returns the lab's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The hosts in natural order of their names (`n2` before `n10`), the same for who brought the lab up and who found
-    /// it.
+    /// Returns the hosts in natural order of their names (`n2` before `n10`).
     pub fn hosts(&self) -> Vec<String> {
         self.hosts.clone()
     }
 
-    /// The network namespace that is this host, as `ip netns` knows it.
+    /// Returns the network namespace of a host, as `ip netns` names it.
     ///
     /// # Errors
     /// [`LabError::NoSuchHost`].
@@ -114,15 +115,18 @@ impl Lab {
         }
     }
 
-    /// The network namespace that holds all switches and their ports; a port's alias says where its cable goes.
+    /// Returns the network namespace of all switches and their ports. The alias of a port says
+    /// where its cable goes.
     pub fn switches_namespace(&self) -> String {
         namespace_of(&self.name, SWITCHES)
     }
 
-    /// A command that runs `program` on a host. Add arguments, streams and environment, then start it as any other.
+    /// Returns a command that runs `program` on a host. The caller adds arguments, streams and
+    /// environment.
     ///
-    /// `ip netns exec` steps inside and becomes the program: the child's process id and exit status are the program's.
-    /// The hosts of a lab share one hostname, so `$ETHBCAST_HOST` tells the program on which of them it is.
+    /// `ip netns exec` enters the namespace and becomes the program: process id and exit status are
+    /// the program's. The hosts of a lab share one hostname, so `$ETHBCAST_HOST` names the host to
+    /// the program.
     ///
     /// # Errors
     /// [`LabError::NoSuchHost`], [`LabError::NotRoot`].
@@ -134,7 +138,8 @@ impl Lab {
         Ok(command)
     }
 
-    /// Runs `work` on a thread that has stepped onto a host, and returns what it returns. Sockets it opens stay there.
+    /// Runs `work` on a thread inside a host's namespace and returns its result. Sockets it opens
+    /// stay there.
     ///
     /// # Errors
     /// [`LabError::NoSuchHost`]; [`LabError::System`] if the namespace cannot be entered.
@@ -145,28 +150,29 @@ impl Lab {
         inside(&self.namespace(host)?, work)
     }
 
-    /// Makes a host lose this fraction of the frames that reach it, in place of what it lost before; 0 for none.
+    /// Sets the fraction of arriving frames that a host loses, in place of its earlier loss.
     ///
     /// # Errors
-    /// [`LabError::NoSuchHost`], [`LabError::BadLoss`] or what keeps `nft` from doing so.
+    /// [`LabError::NoSuchHost`], [`LabError::BadLoss`] or a failure of `nft`.
     pub fn set_loss(&self, host: &str, fraction: f64) -> Result<(), LabError> {
         check_loss(fraction)?;
         self.run_on(host, || set_loss(&lose_instead(fraction)))?
     }
 
-    /// Makes a host lose the frames that one of these faults says, in place of the faults it had; `&[]` for none. What
-    /// [`Lab::set_loss`] has set stays.
+    /// Sets the faults of a host's cable in place of its earlier ones; `&[]` for none. The loss of
+    /// [`Lab::set_loss`] stays.
     ///
     /// # Errors
-    /// [`LabError::NoSuchHost`] or what keeps `nft` from doing so.
+    /// [`LabError::NoSuchHost`] or a failure of `nft`.
     pub fn set_faults(&self, host: &str, faults: &[LinkFault]) -> Result<(), LabError> {
         self.cable_of(host)?.set(faults)
     }
 
-    /// How many frames a host's faults have taken since they were set: with 0, a test of them has tested nothing.
+    /// Returns the number of frames that a host's faults have dropped since they were set. A test
+    /// with 0 has tested nothing.
     ///
     /// # Errors
-    /// [`LabError::NoSuchHost`] or what keeps the counters from being read.
+    /// [`LabError::NoSuchHost`] or a failure to read the counters.
     pub fn faulted_frames(&self, host: &str) -> Result<u64, LabError> {
         self.cable_of(host)?.taken_frames()
     }
@@ -175,56 +181,57 @@ impl Lab {
         Cable::find(host, self.namespace(host)?, self.switches_namespace())
     }
 
-    /// The Ethernet address of a host, for [`LinkFault::peer`].
+    /// Returns the MAC address of a host, for [`LinkFault::peer`].
     ///
     /// # Errors
-    /// [`LabError::NoSuchHost`] or what keeps `ip` from saying it.
+    /// [`LabError::NoSuchHost`] or a failure of `ip`.
     pub fn mac(&self, host: &str) -> Result<String, LabError> {
         self.run_on(host, faults::mac)?
     }
 
-    /// Switches a host's interface on or off, as its administrator does: its sockets are told (`ENETDOWN`).
+    /// Sets a host's interface up or down administratively. Its sockets get `ENETDOWN`.
     ///
     /// # Errors
-    /// [`LabError::NoSuchHost`] or what keeps `ip` from doing so.
+    /// [`LabError::NoSuchHost`] or a failure of `ip`.
     pub fn set_link(&self, host: &str, up: bool) -> Result<(), LabError> {
         self.run_on(host, || faults::switch(HOST_INTERFACE, up))?
     }
 
-    /// Switches the port of a host at its switch on or off: the host loses its carrier, and the interface stays up.
+    /// Sets a host's switch port up or down. The host loses its carrier, and its interface stays
+    /// up.
     ///
     /// # Errors
-    /// [`LabError::NoSuchHost`] or what keeps `ip` from doing so.
+    /// [`LabError::NoSuchHost`] or a failure of `ip`.
     pub fn set_port(&self, host: &str, up: bool) -> Result<(), LabError> {
         self.namespace(host)?;
         inside(&self.switches_namespace(), || faults::switch(&faults::port_to(host)?, up))?
     }
 
-    /// Leads a host's cable past a program: between the two interfaces that are returned, in the switches' namespace
-    /// ([`Lab::run_at_switches`]), nothing moves but what somebody carries. Faults of frames that leave the host
-    /// ([`Lab::set_faults`]) have no effect on what that program sees.
+    /// Leads a host's cable through a program, which must forward frames between the two returned
+    /// interfaces in the switches' namespace ([`Lab::run_at_switches`]). The program sees leaving
+    /// frames before the faults of [`Lab::set_faults`] apply.
     ///
     /// # Errors
-    /// [`LabError::NoSuchHost`] or what keeps `ip` from doing so.
+    /// [`LabError::NoSuchHost`] or a failure of `ip`.
     ///
     /// # Panics
-    /// If it is led past one already.
+    /// If the cable has a detour already.
     pub fn detour(&self, host: &str) -> Result<Detour, LabError> {
         self.namespace(host)?;
         self.run_at_switches(|| detour::lead(host))?
     }
 
-    /// Lets the switch of a host learn which addresses are behind its port, which is the usual, or not: then a host
-    /// that borrows addresses does not draw their frames away from whom they belong to.
+    /// Switches address learning at a host's switch port on or off. Without it, a host that uses
+    /// others' addresses does not attract their frames.
     ///
     /// # Errors
-    /// [`LabError::NoSuchHost`] or what keeps `ip` from doing so.
+    /// [`LabError::NoSuchHost`] or a failure of `ip`.
     pub fn set_learning(&self, host: &str, on: bool) -> Result<(), LabError> {
         self.namespace(host)?;
         self.run_at_switches(|| detour::set_learning(host, on))?
     }
 
-    /// As [`Lab::run_on`], among the switches.
+    /// Runs `work` on a thread in the switches' namespace and returns its result.
     ///
     /// # Errors
     /// [`LabError::System`] if the namespace cannot be entered.
@@ -235,32 +242,32 @@ impl Lab {
         inside(&self.switches_namespace(), work)
     }
 
-    /// The bytes a host has put on its cable, and when that was read. Without the other counters of [`Lab::counters`],
-    /// which need a program, it is cheap enough to be asked every few milliseconds.
+    /// Returns the bytes that a host has sent, and the time of reading. It runs no program, unlike
+    /// [`Lab::counters`], and is cheap enough for every few milliseconds.
     ///
     /// # Errors
-    /// [`LabError::NoSuchHost`] or what keeps the counters from being read.
+    /// [`LabError::NoSuchHost`] or a failure to read the counters.
     pub fn sent_bytes(&self, host: &str) -> Result<(u64, Instant), LabError> {
         self.run_on(host, || Ok((counters::read_interface()?.sent_bytes, Instant::now())))?
     }
 
-    /// What has gone over a host's cable so far; costs one run of `nft`, a few milliseconds.
+    /// Returns the counters of a host's cable. It runs `nft` once, which takes a few milliseconds.
     ///
     /// # Errors
-    /// [`LabError::NoSuchHost`] or what keeps the counters from being read.
+    /// [`LabError::NoSuchHost`] or a failure to read the counters.
     pub fn counters(&self, host: &str) -> Result<HostCounters, LabError> {
         self.run_on(host, counters::read)?
     }
 }
 
-/// A lab that is taken down when this is dropped, also when a test panics.
+/// A lab that is removed on drop, also when a test panics.
 #[derive(Debug)]
 pub struct LabGuard {
     lab: Lab,
 }
 
 impl LabGuard {
-    /// Brings a lab up for as long as the guard lives.
+    /// Brings a lab up for the lifetime of the guard.
     ///
     /// # Errors
     /// As [`Lab::up`].

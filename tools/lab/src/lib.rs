@@ -1,12 +1,12 @@
 //! A cluster of network namespaces on one machine: hosts, switches, shaped cables, loss.
 //!
-//! Every host is a namespace `ethbcast-<lab>-<host>` with `lo` and `eth0`; all switches are bridges in one more,
-//! `ethbcast-<lab>-switches`, never in the machine's own. Cables are veth pairs, shaped at both ends by tbf; loss is an
-//! nftables rule where frames reach a host. The names are the only state: a lab is found and taken down by them alone,
-//! by any process, and after a crash as well.
+//! Every host is a namespace `ethbcast-<lab>-<host>` with `lo` and `eth0`. All switches are bridges in
+//! one more namespace, `ethbcast-<lab>-switches`, never in the machine's own. Cables are veth pairs,
+//! shaped at both ends by tbf; loss is an nftables rule where frames reach a host. The names are the
+//! only state: any process can find and remove a lab by them, also after a crash.
 //!
-//! The lab runs `ip`, `tc` and `nft` in batches (a program per host would be fine; a program per cable and setting is
-//! not), and needs root. It does not delay or reorder frames: this is what the simulator does.
+//! The lab runs `ip`, `tc` and `nft` in batches, and needs root. It does not delay or reorder frames;
+//! the simulator does.
 //!
 //! ```no_run
 //! use ethbcast_planning::topology::Topology;

@@ -1,84 +1,76 @@
-//! How a lab's namespaces, interfaces and addresses are called. The names are the lab's only state: a running lab is
-//! found again, and taken down, by them alone.
+//! Names of a lab's namespaces, interfaces and addresses. They are the lab's only state: a running
+//! lab is found and removed by them alone.
 //!
-//! A namespace is `ethbcast-<lab>-<host>`. A lab's name holds no `-`, so the first two name the lab and the rest the
-//! host, whatever the host is called; the lab `a` never takes the namespaces of a lab `a-b` for its own.
+//! A namespace is `ethbcast-<lab>-<host>`. A lab's name contains no `-`, so the first two parts
+//! name the lab and the rest the host. The lab `a` never takes the namespaces of a lab `a-b` for
+//! its own.
 
-/// The name of a lab that was given none.
+/// Default name of a lab.
 pub const DEFAULT_LAB: &str = "lab";
 
-/// The "host" that holds the bridges.
+/// Pseudo-host that holds the bridges.
 pub(crate) const SWITCHES: &str = "switches";
 
-/// Every host's one interface.
 pub(crate) const HOST_INTERFACE: &str = "eth0";
 
-/// What every namespace of every lab begins with.
 const PREFIX: &str = "ethbcast-";
 
-/// The longest lab name: short enough to leave a host name room.
+/// Limit on a lab's name, which leaves room for host names.
 pub(crate) const LONGEST_LAB_BYTES: usize = 64;
 
-/// The longest name `ip netns` takes: one less than a file name's limit.
+/// Limit of `ip netns`: one less than a file name's limit.
 const LONGEST_NAMESPACE_BYTES: usize = 254;
 
-/// The namespace of `host` in `lab`.
 pub(crate) fn namespace_of(lab: &str, host: &str) -> String {
     format!("{PREFIX}{lab}-{host}")
 }
 
-/// The lab and host a namespace's name stands for; `None` for a namespace that is no lab's.
+/// Returns the lab and host of a namespace; `None` if it belongs to no lab.
 pub(crate) fn split_namespace(namespace: &str) -> Option<(&str, &str)> {
     let (lab, host) = namespace.strip_prefix(PREFIX)?.split_once('-')?;
     (is_lab_name(lab) && !host.is_empty()).then_some((lab, host))
 }
 
-/// Whether a name can stand in a namespace's name, and leaves no doubt there.
+/// Whether a name can be part of a namespace's name without ambiguity.
 pub(crate) fn is_lab_name(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.".contains(&byte);
     (1..=LONGEST_LAB_BYTES).contains(&name.len()) && name.bytes().all(legal)
 }
 
-/// Whether a host can be a namespace of `lab`, and is not taken for its switches.
 pub(crate) fn is_host_name(lab: &str, host: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
     (1..=longest_host_bytes(lab)).contains(&host.len()) && host.bytes().all(legal) && host != SWITCHES
 }
 
-/// The longest name that a host of `lab` can have, in bytes.
 pub(crate) fn longest_host_bytes(lab: &str) -> usize {
     LONGEST_NAMESPACE_BYTES - namespace_of(lab, "").len()
 }
 
-/// The bridge that is switch number `switch`. Names by number, because an interface's name holds 15 bytes only.
+/// Returns the name of a switch's bridge. It contains the number, because an interface's name holds
+/// only 15 bytes.
 pub(crate) fn bridge(switch: usize) -> String {
     format!("s{switch}")
 }
 
-/// The switch port that the cable to host number `host` ends in.
 pub(crate) fn host_port(host: usize) -> String {
     format!("p{host}")
 }
 
-/// The port on switch number `from` that the cable to switch number `to` ends in.
 pub(crate) fn trunk_port(from: usize, to: usize) -> String {
     format!("t{from}-{to}")
 }
 
-/// What the third byte of a lab's MAC addresses says about their owner.
+/// Owner of a MAC address, encoded in its third byte.
 #[derive(Clone, Copy)]
 pub(crate) enum Owner {
-    /// A host's `eth0`.
     Host = 0,
-    /// The switch port at the other end of a host's cable.
     HostPort = 1,
-    /// The port of a cable between switches.
     TrunkPort = 2,
-    /// The bridge itself.
     Bridge = 3,
 }
 
-/// A locally administered unicast address (`02:…`), the same in every run: owner kind, then its number.
+/// Returns a locally administered unicast address (`02:…`) of owner kind and number, which is equal
+/// in every run.
 pub(crate) fn mac_address(owner: Owner, number: usize) -> String {
     let [.., high, middle, low] = (number as u64).to_be_bytes();
     format!("02:eb:{:02x}:{high:02x}:{middle:02x}:{low:02x}", owner as u8)

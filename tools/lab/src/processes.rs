@@ -1,4 +1,4 @@
-//! The processes inside a lab, and their end.
+//! Termination of the processes inside a lab.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,18 +12,19 @@ use nix::unistd::Pid;
 use crate::error::LabError;
 use crate::netns::{NamespaceId, identity, path_of};
 
-/// How long processes may take to end after SIGTERM; a tool that tells its peers goodbye needs a fraction of it.
+/// Grace period after SIGTERM; a tool that notifies its peers needs a fraction of it.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long after SIGKILL a process counts as one that cannot be ended.
+/// Wait after SIGKILL before a process is reported as surviving.
 const LAST_WAIT: Duration = Duration::from_secs(3);
 
-/// How often to look whether they have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Ends every process in these namespaces: SIGTERM, a short grace, SIGKILL. Returns how many there were.
+/// Ends every process in the namespaces by SIGTERM and, after a short grace period, by SIGKILL.
+/// Returns their number.
 ///
-/// The calling process is spared, and so is everything in the machine's own namespace, under whatever name it is found.
+/// The calling process is spared, and so is everything in the machine's own namespace, under
+/// whatever name it is found.
 pub(crate) fn end_all(namespaces: &[String]) -> Result<usize, LabError> {
     let own = identity(Path::new("/proc/1/ns/net"));
     let inside: BTreeSet<_> =
@@ -38,8 +39,8 @@ pub(crate) fn end_all(namespaces: &[String]) -> Result<usize, LabError> {
     }
 }
 
-/// Sends `signal` once to each process that is or appears inside, until none is left or the time is over; returns the
-/// rest.
+/// Sends `signal` once to each process inside, also to new ones, until none is left or the time is
+/// over. Returns the rest.
 fn signal_until_gone(
     inside: &BTreeSet<NamespaceId>,
     signal: Signal,
@@ -51,7 +52,7 @@ fn signal_until_gone(
     loop {
         let alive = processes_in(inside)?;
         for &pid in alive.difference(&signalled) {
-            // It may end by itself between being seen and being signalled: ESRCH is as good as done.
+            // It may have ended since it was listed; ESRCH is no error.
             let sent = kill(pid, signal);
             log::debug!("{signal} to process {pid}: {sent:?}");
         }
@@ -64,14 +65,14 @@ fn signal_until_gone(
     }
 }
 
-/// Every living process in one of these namespaces, except the caller.
+/// Returns the living processes in the namespaces, except for the caller.
 fn processes_in(inside: &BTreeSet<NamespaceId>) -> Result<BTreeSet<Pid>, LabError> {
     if inside.is_empty() {
         return Ok(BTreeSet::new());
     }
     let entries = fs::read_dir("/proc").map_err(|source| LabError::system("listing /proc", source))?;
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
-    // A process that has ended, or a zombie, has no namespace any more.
+    // Ended processes and zombies have no namespace.
     let is_inside =
         |pid: &Pid| identity(Path::new(&format!("/proc/{pid}/ns/net"))).is_some_and(|found| inside.contains(&found));
     Ok(pids.filter(|pid| *pid != Pid::this()).filter(is_inside).collect())

@@ -1,4 +1,4 @@
-//! Runs `ip`, `tc` and `nft`, and reads out of their complaints what is really wrong.
+//! Execution of `ip`, `tc` and `nft`, and diagnosis of their errors.
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
@@ -8,21 +8,18 @@ use nix::unistd::Uid;
 
 use crate::error::LabError;
 
-/// A program the lab is made with, and the Debian package it comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
     name: &'static str,
     package: &'static str,
 }
 
-/// Namespaces, bridges and veth pairs.
 pub(crate) const IP: Program = Program { name: "ip", package: "iproute2" };
-/// Shaping.
 pub(crate) const TC: Program = Program { name: "tc", package: "iproute2" };
-/// Loss.
 pub(crate) const NFT: Program = Program { name: "nft", package: "nftables" };
 
-/// What a kernel can lack: the program that finds out, what it then says, the thing in words, what to do without it.
+/// Features that a kernel may lack: the program that fails, its message, the feature in words, and
+/// advice.
 const KERNEL_GAPS: [(Program, &str, &str, &str); 6] = [
     (IP, "Unknown device type", LINK_FEATURE, LINK_ADVICE),
     (IP, "Operation not supported", LINK_FEATURE, LINK_ADVICE),
@@ -40,15 +37,14 @@ const LOSS_FEATURE: &str =
     "nftables with ingress hooks and random numbers (CONFIG_NF_TABLES_NETDEV, CONFIG_NFT_NUMGEN)";
 const LOSS_ADVICE: &str = "try `modprobe nf_tables nft_numgen`, or set the loss to 0";
 
-/// Refuses to go on as anybody but root.
 pub(crate) fn require_root() -> Result<(), LabError> {
     if Uid::effective().is_root() { Ok(()) } else { Err(LabError::NotRoot) }
 }
 
-/// Runs `program` with `arguments`, feeds it `input` and returns what it printed; `doing` is for the error.
+/// Runs `program` with `arguments` and `input`, and returns its output; `doing` is for the error.
 ///
-/// The program inherits the calling thread's network namespace. It runs in a process group of its own: a Ctrl-C at the
-/// terminal stops the lab between two steps, never in the middle of one.
+/// The program inherits the calling thread's network namespace. It has a process group of its own,
+/// so that a Ctrl-C at the terminal never interrupts it within a step.
 pub(crate) fn run(program: Program, arguments: &[&str], input: &str, doing: &str) -> Result<String, LabError> {
     let output =
         spawn(program, arguments).and_then(|child| feed(child, input)).map_err(|source| match source.kind() {
@@ -62,12 +58,12 @@ pub(crate) fn run(program: Program, arguments: &[&str], input: &str, doing: &str
     }
 }
 
-/// Feeds a batch of lines to `ip` or `tc`, which stop at the first that fails; an empty batch runs nothing.
+/// Feeds lines to `ip` or `tc` in batch mode, which stops at the first failure. An empty batch runs
+/// nothing.
 pub(crate) fn batch(program: Program, lines: &str, doing: &str) -> Result<(), LabError> {
     if lines.is_empty() { Ok(()) } else { run(program, &["-batch", "-"], lines, doing).map(drop) }
 }
 
-/// Starts the program with all three streams in our hands.
 fn spawn(program: Program, arguments: &[&str]) -> std::io::Result<Child> {
     Command::new(program.name)
         .args(arguments)
@@ -79,10 +75,11 @@ fn spawn(program: Program, arguments: &[&str]) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Writes the input, and collects the output.
+/// Writes the input and collects the output.
 ///
-/// A program that fails on an early line stops reading (EPIPE); its own words say more about that than the pipe's. No
-/// program here answers a batch with more than a pipe holds, so writing first and reading after cannot block.
+/// A program that fails early stops reading (EPIPE); its own message is more useful than the
+/// pipe's. No program here prints more than a pipe holds, so that writing before reading cannot
+/// block.
 fn feed(mut child: Child, input: &str) -> std::io::Result<Output> {
     if let Some(mut stdin) = child.stdin.take()
         && let Err(error) = stdin.write_all(input.as_bytes())
@@ -93,7 +90,6 @@ fn feed(mut child: Child, input: &str) -> std::io::Result<Output> {
     child.wait_with_output()
 }
 
-/// Turns a program's complaint into the error that helps most.
 fn diagnose(program: Program, stderr: &str, doing: &str) -> LabError {
     let complaint = first_complaint(stderr);
     let gap = KERNEL_GAPS.iter().find(|(finder, symptom, ..)| *finder == program && complaint.contains(symptom));
@@ -103,7 +99,8 @@ fn diagnose(program: Program, stderr: &str, doing: &str) -> LabError {
     }
 }
 
-/// The line of an error output that says what happened, without the program's "Error:" before it.
+/// Returns the first line of an error output that describes the failure, without the prefix
+/// "Error:".
 fn first_complaint(stderr: &str) -> String {
     let said = stderr.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("(it said nothing)");
     said.trim_start_matches("Error: ").trim_end_matches('.').to_owned()

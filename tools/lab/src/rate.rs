@@ -1,20 +1,20 @@
-//! What the lab takes for rates: those of cables, or `unlimited`.
+//! Parsing of cable rates.
 
 use crate::error::LabError;
 pub use ethbcast_planning::format_rate;
 pub(crate) use ethbcast_planning::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};
 
-/// Reads a rate like `100mbit`, `2.5gbit`, `64kbit` or `1000000`; the result is in bits per second. Below the lowest,
-/// the burst of two 65 535-byte frames would last longer than the 275 s that fit into tbf's 32-bit counter of 64 ns
-/// ticks; the highest is far from overflowing tbf's counters.
+/// Parses a rate such as `100mbit`, `2.5gbit`, `64kbit` or `1000000` into bits per second. Below
+/// the minimum, the burst of two 65 535-byte frames would exceed 275 s, the range of tbf's 32-bit
+/// counter of 64 ns ticks.
 ///
 /// # Errors
-/// [`LabError::BadRate`] for what is no number, has an unknown unit, or lies outside 64 kbit to 1000 gbit.
+/// [`LabError::BadRate`] for an invalid number or unit, or a rate outside 64 kbit to 1000 gbit.
 pub fn parse_rate(text: &str) -> Result<u64, LabError> {
     ethbcast_planning::parse_rate(text).map_err(|_| LabError::BadRate(text.to_owned()))
 }
 
-/// Reads what a `--rate` option holds: a rate, or `unlimited` for cables that are not shaped.
+/// Parses the value of a `--rate` option: a rate, or `unlimited` for unshaped cables.
 ///
 /// # Errors
 /// As [`parse_rate`].

@@ -1,27 +1,26 @@
-//! The text the lab feeds to `ip -batch`, `tc -batch` and `nft -f`: one program run does what many would.
+//! Input texts for `ip -batch`, `tc -batch` and `nft -f`, so that one run of a program makes many
+//! changes.
 
 use crate::config::LabConfig;
 use crate::names::{HOST_INTERFACE, Owner, bridge, host_port, mac_address, namespace_of, trunk_port};
 
-/// The nftables table that holds a host's loss.
 const LOSS_TABLE: &str = "ethbcast_lab";
 
-/// How fine loss can be set: a fraction of so many.
+/// Resolution of loss: fractions of this number.
 const LOSS_STEPS: f64 = 1e9;
 
-/// For `ip` in any namespace: makes every host's namespace.
 pub(crate) fn add_host_namespaces(config: &LabConfig) -> String {
     config.topology.hosts().iter().map(|host| format!("netns add {}\n", namespace_of(&config.name, host))).collect()
 }
 
-/// For `ip` in any namespace: deletes these namespaces.
 pub(crate) fn delete_namespaces(namespaces: &[String]) -> String {
     namespaces.iter().map(|namespace| format!("netns delete {namespace}\n")).collect()
 }
 
-/// For `ip` in the switches' namespace: makes the switches, then the cables, one end of each host's in its namespace.
+/// Returns the `ip` batch for the switches' namespace that creates the switches and the cables,
+/// with one end of each host's cable in its namespace.
 ///
-/// A port's alias says in words where its cable goes (`ip link show`).
+/// A port's alias says where its cable goes (`ip link show`).
 pub(crate) fn wire(config: &LabConfig) -> String {
     let mut text = String::new();
     let (topology, mtu) = (&config.topology, config.mtu_bytes);
@@ -52,19 +51,20 @@ pub(crate) fn wire(config: &LabConfig) -> String {
     text
 }
 
-/// For `ip` in a host's namespace: switches its interfaces on.
+/// Returns the `ip` batch for a host's namespace that sets its interfaces up.
 ///
-/// The kernel does not let the command that makes a veth pair do so: the pair is not joined yet (ENOTCONN).
+/// The command that creates a veth pair cannot do this, because the pair is not joined yet
+/// (ENOTCONN).
 pub(crate) fn host_links_up() -> String {
     format!("link set lo up\nlink set {HOST_INTERFACE} up\n")
 }
 
-/// For `tc` in a host's namespace: shapes what the host sends; empty when its rate is unlimited.
+/// Returns the `tc` batch for a host's namespace that shapes its output; empty without a rate.
 pub(crate) fn shape_host(config: &LabConfig, host: usize) -> String {
     shape(config, HOST_INTERFACE, config.host_queue_bytes, config.topology.host_rate(host))
 }
 
-/// For `tc` in the switches' namespace: shapes what every port sends; empty when rates are unlimited.
+/// Returns the `tc` batch for the switches' namespace that shapes every port; empty without rates.
 pub(crate) fn shape_switches(config: &LabConfig) -> String {
     let topology = &config.topology;
     let host_ports = (0..topology.hosts().len()).map(|host| (host_port(host), topology.host_rate(host)));
@@ -76,14 +76,13 @@ pub(crate) fn shape_switches(config: &LabConfig) -> String {
     ports.map(|(port, rate)| shape(config, &port, config.switch_queue_bytes, rate)).collect()
 }
 
-/// One line of shaping, if the cable has a rate of its own, or all have one.
 fn shape(config: &LabConfig, interface: &str, queue_bytes: u32, rate: Option<u64>) -> String {
     let Some(rate) = rate.or(config.rate_bits_per_second) else { return String::new() };
     let burst = config.burst_bytes(rate);
     format!("qdisc add dev {interface} root tbf rate {rate}bit burst {burst}b limit {queue_bytes}b\n")
 }
 
-/// For `nft` in a host's namespace that has no loss yet: drops this fraction of arriving frames.
+/// Returns the `nft` script for a host without loss that drops a fraction of arriving frames.
 ///
 /// A loss above 0 is never rounded down to none.
 pub(crate) fn lose(fraction: f64) -> String {
@@ -95,27 +94,27 @@ pub(crate) fn lose(fraction: f64) -> String {
     )
 }
 
-/// The condition that this fraction of frames meets, at random.
 pub(crate) fn chance(fraction: f64) -> String {
     let dropped_steps = (fraction * LOSS_STEPS).round().clamp(1.0, LOSS_STEPS - 1.0);
     format!("numgen random mod {LOSS_STEPS} < {dropped_steps}")
 }
 
-/// For `nft` in a host's namespace: drops this fraction of arriving frames from now on, whatever was set before.
+/// Returns the `nft` script for a host's namespace that replaces its loss.
 ///
-/// One `nft` input is one transaction: between the old loss and the new there is no moment without any. The first line
-/// makes the second possible when there is no table yet; the pair costs a wait of 10 ms in the kernel.
+/// One `nft` input is one transaction, so that there is no moment without loss. The first line
+/// creates the table that the second deletes; the pair costs a wait of 10 ms in the kernel.
 pub(crate) fn lose_instead(fraction: f64) -> String {
     let forget = format!("table netdev {LOSS_TABLE}\ndelete table netdev {LOSS_TABLE}\n");
     if fraction > 0.0 { forget + &lose(fraction) } else { forget }
 }
 
-/// The frames the loss rule has dropped, from `nft list ruleset`; 0 when there is no rule.
+/// Returns the frames that the loss rule has dropped, from `nft list ruleset`; 0 without a rule.
 pub(crate) fn lost_frames(ruleset: &str) -> u64 {
     counted_frames(ruleset, LOSS_TABLE)
 }
 
-/// The frames that the rules of one table have counted, from `nft list ruleset`; 0 when there is no such table.
+/// Returns the frames that the rules of a table have counted, from `nft list ruleset`; 0 without
+/// that table.
 pub(crate) fn counted_frames(ruleset: &str, table: &str) -> u64 {
     let opening = format!("table netdev {table} {{");
     let inside = ruleset.split_once(&opening).map_or("", |(_, after)| after);
@@ -130,7 +129,6 @@ mod tests {
 
     use super::*;
 
-    /// Two switches, two hosts on each, one cable between.
     fn two_switches() -> LabConfig {
         let text = "schema = 1\n\
                     [[switch]]\nname = \"left\"\nhosts = \"n[0-1]\"\nlinks = [\"right\"]\n\

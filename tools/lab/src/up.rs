@@ -1,4 +1,4 @@
-//! Bringing a lab up: a handful of batches, and nothing left behind if one of them fails.
+//! Creation of a lab in a few batches, with full clean-up after a failure.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,24 +12,22 @@ use crate::netns::{inside, members_of};
 use crate::program::{IP, NFT, TC, batch, require_root, run};
 use crate::script;
 
-/// Switches off what would put frames on the cables that nobody asked for.
+/// Disables IPv6, which would put unrequested frames on the cables.
 const NO_IPV6: [&str; 2] = ["/proc/sys/net/ipv6/conf/all/disable_ipv6", "/proc/sys/net/ipv6/conf/default/disable_ipv6"];
 
-/// A switch is no firewall: frames do not pass through iptables on their way through it. (Not there without
-/// br_netfilter.)
+/// Keeps bridged frames out of iptables. (The files exist only with br_netfilter.)
 const NO_FIREWALL: [&str; 3] = [
     "/proc/sys/net/bridge/bridge-nf-call-iptables",
     "/proc/sys/net/bridge/bridge-nf-call-ip6tables",
     "/proc/sys/net/bridge/bridge-nf-call-arptables",
 ];
 
-/// Brings the lab up, or leaves nothing of it behind.
 pub(crate) fn bring_up(config: &LabConfig) -> Result<(), LabError> {
     config.check()?;
     require_root()?;
     let interrupts = InterruptsHeld::new()?;
     claim(config)?;
-    // From here on the name is ours, and so is the duty to clean up.
+    // From here on the name is claimed and must be cleaned up.
     build(config, &interrupts).inspect_err(|_| {
         if let Err(error) = take_down(&config.name) {
             log::error!("cleaning up after a lab that did not come up: {error}");
@@ -37,7 +35,8 @@ pub(crate) fn bring_up(config: &LabConfig) -> Result<(), LabError> {
     })
 }
 
-/// Takes the lab's name by making the switches' namespace, which only one of two callers at the same time can.
+/// Claims the lab's name by creating the switches' namespace, which only one of two concurrent
+/// callers can.
 fn claim(config: &LabConfig) -> Result<(), LabError> {
     let exists = || LabError::LabExists(config.name.clone());
     if !members_of(&config.name)?.is_empty() {
@@ -51,12 +50,12 @@ fn claim(config: &LabConfig) -> Result<(), LabError> {
     }
 }
 
-/// Makes everything inside the claimed name, looking for interrupts between the steps.
+/// Creates everything inside the claimed name, and checks for interrupts between the steps.
 fn build(config: &LabConfig, interrupts: &InterruptsHeld) -> Result<(), LabError> {
     let switches = namespace_of(&config.name, SWITCHES);
     let hosts = || config.topology.hosts().iter().map(|host| namespace_of(&config.name, host));
     batch(IP, &script::add_host_namespaces(config), "making the hosts' namespaces")?;
-    // Before there is any interface, so that none ever speaks IPv6.
+    // Before any interface exists, so that none ever speaks IPv6.
     for namespace in hosts().chain([switches.clone()]) {
         interrupts.check()?;
         inside(&namespace, || keep_quiet(&namespace))??;
@@ -69,12 +68,12 @@ fn build(config: &LabConfig, interrupts: &InterruptsHeld) -> Result<(), LabError
     interrupts.check()
 }
 
-/// Sets the kernel's switches of this thread's namespace that keep strangers off the cables.
+/// Disables the kernel features of this thread's namespace that would send or filter frames.
 fn keep_quiet(namespace: &str) -> Result<(), LabError> {
     let settings = NO_IPV6.iter().map(|path| (path, "1")).chain(NO_FIREWALL.iter().map(|path| (path, "0")));
     for (path, value) in settings {
         match fs::write(path, value) {
-            // A kernel without the feature cannot do the harm.
+            // A kernel without the feature needs no change.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             result => result.map_err(|source| LabError::system(format!("setting {path} in {namespace}"), source))?,
         }
@@ -82,20 +81,18 @@ fn keep_quiet(namespace: &str) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Makes switches, cables and the ports' shaping; runs inside the switches' namespace.
 fn build_switches(config: &LabConfig) -> Result<(), LabError> {
     batch(IP, &script::wire(config), "wiring the lab")?;
     batch(TC, &script::shape_switches(config), "shaping the switches' ports")
 }
 
-/// Switches a host's interfaces on, shapes and worsens its cable; runs inside the host's namespace.
 fn build_host(config: &LabConfig, host: usize) -> Result<(), LabError> {
     batch(IP, &script::host_links_up(), "switching a host's interfaces on")?;
     batch(TC, &script::shape_host(config, host), "shaping a host's cable")?;
     if config.loss > 0.0 { set_loss(&script::lose(config.loss)) } else { Ok(()) }
 }
 
-/// Feeds a loss script to the `nft` of this thread's namespace, which must be a host's.
+/// Feeds a loss script to `nft` in this thread's namespace, which must be a host's.
 pub(crate) fn set_loss(script: &str) -> Result<(), LabError> {
     run(NFT, &["-f", "-"], script, "setting a host's loss").map(drop)
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file.
+//! Validation of a configuration file.
 
 use super::file::{File, Setting};
 use super::options::{Given, commands, given, options, program, shared};
@@ -8,10 +8,10 @@ use clap::error::ErrorKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Less like each other, two names are not taken for one that was misspelt.
+/// Similarity below which a name is not suggested for a misspelt one.
 const LEAST_LIKENESS: f64 = 0.75;
 
-/// Reads a file that no command can be told anything wrong by: one with a name in it that is none is refused.
+/// Reads a file for a command. An unknown name in it is an error.
 ///
 /// # Errors
 /// A failure with code 4 if it cannot be read, 2 if it is not understood.
@@ -23,7 +23,6 @@ pub fn read(path: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// The keys that are none, each with the nearest that is one.
 pub fn names(file: &File) -> Vec<String> {
     let program = program();
     let shared = shared();
@@ -49,7 +48,6 @@ pub fn names(file: &File) -> Vec<String> {
     problems
 }
 
-/// A key above all tables that is none of what all commands share.
 fn not_shared<'a>(program: &Command, key: &str, shared: impl Iterator<Item = &'a str>) -> String {
     let has = |command: &&Command| options(command).any(|(name, _)| name == key);
     let owners: Vec<String> =
@@ -61,7 +59,7 @@ fn not_shared<'a>(program: &Command, key: &str, shared: impl Iterator<Item = &'a
     format!("{key} is not every command's: put it under {}", owners.join(" or "))
 }
 
-/// All that is wrong: names, values, and options of a command that contradict each other.
+/// Returns all problems: names, values, and contradicting options of a command.
 pub fn problems(file: &File) -> Vec<String> {
     let mut problems = names(file);
     let program = program();
@@ -89,7 +87,7 @@ pub fn problems(file: &File) -> Vec<String> {
     problems
 }
 
-/// What the reader of the command line has against these options; that others are missing is nothing.
+/// Returns the command-line parser's objection to these options; missing ones are ignored.
 fn refusal(program: &Command, command: &str, given: &[Given]) -> Option<String> {
     let arguments = ["ethbcast".into(), command.into()].into_iter().chain(given.iter().map(Given::argument));
     let error = program.clone().try_get_matches_from(arguments).err()?;
@@ -103,7 +101,6 @@ fn meant(name: Option<String>) -> String {
     name.map_or_else(|| "; `ethbcast COMMAND --help` lists them".to_owned(), |name| format!(": is {name} meant?"))
 }
 
-/// The name that is most like this one, if one is.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let like = |known: &str| strsim::jaro_winkler(name, known);
     let best = known.max_by(|a, b| like(a).total_cmp(&like(b)))?;

@@ -1,4 +1,4 @@
-//! The configuration file: TOML, a table for each command, and above them what all commands on the wire share.
+//! The configuration file: TOML with a table for each command, and shared options above them.
 
 use crate::exit::{Code, WithCode};
 use anyhow::Context;
@@ -6,29 +6,24 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// What a file says: options by command; those of no command are all commands'.
 #[derive(Clone, Debug, Default)]
 pub struct File {
-    /// As it is called in messages.
     pub name: String,
-    /// By command (none: above the tables) and option, as the command line spells it: its values, one for each time it
-    /// is given, or whether it is on.
+    /// Settings by command (none: above the tables) and long option: a value for each occurrence,
+    /// or a switch.
     pub options: BTreeMap<Option<String>, BTreeMap<String, Setting>>,
 }
 
-/// What an option is set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// It is on, or off.
     Switch(bool),
-    /// It has this value, or these.
     Values(Vec<String>),
-    /// It is set to what no option can be.
+    /// A value of an unsupported type.
     Strange,
 }
 
 impl File {
-    /// Reads a file as it stands.
+    /// Reads and parses a file.
     ///
     /// # Errors
     /// A failure with code 4 if it cannot be read, 2 if it is no TOML.
@@ -41,7 +36,6 @@ impl File {
         File::parse(&name, &text).map_err(|error| format!("{name}: {error}")).code(Code::Usage)
     }
 
-    /// Reads its text.
     pub fn parse(name: &str, text: &str) -> Result<File, toml::de::Error> {
         let mut options = BTreeMap::new();
         for (key, value) in text.parse::<Table>()? {
@@ -56,7 +50,7 @@ impl File {
         Ok(File { name: name.to_owned(), options })
     }
 
-    /// What it says of an option of a command, and in which table.
+    /// Returns the setting of a command's option, and the table that contains it.
     pub fn setting(&self, command: &str, option: &str, is_shared: bool) -> Option<(&Setting, String)> {
         let of = |table: Option<String>| self.options.get(&table)?.get(option);
         let own = of(Some(command.to_owned())).map(|setting| (setting, format!("[{command}] of {}", self.name)));

@@ -1,8 +1,9 @@
-//! Options that are not on the command line: of the environment, and of the configuration file.
+//! Options from the environment and the configuration file.
 //!
-//! What stands further in front counts: the command line, the environment (`ETHBCAST_RECV_MAX_SESSIONS`, for what all
-//! commands on the wire share also `ETHBCAST_INTERFACE`), the command's table of the file (`[recv]`), what stands above
-//! all tables in it, the default. They are put into the command line before it is read, so that there is one reader.
+//! The order of precedence is: the command line, the environment (`ETHBCAST_RECV_MAX_SESSIONS`, for
+//! shared options also `ETHBCAST_INTERFACE`), the command's table of the file (`[recv]`), the part
+//! above all tables, the default. The options are added to the command line before it is parsed, so
+//! that there is a single parser.
 
 mod check;
 mod file;
@@ -16,17 +17,17 @@ use options::Given;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Where the file is, unless `ETHBCAST_CONFIG` names another; empty, there is none.
+/// Path of the file, unless `ETHBCAST_CONFIG` names another; empty for none.
 const PATH: &str = "/etc/ethbcast/ethbcast.toml";
 const VARIABLE: &str = "ETHBCAST_CONFIG";
 
-/// The command line `own` with all that was said elsewhere.
+/// Parses the command line `own` with the options from other sources.
 ///
 /// # Errors
-/// A [`Failure`] with code 2 or 4 if the file cannot be read or says what nobody understands.
+/// A [`Failure`] with code 2 or 4 if the file cannot be read or is invalid.
 pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
     let (arguments, given) = whole(own)?;
-    // clap prints help to stdout (exit 0) and mistakes to stderr (exit 2).
+    // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
     let form = Form::asked_for(&arguments);
     let cli = Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     cli.map(Cli::settled).or_else(|error| {
@@ -36,13 +37,14 @@ pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
     })
 }
 
-/// The command line of this process with all that was said elsewhere, such as would repeat its run.
+/// Returns the command line of this process with the options from other sources, which repeats its
+/// run.
 pub fn own_line() -> Vec<OsString> {
     let own: Vec<OsString> = std::env::args_os().collect();
     whole(own.clone()).map_or(own, |(arguments, _)| arguments)
 }
 
-/// The options of the receiver that is running, as they would be now.
+/// Returns the current options of the running receiver.
 ///
 /// # Errors
 /// A [`Failure`] with code 2 or 4.
@@ -56,7 +58,7 @@ pub fn receiver_again() -> anyhow::Result<RecvArgs> {
     }
 }
 
-/// A command line with what the environment and the file add to it, and what that is.
+/// Returns a command line extended by environment and file, and the added options.
 fn whole(own: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Vec<Given>)> {
     let Some(name) = options::command_of(&own) else { return Ok((own, Vec::new())) };
     let file = match path() {
@@ -69,7 +71,6 @@ fn whole(own: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Vec<Given>)> {
     Ok((arguments.collect(), given))
 }
 
-/// The file that is read: the usual one if it is there.
 fn path() -> Option<PathBuf> {
     match std::env::var_os(VARIABLE) {
         Some(path) => Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty()),
@@ -80,7 +81,7 @@ fn path() -> Option<PathBuf> {
 /// Runs `ethbcast config`.
 ///
 /// # Errors
-/// A [`Failure`] with code 2 if the file says what nobody understands, 4 if it cannot be read.
+/// A [`Failure`] with code 2 if the file is invalid, 4 if it cannot be read.
 pub fn run(args: &ConfigArgs) -> anyhow::Result<()> {
     let ConfigCommand::Check { file } = &args.command;
     let named = file.clone().or_else(path);

@@ -1,4 +1,4 @@
-//! Which options there are, and which of them a command line leaves to the environment and the file.
+//! The known options, and those that the environment and the file may set.
 
 use super::file::{File, Setting};
 use crate::args::{Cli, WireArgs};
@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-/// Options that say something only beside another: without that, they are left out.
+/// Options that require another one, and are dropped without it.
 const ONLY_WITH: [(&str, &str); 6] = [
     ("allow-group", "serve"),
     ("max-sessions", "serve"),
@@ -17,10 +17,10 @@ const ONLY_WITH: [(&str, &str); 6] = [
     ("resume", "report"),
     ("only-missing", "report"),
 ];
-/// What all commands on the wire share, and `--exec` does not set for its command with another meaning.
+/// Shared options with a short environment variable, which `--exec` does not set for its command
+/// with another meaning.
 const SHORT_VARIABLES: [&str; 3] = ["interface", "host", "ether-type"];
 
-/// An option that was given elsewhere than on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     name: String,
@@ -29,7 +29,6 @@ pub struct Given {
 }
 
 impl Given {
-    /// As the command line has it.
     pub fn argument(&self) -> OsString {
         match &self.value {
             Some(value) => format!("--{}={value}", self.name).into(),
@@ -37,20 +36,18 @@ impl Given {
         }
     }
 
-    /// What it is and where it comes from.
     pub fn says(&self) -> String {
         format!("{} ({})", self.argument().display(), self.from)
     }
 }
 
-/// The description of all commands, ready to be asked.
 pub fn program() -> Command {
     let mut program = Cli::command();
     program.build();
     program
 }
 
-/// The commands that can be configured: those that are no groups of others.
+/// Returns the commands that can be configured: those without subcommands.
 pub fn commands(program: &Command) -> impl Iterator<Item = &Command> {
     program.get_subcommands().filter(|command| {
         let exempt = ["help", "config", "man", "completions"].contains(&command.get_name());
@@ -58,31 +55,29 @@ pub fn commands(program: &Command) -> impl Iterator<Item = &Command> {
     })
 }
 
-/// A command's options.
 pub fn options(command: &Command) -> impl Iterator<Item = (&str, &Arg)> {
     let named = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
     named.filter(|(name, arg)| !arg.is_hide_set() && !["help", "version"].contains(name))
 }
 
-/// The names of the options that all commands on the wire share.
 pub fn shared() -> BTreeSet<String> {
     let command = WireArgs::augment_args(Command::new("wire"));
     options(&command).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The command that a command line is about, if it can be configured.
+/// Returns the command of a command line, if it can be configured.
 pub fn command_of(own: &[OsString]) -> Option<String> {
     let name = own.get(1)?.to_str()?;
     commands(&program()).any(|command| command.get_name() == name).then(|| name.to_owned())
 }
 
-/// What the environment and the file add to a command line of this command.
+/// Returns the options that environment and file add to a command line.
 ///
 /// # Errors
-/// A failure with code 2 if one is set to what it cannot be.
+/// A failure with code 2 if one has an invalid value.
 pub fn added(own: &[OsString], name: &str, file: &File) -> anyhow::Result<Vec<Given>> {
     let program = program();
-    // Whoever asks for help, or makes a mistake, is answered by the command line's reader.
+    // The parser handles requests for help, and errors.
     let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(own) else { return Ok(Vec::new()) };
     let Some((_, matches)) = matches.subcommand().filter(|(given, _)| *given == name) else { return Ok(Vec::new()) };
     let Some(command) = program.find_subcommand(name) else { return Ok(Vec::new()) };
@@ -114,7 +109,7 @@ fn is_given(matches: &ArgMatches, arg: &Arg) -> bool {
     matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
 }
 
-/// What an option is set to, and where: by the environment first.
+/// Returns an option's setting and origin; the environment precedes the file.
 fn setting(
     command: &str,
     option: &str,
@@ -140,15 +135,14 @@ fn setting(
     Ok(file.setting(command, option, is_shared).map(|(setting, place)| (setting.clone(), place)))
 }
 
-/// Whether an option has a value, or is there or not.
 pub fn takes_value(arg: &Arg) -> bool {
     !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse | ArgAction::Count)
 }
 
-/// An option as it is to stand on the command line.
+/// Converts a setting to command-line options.
 ///
 /// # Errors
-/// A failure with code 2 if it is set to what it cannot be.
+/// A failure with code 2 if its value is invalid.
 pub fn given(option: &str, arg: &Arg, setting: Setting, from: &str) -> anyhow::Result<Vec<Given>> {
     let one = |value| Given { name: option.to_owned(), value, from: from.to_owned() };
     match (setting, takes_value(arg)) {

@@ -1,4 +1,5 @@
-//! `ethbcast cp`: to hosts that serve, by name; those that do not are named, and the others have it.
+//! `ethbcast cp`: a transfer to named hosts that run a server. Hosts without one are reported, and
+//! the others receive.
 
 mod target;
 
@@ -37,7 +38,7 @@ fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     }
     let own = crate::session::host_name(&args.wire);
     let own_names = HostNames::new([own.as_str()]);
-    // Who is named by an address is not known by the name alone.
+    // A host given with an address is not identified by its name alone.
     let is_own = |host: &String| !host.contains('@') && own_names.find(host).is_some();
     let (here, wanted): (Vec<String>, Vec<String>) = nodes.into_iter().partition(is_own);
     if !here.is_empty() {
@@ -69,7 +70,6 @@ fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     }
 }
 
-/// What helps where nobody serves.
 const HELP: &str = "start `ethbcast recv --serve DIR` there, or `systemctl start ethbcast-recv@INTERFACE`";
 
 fn count(hosts: usize) -> String {
@@ -82,7 +82,7 @@ fn word(args: &CpArgs, text: &str) {
     }
 }
 
-/// Which of the hosts listen in the group, and which do not.
+/// Returns the wanted hosts that listen in the group, and those that do not.
 fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<String>)> {
     let interface = chosen(args.wire.interface.as_deref(), args.wire.quiet);
     let search = Search {
@@ -104,7 +104,6 @@ fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<St
     Ok((with(true).map(|(host, _)| host.clone()).collect(), with(false).map(|(host, _)| host.clone()).collect()))
 }
 
-/// The `send` that does it.
 fn send_args(
     args: &CpArgs,
     sources: Vec<OsString>,
@@ -113,7 +112,7 @@ fn send_args(
 ) -> anyhow::Result<SendArgs> {
     let mut line: Vec<OsString> = ["ethbcast", "send", "--hosts"].map(OsString::from).into();
     line.push(nodeset::fold(hosts).into());
-    // Who serves and does not join is given up after a while, and the others have it.
+    // A server that does not join is given up after a while.
     let wait = args.max_wait.max(1.0);
     line.extend(["--min-receivers", "1", "--max-wait", &wait.to_string(), "--via", &args.via].map(OsString::from));
     if args.nice {

@@ -1,4 +1,4 @@
-//! What is copied to whom, under which name.
+//! Sources, hosts and destination name of a copy.
 
 use crate::args::CpArgs;
 use crate::exit::{Code, Failure, fail};
@@ -6,23 +6,22 @@ use crate::node_set;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Where Slurm says which hosts a job has.
+/// Slurm's variable with the hosts of a job.
 const JOB: &str = "SLURM_JOB_NODELIST";
 
-/// What is copied to whom, under which name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Target {
-    /// What: one, or several that are put side by side.
+    /// One source, or several that are placed side by side.
     pub sources: Vec<OsString>,
-    /// To whom, each host once.
+    /// Hosts without duplicates.
     pub nodes: Vec<String>,
-    /// Under this name in the directory that is served; without it, its own.
+    /// Name in the served directory; by default the source's own.
     pub name: Option<String>,
 }
 
 impl Target {
-    /// As the arguments say: `SOURCE HOSTS:[NAME]`, or with -w or in a job `SOURCE [[:]NAME]`; several SOURCEs with
-    /// `HOSTS:` or `:` behind them.
+    /// Parses the arguments: `SOURCE HOSTS:[NAME]`, or with -w or in a job `SOURCE [[:]NAME]`;
+    /// several SOURCEs with `HOSTS:` or `:` behind them.
     ///
     /// # Errors
     /// A failure with code 2.
@@ -45,7 +44,7 @@ impl Target {
     }
 }
 
-/// What is copied, and where to, if that is said.
+/// Splits the arguments into sources and destination.
 fn parted(paths: &[OsString]) -> (&[OsString], Option<&OsStr>) {
     match paths {
         [source @ .., dest] if !source.is_empty() => (source, Some(dest)),
@@ -53,12 +52,12 @@ fn parted(paths: &[OsString]) -> (&[OsString], Option<&OsStr>) {
     }
 }
 
-/// Whether a name is that of the directory where everything goes anyway.
+/// Whether a name means the served directory itself.
 fn is_there_anyway(name: &str) -> bool {
     name.is_empty() || name == "." || name == "./"
 }
 
-/// The hosts, and the name behind the colon.
+/// Returns the hosts, and the name behind the colon.
 fn split(dest: Option<&OsStr>, given: Option<&str>, job: Option<&str>) -> anyhow::Result<(String, String)> {
     let text = dest.map(|dest| {
         dest.to_str().ok_or_else(|| Failure::new(Code::Usage, "DEST is no text in UTF-8: choose another name"))
@@ -82,7 +81,7 @@ fn split(dest: Option<&OsStr>, given: Option<&str>, job: Option<&str>) -> anyhow
     }
 }
 
-/// Where the colon is that ends the hosts: the first that is none of an address.
+/// Returns the position of the colon that ends the hosts, the first that is not part of an address.
 fn end_of_hosts(text: &str) -> Option<usize> {
     let mut begin = 0;
     loop {
@@ -95,7 +94,8 @@ fn end_of_hosts(text: &str) -> Option<usize> {
     }
 }
 
-/// How many bytes an address has with which a text begins: six pairs of digits, some of which may be in brackets.
+/// Returns the length of the address at the beginning of a text: six pairs of digits, some of which
+/// may be in brackets.
 fn address_bytes(text: &str) -> Option<usize> {
     let mut at = 0;
     for pair in 0..6 {
@@ -113,7 +113,7 @@ fn address_bytes(text: &str) -> Option<usize> {
     Some(at)
 }
 
-/// The name that DEST gives; the hosts decide in which directory.
+/// Returns the name given by DEST. The directory is chosen by the hosts.
 fn name_of(dest: &str, source: &Path) -> anyhow::Result<Option<String>> {
     if is_there_anyway(dest) || source.file_name() == Some(OsStr::new(dest)) {
         return Ok(None);

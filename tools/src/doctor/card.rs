@@ -1,27 +1,25 @@
-//! What somebody has set at the card: rules that send frames elsewhere, interrupts that wait, frames that came wrong.
+//! Check of the network card: steering rules, interrupt coalescing, offloads and queues.
 
 use super::outside::text_of;
 use super::{Fault, Findings, Fix, quoted};
 use ethbcast_transport::wire::EtherType;
 use std::path::Path;
 
-/// A relay passes frames on when it hears of them: what a card waits before it says so is added at every hop.
+/// Limit on interrupt coalescing, whose delay adds up at every hop of a chain.
 const LONGEST_WAIT_MICROS: u64 = 250;
-/// From so many frames in a queue on they are left to one processor.
+/// Number of receive queues above which the frames still use a single one.
 const ONE_QUEUE: usize = 1;
 
-/// Looks at the card, as far as it is one that can be asked.
 pub fn check(name: &str, ether_type: EtherType, findings: &mut Findings) {
     ask("-n", name, findings, |text, findings| rules(name, ether_type, text, findings));
     ask("-c", name, findings, |text, findings| interrupts(name, text, findings));
     ask("-k", name, findings, |text, findings| offloads(name, text, findings));
-    // Cables of namespaces, bridges and the like have no card.
+    // Virtual interfaces such as veth and bridges have no card.
     if Path::new(&format!("/sys/class/net/{name}/device")).exists() {
         queues(name, findings);
     }
 }
 
-/// What ethtool says with this option, if there is something to be asked.
 fn ask(option: &str, name: &str, findings: &mut Findings, judge: impl FnOnce(&str, &mut Findings)) {
     match text_of("ethtool", &[option, name]) {
         Ok(text) => judge(&text, findings),
@@ -30,7 +28,7 @@ fn ask(option: &str, name: &str, findings: &mut Findings, judge: impl FnOnce(&st
     }
 }
 
-/// Rules for frames of our EtherType: they may be thrown away, or put where nobody looks.
+/// Checks for rules on frames of our EtherType, which may drop them or steer them to another queue.
 fn rules(name: &str, ether_type: EtherType, text: &str, findings: &mut Findings) {
     for Rule { number, proto, mask, action } in Rule::all(text) {
         let is_ours = (u64::from(ether_type.number()) ^ proto) & !mask & 0xffff == 0;
@@ -42,17 +40,14 @@ fn rules(name: &str, ether_type: EtherType, text: &str, findings: &mut Findings)
     }
 }
 
-/// A rule of a card for frames by their Ethernet header.
 struct Rule<'a> {
     number: u64,
     proto: u64,
-    /// Bits that do not count.
     mask: u64,
     action: &'a str,
 }
 
 impl Rule<'_> {
-    /// The rules for raw Ethernet that ethtool lists.
     fn all(text: &str) -> Vec<Rule<'_>> {
         let parts = text.split("Filter: ").skip(1);
         parts
@@ -68,7 +63,6 @@ impl Rule<'_> {
     }
 }
 
-/// How long a card waits before it says that frames have come, if it does not find that itself.
 fn interrupts(name: &str, text: &str, findings: &mut Findings) {
     let is_adaptive = text.lines().any(|line| line.starts_with("Adaptive RX: on"));
     let micros = text.lines().find_map(|line| line.strip_prefix("rx-usecs:")?.trim().parse::<u64>().ok());
@@ -78,7 +72,8 @@ fn interrupts(name: &str, text: &str, findings: &mut Findings) {
     }
 }
 
-/// Settings that put more before us than a network carries; what cards do with TCP and UDP does not touch our frames.
+/// Checks for offloads that deliver unwanted frames; those for TCP and UDP do not affect our
+/// frames.
 fn offloads(name: &str, text: &str, findings: &mut Findings) {
     let is_on = |feature: &str| {
         let state = text.lines().find_map(|line| line.trim().strip_prefix(feature)?.strip_prefix(':'));
@@ -95,7 +90,7 @@ fn offloads(name: &str, text: &str, findings: &mut Findings) {
     }
 }
 
-/// A card spreads what it knows over its queues; an EtherType that it does not know comes to one.
+/// Notes that a card with several queues puts frames of an unknown EtherType into one.
 fn queues(name: &str, findings: &mut Findings) {
     let Ok(entries) = std::fs::read_dir(format!("/sys/class/net/{name}/queues")) else { return };
     let queues = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("rx-")).count();
@@ -111,7 +106,6 @@ fn queues(name: &str, findings: &mut Findings) {
 mod tests {
     use super::*;
 
-    /// What is found by this, codes and fixes.
     fn found(judge: impl FnOnce(&mut Findings)) -> Vec<(String, String)> {
         let mut findings = Findings::default();
         judge(&mut findings);

@@ -1,4 +1,4 @@
-//! DEST: is its directory there, may this user write to it, is there room, and is it fast enough?
+//! Check of DEST: its directory, permissions, free space and speed.
 
 use super::outside::{PATIENCE, within};
 use super::{Fault, Findings, Fix, disk, quoted};
@@ -9,12 +9,11 @@ use nix::unistd::{AccessFlags, Uid, access};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Less than this is little for anything that is worth sending to all.
+/// Free space below which DEST is considered nearly full.
 pub const LITTLE_BYTES: u64 = 64 << 20;
-/// DEST, what is written beside it, and its journal.
+/// Files that are created: DEST, the partial file and its journal.
 const LEAST_FILES: u64 = 3;
 
-/// Looks at where `bytes` bytes are to go.
 pub fn check(dest: &Path, bytes: Option<u64>, findings: &mut Findings) {
     let place = dest.to_owned();
     match within(PATIENCE, move || Place::look(&place)) {
@@ -27,10 +26,9 @@ pub fn check(dest: &Path, bytes: Option<u64>, findings: &mut Findings) {
     }
 }
 
-/// What the system says of the directory that DEST is in, or is.
 struct Place {
     lacking: Option<String>,
-    /// What a device holds, or why it cannot be DEST.
+    /// Size of a device, or the reason why it cannot be DEST.
     device: Option<Result<u64, String>>,
     dest: PathBuf,
     directory: PathBuf,
@@ -49,7 +47,7 @@ impl Place {
         Place { lacking, device, dest: dest.to_owned(), access, disk, directory }
     }
 
-    /// A device is overwritten: it has a size, and neither files nor a directory to write in.
+    /// Judges a device, which has a size, and neither files nor a directory.
     fn judge_device(&self, device: &Result<u64, String>, bytes: Option<u64>, findings: &mut Findings) {
         let at = self.dest.display();
         match device {
@@ -92,7 +90,7 @@ impl Place {
             findings.add(Fault::Space, what, Fix::Words(words));
         }
         disk::check(&self.directory, free_bytes, findings);
-        // File systems that make inodes as they need them say 0 of 0.
+        // File systems that create inodes on demand report 0 of 0.
         if disk.files() > 0 && (disk.files_available() as u64) < LEAST_FILES {
             let words = format!("remove files, most are in: du -x --inodes -d 1 {word} | sort -n");
             findings.add(Fault::Space, format!("{at} has room for no more files (df -i)"), Fix::Words(words));

@@ -1,4 +1,4 @@
-//! How fast the disk below DEST takes what is to stay: who is slower than the network holds up all others.
+//! Check of the disk's speed below DEST: a receiver slower than the network delays all others.
 
 use super::outside::within;
 use super::{Fault, Findings, Fix};
@@ -11,20 +11,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Slower than Ethernet of 100 Mbit/s is slower than any cluster's.
+/// Speed below which the disk is slower than Ethernet at 100 Mbit/s.
 const SLOW_BYTES_PER_SECOND: f64 = 10e6;
-/// So much is written and synced at a time, and no more than so much in all.
+/// Size of a synced write, and the limit on their number.
 const PIECE_BYTES: usize = 1 << 20;
 const MOST_PIECES: u64 = 16;
-/// What more time would say is known by then.
+/// Duration after which the measurement is precise enough.
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
-/// A disk that has not taken the first piece by then is not waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Writes to a file without a name in this directory, which has room for so many bytes.
+/// Writes to a nameless file in a directory with `free_bytes`.
 pub fn check(directory: &Path, free_bytes: u64, findings: &mut Findings) {
     let (at, place) = (directory.display(), directory.to_owned());
-    // What others need is not taken.
+    // Most of the free space is left to others.
     let pieces = MOST_PIECES.min(free_bytes / 4 / PIECE_BYTES as u64);
     if pieces == 0 {
         return findings.skip(format!("how fast {at} takes what is written: there is too little room to try"));
@@ -42,9 +41,8 @@ pub fn check(directory: &Path, free_bytes: u64, findings: &mut Findings) {
     }
 }
 
-/// Bytes per second that are on the disk.
 fn measure(directory: &Path, pieces: u64) -> io::Result<f64> {
-    // A limit on files is found elsewhere, and is no reason to die here.
+    // A limit on the file's size is checked elsewhere, and must not kill the process here.
     signals::block(&[Signal::SIGXFSZ])?;
     let unnamed = OFlag::O_TMPFILE.bits();
     let mut file = OpenOptions::new().write(true).custom_flags(unnamed).mode(0o600).open(directory)?;
@@ -52,7 +50,7 @@ fn measure(directory: &Path, pieces: u64) -> io::Result<f64> {
     let began = Instant::now();
     let mut written = 0;
     for at in 0..pieces {
-        // No file system finds two alike, or one that shrinks.
+        // Distinct incompressible data, which a file system can neither deduplicate nor compress.
         blake3::Hasher::new().update(&at.to_le_bytes()).finalize_xof().fill(&mut piece);
         file.write_all(&piece)?;
         file.sync_data()?;

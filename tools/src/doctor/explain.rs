@@ -1,14 +1,14 @@
-//! `ethbcast explain`: what a code means.
+//! `ethbcast explain`: the meaning of a code.
 
 use super::Fault;
 use crate::args::ExplainArgs;
 use crate::exit::report;
 use clap::ValueEnum;
 
-/// Runs the command: one code, or the list of all.
+/// Runs the command for one code, or lists all.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
+/// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
 pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     let line = |fault: &Fault| format!("{:<13} {}", fault.code(), fault.says());
     let text = match args.code {

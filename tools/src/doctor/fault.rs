@@ -1,8 +1,8 @@
-//! What can be wrong, by the code under which users are told of it.
+//! The faults that can be reported, each with its code.
 
 use clap::ValueEnum;
 
-/// What can be wrong: its code, and in a few words what it says.
+/// A fault: its code, and a short description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Fault {
     /// this process may not send raw frames
@@ -116,23 +116,19 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Its code.
     pub fn code(self) -> String {
         self.to_possible_value().expect("none is hidden").get_name().to_owned()
     }
 
-    /// What it says, in a few words.
     pub fn says(self) -> String {
         let value = self.to_possible_value().expect("none is hidden");
         value.get_help().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Why it matters.
     pub fn why(self) -> &'static str {
         self.explained().0
     }
 
-    /// What is done about it in general.
     pub fn help(self) -> &'static str {
         self.explained().1
     }
@@ -143,7 +139,6 @@ impl Fault {
     }
 }
 
-/// Why each matters, and what is done about it.
 const EXPLAINED: [(Fault, &str, &str); 36] = [
     (
         Fault::Capability,

@@ -1,17 +1,15 @@
-//! What was found, and how it is mended.
+//! Findings and their remedies.
 
 use super::Fault;
 use super::outside::text_of;
 use serde_json::{Value, json};
 
-/// How something is mended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
-    /// By a line for the shell that changes nothing which anybody may have meant: `--fix` runs it.
+    /// A shell command that undoes nobody's intention; `--fix` runs it.
     Safe(String),
-    /// By a line for the shell that its user decides on.
+    /// A shell command for the user to decide on.
     Command(String),
-    /// By hand, at another place.
     Words(String),
 }
 
@@ -23,7 +21,6 @@ impl Fix {
     }
 }
 
-/// Something that is wrong.
 #[derive(Clone, Debug)]
 pub struct Finding {
     fault: Fault,
@@ -31,7 +28,6 @@ pub struct Finding {
     fix: Fix,
 }
 
-/// What was found, and what could not be looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     list: Vec<Finding>,
@@ -40,29 +36,27 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Adds something that is wrong.
     pub fn add(&mut self, fault: Fault, what: impl ToString, fix: Fix) {
         self.list.push(Finding { fault, what: what.to_string(), fix });
     }
 
-    /// Whatever is not looked at is said: silence means that all is well.
+    /// Records a check that was not made, because silence means that all is well.
     pub fn skip(&mut self, what: impl ToString) {
         self.unchecked.push(what.to_string());
     }
 
-    /// Whether something is wrong without which no frame comes or goes.
+    /// Whether a finding prevents any frame from being sent or received.
     pub fn is_cut_off(&self) -> bool {
         use Fault::{Capability, Carrier, Down, Interface, Kernel, Memory};
         let cuts = [Capability, Carrier, Down, Interface, Kernel, Memory];
         self.list.iter().any(|finding| cuts.contains(&finding.fault))
     }
 
-    /// How many things are wrong.
     pub fn count(&self) -> usize {
         self.list.len()
     }
 
-    /// Runs the commands that are safe to run; those that succeeded. Why one did not is said on stderr.
+    /// Runs the safe commands and returns those that succeeded. Failures are printed on stderr.
     pub fn fix(&self) -> Vec<String> {
         let lines = self.list.iter().filter_map(|finding| match &finding.fix {
             Fix::Safe(line) => Some(line),
@@ -78,13 +72,11 @@ impl Findings {
         lines.filter(succeeds).cloned().collect()
     }
 
-    /// The same, found after these commands were run.
     pub fn after(mut self, fixed: Vec<String>) -> Findings {
         self.fixed = fixed;
         self
     }
 
-    /// As JSON.
     pub fn json(&self, interface: Option<&str>) -> Value {
         let finding = |finding: &Finding| {
             let Finding { fault, what, fix } = finding;
@@ -106,7 +98,6 @@ impl Findings {
         })
     }
 
-    /// As lines for people.
     pub fn text(&self, interface: Option<&str>) -> String {
         let mut lines: Vec<_> = self.fixed.iter().map(|line| format!("fixed: {line}")).collect();
         for Finding { fault, what, fix } in &self.list {
@@ -120,7 +111,6 @@ impl Findings {
     }
 }
 
-/// A word as a shell takes it.
 pub fn quoted(word: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
     if !word.is_empty() && word.chars().all(is_plain) {

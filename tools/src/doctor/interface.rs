@@ -1,4 +1,4 @@
-//! The interface: is it there, is it on, and may this process use it?
+//! Check of the interface: its existence, its state and this process's permission.
 
 use super::{Findings, Fix, of_interface, of_open, quoted};
 use crate::args::WireArgs;
@@ -6,7 +6,7 @@ use crate::interface::chosen;
 use ethbcast_transport::packet::{Capture, Interface, InterfaceError, OpenError};
 use nix::sys::statvfs::{FsFlags, statvfs};
 
-/// Looks at the interface that a session would use; which it is, if there is one that is on.
+/// Checks the interface that a session would use, and returns it if it is up.
 pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
     match Interface::find(chosen(args.interface.as_deref(), args.quiet).as_deref()) {
         Ok(interface) => {
@@ -20,7 +20,6 @@ pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
     }
 }
 
-/// What to do about an interface that will not do.
 fn instead(error: &InterfaceError) -> Fix {
     let up = |name: &str| Fix::Safe(format!("ip link set {} up", quoted(name)));
     let choose = |name: &str| Fix::Command(format!("ethbcast doctor -i {}", quoted(name)));
@@ -36,7 +35,7 @@ fn instead(error: &InterfaceError) -> Fix {
             let is_off = |name: &&String| matches!(Interface::find(Some(name)), Err(InterfaceError::Down { .. }));
             match known.iter().filter(is_off).collect::<Vec<_>>()[..] {
                 [only] => up(only),
-                // Which of several was meant is not known: nothing is switched on unasked.
+                // Several interfaces are possible; none is brought up without a request.
                 _ => Fix::Words("look for one with `ip link`, and bring it up with `ip link set NAME up`".to_owned()),
             }
         }
@@ -44,7 +43,6 @@ fn instead(error: &InterfaceError) -> Fix {
     }
 }
 
-/// How this program comes to its permission.
 fn permit() -> Fix {
     let own = std::env::current_exe().unwrap_or("ethbcast".into());
     if statvfs(&own).is_ok_and(|disk| disk.flags().contains(FsFlags::ST_NOSUID)) {
@@ -54,11 +52,10 @@ fn permit() -> Fix {
     Fix::Command(format!("setcap cap_net_raw+ep {}", quoted(&own.to_string_lossy())))
 }
 
-/// Whether a packet socket with a ring can be had, on this interface and for these frames.
 fn socket(interface: &Interface, args: &WireArgs, findings: &mut Findings) {
     let Err(error) = Capture::open(interface, args.ether_type, &[]) else { return };
     let fix = match &error {
-        // Who may not open one is handed one.
+        // A process without the permission inherits a socket.
         OpenError::Permission { .. } if std::env::var_os("ETHBCAST_PORT").is_some() => {
             return findings.skip("the permission for raw frames: $ETHBCAST_PORT is to hand over the socket");
         }

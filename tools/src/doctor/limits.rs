@@ -1,18 +1,18 @@
-//! Limits of this process, which a session's would be too.
+//! Check of this process's resource limits, which a session would have too.
 
 use super::dest::LITTLE_BYTES;
 use super::{Fault, Findings, Fix};
 use std::fs;
 
-/// A receiver of a directory has up to 17 open at once.
+/// Files that a receiver of a directory may have open, with a margin over 17.
 const LEAST_OPEN_FILES: u64 = 24;
 
-/// Looks at what this shell or unit allows; `bytes` are to be written to one file.
+/// Checks the limits of this shell or unit; `bytes` will be written to one file.
 pub fn check(bytes: Option<u64>, findings: &mut Findings) {
     let Ok(text) = fs::read_to_string("/proc/self/limits") else {
         return findings.skip("limits of the process: there is no /proc");
     };
-    // ulimit counts files in blocks of 512 bytes or 1 KiB, by the shell.
+    // ulimit counts files in blocks of 512 bytes or 1 KiB, depending on the shell.
     let wanted = [
         ("Max file size", bytes.unwrap_or(LITTLE_BYTES), "a file may have", "bytes", "ulimit -S -f unlimited"),
         ("Max open files", LEAST_OPEN_FILES, "a process may have open", "files", "ulimit -S -n 1024"),
@@ -25,7 +25,6 @@ pub fn check(bytes: Option<u64>, findings: &mut Findings) {
     }
 }
 
-/// The soft limit of that name; `None` if there is none.
 fn soft_limit(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     line[name.len()..].split_whitespace().next()?.parse().ok()

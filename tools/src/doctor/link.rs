@@ -1,4 +1,4 @@
-//! The link: plugged in, fast, with frames as long as they should be, and nobody else's?
+//! Check of the link: carrier, rate, duplex, MTU and membership in another interface.
 
 use super::outside::json_of;
 use super::{Fault, Findings, Fix, quoted};
@@ -7,16 +7,13 @@ use ethbcast_transport::packet::Interface;
 use serde_json::Value;
 use std::fs;
 
-/// What Ethernet carries everywhere.
 const USUAL_MTU_BYTES: usize = 1500;
-/// What fast networks are usually set to.
 const JUMBO_MTU_BYTES: usize = 9000;
-/// From this rate on the processors of hosts are slower than the link, with frames of the usual MTU.
+/// Rate above which hosts cannot use the link fully with the standard MTU.
 const FAST_MBIT: u64 = 25_000;
-/// Below this something is wrong with a cable of today.
 const SLOW_MBIT: u64 = 1000;
 
-/// Looks at the link of an interface; what iproute2 knows of it.
+/// Checks the link, and returns iproute2's description of it.
 pub fn check(interface: &Interface, findings: &mut Findings) -> Value {
     let name = &interface.name;
     let link = match json_of("ip", &["-j", "-d", "link", "show", "dev", name]) {
@@ -41,7 +38,7 @@ pub fn check(interface: &Interface, findings: &mut Findings) -> Value {
     link
 }
 
-/// Whether it hands over every frame that passes, on somebody's order; as a port of a bridge it has to.
+/// Checks for promiscuous mode, which only a bridge port needs.
 fn promiscuity(name: &str, link: &Value, findings: &mut Findings) {
     let count = link["promiscuity"].as_u64().unwrap_or_default();
     if count == 0 || !link["master"].is_null() {
@@ -52,7 +49,7 @@ fn promiscuity(name: &str, link: &Value, findings: &mut Findings) {
     let own = quoted(name);
     let fix = match is_set {
         true => Fix::Command(format!("ip link set {own} promisc off")),
-        // A program asks for it by its socket, and the flag does not show that.
+        // Requested by a program's socket, which the flag does not show.
         false => Fix::Words(
             "end the program that looks at its frames (tcpdump, wireshark; `ss -0p` lists them), or take the macvlan \
              interfaces off it (`ip link`)"
@@ -75,18 +72,16 @@ fn mtu(interface: &Interface, findings: &mut Findings) {
     findings.add(Fault::Mtu, what, Fix::Command(format!("ip link set {} mtu {USUAL_MTU_BYTES}", quoted(name))));
 }
 
-/// The rate of an interface in Mbit/s, where the kernel shows it.
 pub fn megabits_per_second(interface: &Interface) -> Option<u64> {
     let Interface { name, index, mac, .. } = interface;
     let read = |what: &str| fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok();
     let says = |what: &str, own: String| read(what).is_some_and(|text| text.trim() == own);
-    // It may be another network namespace's.
+    // /sys may belong to another network namespace.
     let is_own = says("ifindex", index.to_string()) && says("address", mac.to_string());
-    // A driver that does not know says -1, or refuses.
+    // A driver that does not know the rate reports -1 or an error.
     read("speed").filter(|_| is_own)?.trim().parse().ok().filter(|&mbit| mbit > 0)
 }
 
-/// Rate and duplex, where the kernel shows them: `/sys` may be another network namespace's.
 fn rate(interface: &Interface, findings: &mut Findings) {
     let Interface { name, index, mac, mtu_bytes } = interface;
     let read = |what: &str| fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok();
@@ -115,17 +110,17 @@ fn rate(interface: &Interface, findings: &mut Findings) {
     }
 }
 
-/// Whether it is a port of another interface, which takes its frames.
+/// Checks that the interface is not a port of another one, which receives its frames.
 fn membership(name: &str, link: &Value, findings: &mut Findings) {
     let Some(master) = link["master"].as_str() else { return };
     let kind = link["linkinfo"]["info_slave_kind"].as_str().unwrap_or("interface");
-    // A VRF has to do with IP alone.
+    // A VRF concerns IP only.
     if kind == "vrf" {
         return;
     }
     let what = format!("{name} is a port of the {kind} {master}, which takes its frames");
     let fix = match kind {
-        // Taken out of it, the port may take the host's own address off the network.
+        // Removing the port could disconnect the host.
         "bridge" | "bond" | "team" => Fix::Command(format!("ethbcast doctor -i {}", quoted(master))),
         _ => Fix::Words(format!("choose another with -i, or take it out: ip link set {} nomaster", quoted(name))),
     };

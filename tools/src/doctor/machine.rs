@@ -1,12 +1,12 @@
-//! The machine: does its network carry frames at all, and does it know what day it is?
+//! Check of the machine: a cloud network without Ethernet, and a wrong clock.
 
 use super::{Fault, Findings, Fix};
 use serde_json::Value;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Words of the firmware's table of a virtual machine, by the cloud it is of: their networks are of layer 3, and carry
-/// no frame of another EtherType, nor one to a group.
+/// Vendor names in a virtual machine's firmware, with their cloud: these networks are of layer 3,
+/// and carry neither other EtherTypes nor multicast.
 const CLOUDS: [(&str, &str); 5] = [
     ("Amazon EC2", "Amazon's"),
     ("Google Compute Engine", "Google's"),
@@ -16,10 +16,10 @@ const CLOUDS: [(&str, &str); 5] = [
 ];
 const FIRMWARE: [&str; 3] = ["sys_vendor", "product_name", "chassis_asset_tag"];
 
-/// This program is no older than that: 2026-01-01.
+/// Date 2026-01-01, before which no correct clock can be.
 const NOT_BEFORE: Duration = Duration::from_secs(1_767_225_600);
 
-/// Looks at the machine; `link` is what iproute2 knows of the interface.
+/// Checks the machine; `link` is iproute2's description of the interface.
 pub fn check(link: &Value, findings: &mut Findings) {
     let says = |what: &&str| fs::read_to_string(format!("/sys/class/dmi/id/{what}")).ok();
     let firmware: Vec<String> = FIRMWARE.iter().filter_map(says).map(|text| text.trim().to_owned()).collect();
@@ -32,14 +32,14 @@ pub fn check(link: &Value, findings: &mut Findings) {
     clock(SystemTime::now(), findings);
 }
 
-/// Whose cloud this firmware is of, unless the interface is one that is made of something else, such as an overlay.
+/// Returns the cloud of this firmware, unless the interface is virtual, such as an overlay.
 fn cloud(firmware: &str, link: &Value) -> Option<&'static str> {
     let is_made = !link["linkinfo"]["info_kind"].is_null();
     let found = CLOUDS.iter().find(|(words, _)| firmware.contains(words));
     found.filter(|_| !is_made).map(|&(_, cloud)| cloud)
 }
 
-/// Files get the sender's times, and what changed meanwhile is seen by them.
+/// Checks the clock, because files get the sender's times, by which later changes are detected.
 fn clock(now: SystemTime, findings: &mut Findings) {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     if since < NOT_BEFORE {

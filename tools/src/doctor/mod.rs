@@ -1,5 +1,5 @@
-//! `ethbcast doctor`: what stands in the way on this host and on the way to others, why it matters, and the command
-//! that mends it. `ethbcast explain`: what the code of a refusal or finding means.
+//! `ethbcast doctor`: checks this host and the path to others, and reports each problem with its
+//! reason and remedy. `ethbcast explain` describes the codes.
 
 mod card;
 mod dest;
@@ -30,12 +30,13 @@ pub use refusals::{of_call, of_interface, of_open, of_outcome, of_session, of_st
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 1 if something is wrong, 130 or 143 if it was interrupted.
+/// A [`Failure`](crate::exit::Failure) with code 1 if something is wrong, 130 or 143 if it was
+/// interrupted.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let (mut interface, mut findings) = look(args)?;
     if args.fix {
         let mut fixed = Vec::new();
-        // What is switched on now may have more to show, such as an interface without a link.
+        // A repaired interface may reveal further problems, such as a missing link.
         loop {
             let now = findings.fix();
             if now.iter().all(|line| fixed.contains(line)) {
@@ -59,7 +60,6 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The interface that it is about, if there is one, and what is wrong.
 fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     let mut findings = Findings::default();
     let found = interface::check(&args.wire, &mut findings);
@@ -78,7 +78,7 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     }
     limits::check(args.size, &mut findings);
     match &args.peer {
-        // Whoever may not send or is not plugged in hears nobody, and that is said already.
+        // Without permission or link no other host can be reached, which is reported already.
         Some(_) if findings.is_cut_off() => findings.skip("the way to other hosts, as long as this one is cut off"),
         Some(hosts) => peer::check(args, hosts, &mut findings)?,
         None => {}

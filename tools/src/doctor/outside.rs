@@ -1,5 +1,4 @@
-//! What other programs say: iproute2's and nftables' own words are truer than a copy of how they ask the kernel. And
-//! what the system says, if it does.
+//! Outputs of other programs, such as iproute2 and nftables, with a limit on their time.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -9,26 +8,25 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// How long a program or a file system may take to answer.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What `work` comes to, unless it takes longer than that; then it is left alone, and ends with this process at the
-/// latest.
+/// Runs `work` on a thread and returns its result, or none if it exceeds `patience`. The thread
+/// then goes on until its end or that of the process.
 pub fn within<T: Send + 'static>(patience: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, answer) = mpsc::channel();
-    // Nobody may wait for it any more.
+    // The receiver may have given up.
     thread::spawn(move || drop(done.send(work())));
     answer.recv_timeout(patience).ok()
 }
 
-/// What a program prints; why there is nothing, if there is not.
+/// Runs a program and returns its output, or the reason of its failure.
 pub fn text_of(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| format!("`{program}` does not run: {error}"))?;
     let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
     let Some(output) = within(PATIENCE, || child.wait_with_output()) else {
-        // It is ours, and nobody has waited for it: the number is still its own.
+        // The child has not been waited for, so that its process id is still valid.
         if let Err(errno) = kill(pid, Signal::SIGKILL) {
             log::debug!("ending {program}: {errno}");
         }
@@ -45,7 +43,6 @@ pub fn text_of(program: &str, arguments: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The same, as JSON.
 pub fn json_of(program: &str, arguments: &[&str]) -> Result<Value, String> {
     let text = text_of(program, arguments)?;
     if text.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! The way to other hosts: do frames arrive, long ones too, all of them, and those to all?
+//! Check of the path to other hosts: short and long frames, losses and broadcast.
 
 use super::{Fault, Findings, Fix, quoted};
 use crate::args::DoctorArgs;
@@ -8,19 +8,17 @@ use ethbcast_collectives::measure::{Answerer, CastFinding, ProbeResult, ProbeSet
 use ethbcast_transport::packet::{DriveError, random_u32};
 use std::time::Duration;
 
-/// How long to look for hosts that answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A loss below this is one of a cable's bad moments.
 const LOSS: f64 = 0.001;
 
-/// Measures the way to these hosts, or to all that answer.
+/// Measures the path to these hosts, or to all that answer.
 ///
 /// # Errors
 /// A failure whose code is the exit code: a signal, the socket.
 pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> anyhow::Result<()> {
     let mut station = match Station::open(&args.wire) {
         Ok(station) => station,
-        // What keeps a session from starting is among the findings; what only the command line can mend is not.
+        // Session errors with a code are findings; errors of the command line are not.
         Err(error) if error.downcast_ref::<Failure>().is_some_and(|failure| failure.fault().is_some()) => {
             findings.skip(format!("the way to other hosts: {error}"));
             return Ok(());
@@ -70,7 +68,7 @@ pub fn check(args: &DoctorArgs, hosts: &[String], findings: &mut Findings) -> an
     Ok(())
 }
 
-/// The largest MTU that what this host's interface leads to takes, if that is not its own: the probes have shown it.
+/// Reports if the next device has a smaller MTU than this host's interface, and returns it.
 fn first_hop(station: &Station, findings: &mut Findings) -> Option<usize> {
     let DriveError::FirstHop { interface, mtu_bytes, passes } = station.outage()? else { return None };
     let what = format!("{interface} has an MTU of {mtu_bytes}, and what it leads to takes frames of {passes} at most");
@@ -83,7 +81,7 @@ fn first_hop(station: &Station, findings: &mut Findings) -> Option<usize> {
     Some(passes)
 }
 
-/// Enough frames to see losses of a part in a thousand, and no more.
+/// Returns settings with just enough frames to detect a loss of one in a thousand.
 fn settings(mtu_bytes: usize) -> ProbeSettings {
     let full = ProbeSettings::full(mtu_bytes);
     let longest = *full.sizes_bytes.iter().filter(|&&bytes| bytes <= mtu_bytes).max().expect("a full frame is one");
@@ -97,7 +95,6 @@ fn settings(mtu_bytes: usize) -> ProbeSettings {
     }
 }
 
-/// What the measurements say is wrong on the way, beyond what the own first hop does not take.
 fn judge(
     interface: &str,
     (mtu_bytes, first_hop): (usize, usize),
@@ -137,7 +134,6 @@ fn judge(
     }
 }
 
-/// What became of frames to the group.
 fn frames_to_all(cast: &CastFinding, findings: &mut Findings) {
     let what = match *cast {
         CastFinding::Policed { knee_frames_per_second: 0 } => {

@@ -1,13 +1,11 @@
-//! The queue on the way out: a shaper that somebody left there, or a trial's losses.
+//! Check of the queueing discipline: a forgotten shaper, or losses of an experiment.
 
 use super::outside::json_of;
 use super::{Fault, Findings, Fix, quoted};
 use serde_json::Value;
 
-/// A shaper below this is one that was forgotten.
 const LEAST_BITS_PER_SECOND: u64 = 100_000_000;
 
-/// Looks at the queueing disciplines of an interface.
 pub fn check(name: &str, findings: &mut Findings) {
     let all = match json_of("tc", &["-j", "qdisc", "show", "dev", name]) {
         Ok(all) => all,
@@ -24,7 +22,7 @@ pub fn check(name: &str, findings: &mut Findings) {
     }
 }
 
-/// What a discipline does to frames, if that is more than to queue them.
+/// Describes a discipline that does more than queue frames.
 fn holds_back(qdisc: &Value) -> Option<String> {
     match qdisc["kind"].as_str()? {
         // tc counts bytes.

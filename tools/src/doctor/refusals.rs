@@ -1,4 +1,4 @@
-//! Which fault an error of the libraries is: so that every refusal has the code of what the doctor would find.
+//! Mapping of library errors to faults, so that each refusal has the doctor's code.
 
 use super::Fault;
 use ethbcast_collectives::communicator::{CommunicatorError, Error as CallError};
@@ -6,7 +6,7 @@ use ethbcast_collectives::membership::live::StationError;
 use ethbcast_collectives::session::{Error, Outcome, Refusal, RootFailure};
 use ethbcast_transport::packet::{DriveError, InterfaceError, NodeError, OpenError};
 
-/// The fault that an error of a session is, if it is one that has a code; the command line's own mistakes have none.
+/// Returns the fault of a session error, if it has a code; mistakes on the command line have none.
 pub fn of_session(error: &Error) -> Option<Fault> {
     Some(match error {
         Error::Station(error) => return of_station(error),
@@ -15,7 +15,7 @@ pub fn of_session(error: &Error) -> Option<Fault> {
         Error::Random(_) => Fault::Kernel,
         Error::NotInTopology { .. } => Fault::Topology,
         Error::NotStarted(RootFailure::TooFew { missing, refused, .. }) => {
-            // Who was turned away was there.
+            // Refused receivers were present.
             let why = only(refused.iter().map(|away| Some(of_refusal(away.why))));
             why.filter(|_| missing.is_empty()).unwrap_or(Fault::Nobody)
         }
@@ -30,7 +30,6 @@ pub fn of_session(error: &Error) -> Option<Fault> {
     })
 }
 
-/// The same for an error of a communicator.
 pub fn of_call(error: &CallError) -> Option<Fault> {
     Some(match error {
         CallError::Station(error) => return of_station(error),
@@ -44,7 +43,6 @@ pub fn of_call(error: &CallError) -> Option<Fault> {
     })
 }
 
-/// The same for an error of opening.
 pub fn of_station(error: &StationError) -> Option<Fault> {
     Some(match error {
         StationError::LargeMtu { .. } | StationError::SmallMtu { .. } => Fault::Mtu,
@@ -54,12 +52,10 @@ pub fn of_station(error: &StationError) -> Option<Fault> {
     })
 }
 
-/// The same for an interface that will not do.
 pub fn of_interface(error: &InterfaceError) -> Fault {
     if matches!(error, InterfaceError::Down { .. }) { Fault::Down } else { Fault::Interface }
 }
 
-/// The same for a socket that cannot be opened.
 pub fn of_open(error: &OpenError) -> Fault {
     match error {
         OpenError::Permission { .. } => Fault::Capability,
@@ -80,13 +76,12 @@ fn of_drive(error: &DriveError) -> Fault {
     }
 }
 
-/// What all of them are, if they are all the same.
+/// Returns the common fault of all, if they are equal.
 fn only(mut faults: impl Iterator<Item = Option<Fault>>) -> Option<Fault> {
     let first = faults.next()?;
     faults.all(|other| other == first).then_some(first)?
 }
 
-/// The same for what has become of a receiver.
 pub fn of_outcome(outcome: Outcome) -> Option<Fault> {
     Some(match outcome {
         Outcome::NoSpace => Fault::Space,

@@ -1,16 +1,15 @@
-//! The card's receive ring: how many frames it holds until a processor comes.
+//! Check of the card's receive ring size.
 
 use super::outside::text_of;
 use super::{Fault, Findings, Fix, quoted};
 
-/// At 10 Gbit/s these are full in 0.3 ms, which a processor may well be busy elsewhere.
+/// Size that is filled in 0.3 ms at 10 Gbit/s, during which a processor may be busy.
 const LEAST_SLOTS: u64 = 256;
 
-/// Looks at the ring, if the interface is a card that has one.
 pub fn check(name: &str, findings: &mut Findings) {
     let text = match text_of("ethtool", &["-g", name]) {
         Ok(text) => text,
-        // Cables of namespaces, bridges and the like have none.
+        // Virtual interfaces have no ring.
         Err(why) if why.contains("not supported") => return,
         Err(why) => return findings.skip(format!("the card's ring: {why}")),
     };
@@ -21,7 +20,7 @@ pub fn check(name: &str, findings: &mut Findings) {
     }
 }
 
-/// The most slots there can be, and those there are: the first RX of either part.
+/// Returns the maximum and the present number of slots: the first RX line of either part.
 fn slots(text: &str) -> Option<(u64, u64)> {
     let (most, now) = text.split_once("Current hardware settings:")?;
     let first = |part: &str| part.lines().find_map(|line| line.trim().strip_prefix("RX:")?.trim().parse().ok());

@@ -10,22 +10,20 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-/// Room for the longest block: a jumbo frame of a loopback interface, with its options.
+/// Buffer for the longest block, a jumbo frame with its options.
 const BUFFER_BYTES: usize = 1 << 20;
-/// As much of a file as its kind is told by, its first block whole.
+/// Bytes of a file by which its kind is detected, including its first block.
 const HEAD_BYTES: u64 = 4096;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// What the blocks so far say about those that follow.
 #[derive(Debug, Default)]
 struct Interfaces {
-    /// Nanoseconds of a classic file's fractions of a second.
+    /// Nanoseconds per unit of a classic file's timestamps.
     nanos_per_fraction: u32,
-    /// Of a pcapng file's section.
     known: Vec<Clock>,
 }
 
-/// How an interface of a pcapng file counts time.
+/// Timestamp resolution of a pcapng interface.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     is_ethernet: bool,
@@ -34,10 +32,11 @@ struct Clock {
     most_bytes: u32,
 }
 
-/// Hands the frames of a file to `dump`; `-` is stdin.
+/// Passes the frames of a file to `dump`; `-` is stdin.
 ///
 /// # Errors
-/// A [`Failure`] with code 4 if it cannot be read, 2 if it is no capture of an Ethernet or is damaged.
+/// A [`Failure`] with code 4 if it cannot be read, 2 if it is no capture of an Ethernet or is
+/// damaged.
 pub fn read(path: &Path, dump: &mut Dump) -> anyhow::Result<()> {
     let name = path.display().to_string();
     let unreadable = |error: io::Error| Failure::new(Code::System, format!("cannot read {name}: {error}"));
@@ -81,7 +80,7 @@ pub fn read(path: &Path, dump: &mut Dump) -> anyhow::Result<()> {
 }
 
 impl Interfaces {
-    /// Takes a block; whether that was enough.
+    /// Processes a block, and breaks when there are enough frames.
     fn take(&mut self, block: &PcapBlockOwned<'_>, dump: &mut Dump, name: &str) -> anyhow::Result<ControlFlow<()>> {
         match block {
             PcapBlockOwned::LegacyHeader(header) if header.network != Linktype::ETHERNET => {
@@ -124,7 +123,7 @@ impl Interfaces {
 }
 
 impl Clock {
-    /// A moment of this clock since 1970; 0 for one before that.
+    /// Converts a timestamp to the time since 1970; 0 for earlier ones.
     fn time(&self, ticks: u64) -> Duration {
         let nanos = u128::from(ticks) * NANOS_PER_SECOND / u128::from(self.ticks_per_second);
         let seconds = (nanos / NANOS_PER_SECOND) as u64;
@@ -133,7 +132,7 @@ impl Clock {
     }
 }
 
-/// A frame of so many bytes, padding of the block left out.
+/// Returns a frame without the padding of its block.
 fn captured(at: Duration, wire_bytes: u32, here_bytes: u32, data: &[u8]) -> Captured<'_> {
     let bytes = &data[..data.len().min(here_bytes as usize)];
     Captured { at, wire_bytes: (wire_bytes as usize).max(bytes.len()), bytes }

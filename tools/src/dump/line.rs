@@ -1,4 +1,4 @@
-//! A line about a frame: for people as tcpdump writes it, or as JSON.
+//! The line about a frame, in tcpdump's style or as JSON.
 
 use super::Captured;
 use ethbcast_collectives::inspect::Inspected;
@@ -7,14 +7,13 @@ use serde_json::{Map, Value, json};
 use std::fmt;
 use std::time::Duration;
 
-/// What there is to say of a frame.
 pub struct Line<'a> {
     captured: Captured<'a>,
     what: Result<Inspected<'a>, String>,
 }
 
 impl<'a> Line<'a> {
-    /// Of one with the EtherType of this protocol.
+    /// Creates the line for a frame with this protocol's EtherType.
     pub fn of(captured: Captured<'a>, inspected: Result<Inspected<'a>, Reject>) -> Line<'a> {
         let what = inspected.map_err(|reject| match reject {
             Reject::Short if captured.bytes.len() < captured.wire_bytes => {
@@ -29,23 +28,21 @@ impl<'a> Line<'a> {
         Line { captured, what }
     }
 
-    /// Of one that came with the tag of a VLAN.
     pub fn tagged(captured: Captured<'a>, vlan: u16) -> Line<'a> {
         let why = format!("tagged for VLAN {vlan}: capture on the VLAN's own interface to see what it says");
         Line { captured, what: Err(why) }
     }
 
-    /// Whether the capture has less of it than was on the wire.
+    /// Whether the capture has less of the frame than was on the wire.
     pub fn is_cut(&self) -> bool {
         self.captured.bytes.len() < self.captured.wire_bytes
     }
 
-    /// Whether no host takes it, as far as can be told.
+    /// Whether a host would reject the frame, as far as is known here.
     pub fn is_refused(&self) -> bool {
         !self.is_cut() && self.fault().is_some()
     }
 
-    /// What is wrong with it.
     fn fault(&self) -> Option<String> {
         match &self.what {
             Err(why) => Some(why.clone()),
@@ -72,7 +69,6 @@ impl<'a> Line<'a> {
         Some([own().or_else(|| at(6))?, at(0)?])
     }
 
-    /// The same as an object.
     pub fn json(&self) -> Value {
         let mut object = Map::new();
         let mut put = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
@@ -135,7 +131,7 @@ impl fmt::Display for Line<'_> {
         for (name, value) in self.fields().into_iter().flat_map(Fields::iter) {
             match value {
                 FieldValue::Number(number) => write!(out, "{before}{name} {number}")?,
-                // What a stranger wrote: control characters are gone since it was read.
+                // Untrusted text, whose control characters were removed at parsing.
                 FieldValue::Text(text) => write!(out, "{before}{name} {text:?}")?,
             }
             before = ", ";
@@ -147,7 +143,7 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// What of the header means something in this frame.
+/// Writes the header fields that have a meaning in this frame.
 fn write_header(out: &mut fmt::Formatter<'_>, header: &Header) -> fmt::Result {
     let Header { session, stream, rank, flags, sequence, stamp, .. } = *header;
     write!(out, " session {session:08x}")?;
@@ -164,7 +160,6 @@ fn write_header(out: &mut fmt::Formatter<'_>, header: &Header) -> fmt::Result {
     if names.is_empty() { Ok(()) } else { write!(out, " [{}]", names.join(" ")) }
 }
 
-/// The time of day, UTC.
 fn clock(at: Duration) -> String {
     let seconds = at.as_secs() % 86_400;
     format!("{:02}:{:02}:{:02}.{:06}", seconds / 3600, seconds / 60 % 60, seconds % 60, at.subsec_micros())

@@ -1,4 +1,4 @@
-//! Frames of an interface, as they come and leave.
+//! Frames that an interface receives and sends.
 
 use super::{Captured, Dump};
 use crate::args::DumpArgs;
@@ -10,7 +10,7 @@ use ethbcast_transport::wire::group_mac;
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
-/// Hands frames to `dump` until there are enough, or a signal comes.
+/// Passes frames to `dump` until there are enough, or a signal arrives.
 ///
 /// # Errors
 /// A [`Failure`] whose code is the exit code.

@@ -1,4 +1,4 @@
-//! `ethbcast dump`: what frames say, one in each line, from a capture or from an interface.
+//! `ethbcast dump`: one line for each frame, from a capture or an interface.
 
 mod file;
 mod line;
@@ -15,37 +15,31 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use writer::CaptureWriter;
 
-/// Bytes of a VLAN tag, and the EtherTypes that say that there is one.
+/// Length of a VLAN tag and its EtherTypes.
 const TAG_BYTES: usize = 4;
 const TAGGED: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] whose code is the exit code.
 pub fn run(args: &DumpArgs) -> anyhow::Result<()> {
     let mut dump = Dump::new(args)?;
     let ended = match (&args.file, &args.interface) {
         (Some(path), _) => file::read(path, &mut dump),
         (None, interface) => live::listen(args, interface.as_deref(), &mut dump),
     };
-    // What was read is shown, whatever came of the rest.
+    // Shown even after an error.
     dump.finish()?;
     ended
 }
 
-/// A frame as a capture has it.
 #[derive(Clone, Copy, Debug)]
 struct Captured<'a> {
-    /// Since 1970.
+    /// Time since 1970.
     at: Duration,
-    /// Bytes that it had on the wire.
     wire_bytes: usize,
-    /// As many of them as there are.
+    /// Captured bytes, possibly fewer.
     bytes: &'a [u8],
 }
 
-/// What becomes of frames: lines, a file, counts.
+/// Outputs for frames: lines, a file, counters.
 struct Dump {
     inspector: Inspector,
     ether_type: EtherType,
@@ -57,7 +51,6 @@ struct Dump {
     counts: Counts,
 }
 
-/// What was seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     frames: u64,
@@ -75,7 +68,7 @@ impl Dump {
         Ok(Dump { inspector, ether_type, out, file, json, quiet, most, counts })
     }
 
-    /// Takes a frame; whether that was enough.
+    /// Processes a frame, and breaks when there are enough.
     fn take(&mut self, captured: Captured<'_>) -> anyhow::Result<ControlFlow<()>> {
         if self.counts.frames >= self.most {
             return Ok(ControlFlow::Break(()));
@@ -97,7 +90,7 @@ impl Dump {
         if let Some(text) = text {
             match writeln!(self.out, "{text}") {
                 Ok(()) => {}
-                // `| head` has what it wanted.
+                // The reader, such as `| head`, has enough.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ControlFlow::Break(())),
                 Err(error) => return Err(unwritable(&error)),
             }
@@ -105,13 +98,12 @@ impl Dump {
         Ok(if self.counts.frames == self.most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
-    /// Counts a frame of another protocol.
     fn pass_over(&mut self) -> ControlFlow<()> {
         self.counts.others += 1;
         ControlFlow::Continue(())
     }
 
-    /// What there is to say of a frame, if it is of this EtherType.
+    /// Returns the line of a frame, if it has the EtherType.
     fn line<'a>(&mut self, captured: Captured<'a>) -> Option<Line<'a>> {
         let ours = self.ether_type.octets();
         let type_at = |at: usize| captured.bytes.get(at..at + 2);
@@ -124,7 +116,6 @@ impl Dump {
         Some(Line::tagged(captured, u16::from_be_bytes([tag[0] & 0x0f, tag[1]])))
     }
 
-    /// Has readers see what there is so far.
     fn flush(&mut self) -> anyhow::Result<()> {
         match self.out.flush() {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritable(&error)),
@@ -132,7 +123,7 @@ impl Dump {
         }
     }
 
-    /// Completes both outputs, and says how many frames there were.
+    /// Completes both outputs and prints the counts.
     fn finish(&mut self) -> anyhow::Result<()> {
         self.flush()?;
         if let Some(file) = &mut self.file {

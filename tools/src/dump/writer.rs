@@ -1,4 +1,4 @@
-//! A capture that is written: classic pcap with nanoseconds (draft-ietf-opsawg-pcap), big-endian.
+//! Writer of a capture: classic pcap with nanoseconds (draft-ietf-opsawg-pcap), big-endian.
 
 use super::Captured;
 use crate::exit::{Code, Failure};
@@ -8,18 +8,17 @@ use std::path::{Path, PathBuf};
 
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const VERSION: [u16; 2] = [2, 4];
-/// The longest frame that a reader must have room for: as tcpdump has it.
+/// Snapshot length in the header, as in tcpdump.
 const MOST_BYTES: u32 = 262_144;
 const LINKTYPE_ETHERNET: u32 = 1;
 
-/// A file that frames are written to.
 pub struct CaptureWriter {
     out: BufWriter<File>,
     path: PathBuf,
 }
 
 impl CaptureWriter {
-    /// Makes it, with its header; what was there is replaced.
+    /// Creates or replaces the file, and writes its header.
     ///
     /// # Errors
     /// A [`Failure`] with code 4.
@@ -32,17 +31,13 @@ impl CaptureWriter {
         Ok(writer)
     }
 
-    /// Appends a frame.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 4.
     pub fn write(&mut self, frame: Captured<'_>) -> anyhow::Result<()> {
         let Captured { at, wire_bytes, bytes } = frame;
         self.words(&[at.as_secs() as u32, at.subsec_nanos(), bytes.len() as u32, wire_bytes as u32])?;
         self.out.write_all(bytes).map_err(|error| unwritable(&self.path, &error))
     }
 
-    /// Has all of it on its way to the disk.
+    /// Flushes and syncs the file.
     ///
     /// # Errors
     /// A [`Failure`] with code 4.

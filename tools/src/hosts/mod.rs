@@ -1,4 +1,4 @@
-//! `ethbcast hosts`: who listens.
+//! `ethbcast hosts`: a list of the listening receivers.
 
 mod table;
 
@@ -22,52 +22,43 @@ use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// The least time for a list: an answer has to come back.
+/// Minimum duration of a round, in which a reply can arrive.
 const LEAST_WAIT: Duration = Duration::from_millis(100);
-/// With all hosts found a round goes on for so long: another of their names may answer.
+/// Extension of a round after all hosts were found, in which hosts of equal names may reply.
 const NAMESAKES_WAIT: Duration = Duration::from_millis(200);
-/// Answers that may come at once.
 const MOST_ANSWERS: u64 = 4096;
-/// Clears a terminal, and begins at its top.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
-/// What a receiver on this interface says of its host.
+/// Returns the description of this host in a receiver's reply.
 pub fn about(interface: &Interface) -> About {
     let megabits = doctor::megabits_per_second(interface).and_then(|mbit| u32::try_from(mbit).ok());
     let version = concat!("ethbcast ", env!("CARGO_PKG_VERSION")).to_owned();
     About { version, megabits_per_second: megabits, last: None }
 }
 
-/// Whom to look for.
+/// Parameters of a search.
 pub struct Search<'a> {
-    /// The interface, if it is given.
     pub interface: Option<&'a str>,
-    /// Receivers of this group; without it, of all.
+    /// Group of the receivers; none: all groups.
     pub group: Option<&'a str>,
-    /// EtherType of the frames.
     pub ether_type: EtherType,
-    /// How long a round lasts.
     pub wait: Duration,
-    /// With these hosts a round is over at once.
+    /// Hosts that end a round as soon as all are found.
     pub enough: Option<&'a [String]>,
 }
 
-/// Asks who listens, round after round.
+/// Repeated search for receivers.
 pub struct Census<'a> {
     search: &'a Search<'a>,
     port: Port,
     asker: Asker,
     waker: Waker,
     clock: Clock,
-    /// Without it a signal ends the process, and whoever comes next hears it.
+    /// Handler of the signals that end a round. Without it they are left to the process.
     interrupt: Option<Interrupt>,
 }
 
 impl<'a> Census<'a> {
-    /// Opens a port.
-    ///
-    /// # Errors
-    /// A [`Failure`] with code 2 (group) or 4 (interface, permission).
     pub fn open(search: &'a Search<'a>) -> anyhow::Result<Census<'a>> {
         if let Some(group) = search.group {
             check_group(group).map_err(|error| station_failure(&error))?;
@@ -80,7 +71,7 @@ impl<'a> Census<'a> {
         Ok(Census { search, port, asker, waker, clock, interrupt: None })
     }
 
-    /// The same, until a signal: that ends the round, and no more.
+    /// Makes a signal end the round only.
     ///
     /// # Errors
     /// A [`Failure`] with code 4 if the kernel refuses the signal mask.
@@ -91,7 +82,7 @@ impl<'a> Census<'a> {
         Ok(self)
     }
 
-    /// Who is there by the end of the next round: by host, as people count them, and group.
+    /// Performs a round, and returns the receivers sorted by host, in natural order, and group.
     ///
     /// # Errors
     /// A [`Failure`] with code 4 if the socket fails.
@@ -107,7 +98,6 @@ impl<'a> Census<'a> {
         Ok(sorted(&self.asker))
     }
 
-    /// Whether the user wants no other round.
     pub fn is_interrupted(&self) -> bool {
         is_heard(self.interrupt.as_ref())
     }
@@ -120,7 +110,7 @@ fn is_heard(interrupt: Option<&Interrupt>) -> bool {
 /// Runs the command.
 ///
 /// # Errors
-/// A [`Failure`] with code 3 if nobody listens, 1 if somebody who should does not.
+/// A [`Failure`] with code 3 if no receiver listens, 1 if an expected one does not.
 pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
     let topology = args.topology.as_deref().map(read_topology).transpose()?;
     let expected = args.expect.as_deref().map_or(Ok(Vec::new()), node_set::hosts);
@@ -144,7 +134,7 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
     }
 }
 
-/// A port that hears what is for this host alone.
+/// Opens a port that receives only frames to this host.
 fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
     let opening = Opening { interface: search.interface, ..Opening::new("census", PortConfig::new(search.ether_type)) };
     let room = |_| RingRoom { margin_frames: MOST_ANSWERS, ..RingRoom::for_session(0) };
@@ -152,7 +142,6 @@ fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
     Ok((port, station.identity(0, Rank::NONE)))
 }
 
-/// By host, as people count them, and group.
 fn sorted(asker: &Asker) -> Vec<Present> {
     let mut present: Vec<Present> = asker.present().cloned().collect();
     present.sort_by(|a, b| {
@@ -163,8 +152,7 @@ fn sorted(asker: &Asker) -> Vec<Present> {
     present
 }
 
-/// Who of those present is which of the hosts that are named: for each of these all who are called so, by the names
-/// that tell them apart.
+/// Returns for each named host the present ones of that name, by distinguishing names.
 pub fn found<'a>(named: &[String], present: impl Iterator<Item = &'a Present>) -> Vec<BTreeSet<String>> {
     let names = HostNames::new(named.iter().map(String::as_str));
     let mut found = vec![BTreeSet::new(); named.len()];
@@ -177,7 +165,7 @@ pub fn found<'a>(named: &[String], present: impl Iterator<Item = &'a Present>) -
     found
 }
 
-/// What tells a host from others of its name.
+/// Returns a host's name with its address.
 pub fn node_name(present: &Present) -> String {
     format!("{}@{}", present.answer.host, present.mac)
 }

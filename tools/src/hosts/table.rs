@@ -1,4 +1,4 @@
-//! The list of those who listen.
+//! The list of the listening receivers.
 
 use super::node_name;
 use crate::units;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const HEAD: [&str; 9] = ["HOST", "GROUP", "MAC", "PLACE", "RATE", "MTU", "FREE", "STATE", "LAST SESSION"];
 
-/// A line for each, under a head; nothing if there is nobody.
+/// Returns a heading and a line for each receiver; nothing if there is none.
 pub fn text(present: &[Present], topology: Option<&Topology>) -> String {
     if present.is_empty() {
         return String::new();
@@ -20,12 +20,12 @@ pub fn text(present: &[Present], topology: Option<&Topology>) -> String {
     for Present { mac, answer, .. } in present {
         addresses.entry(answer.host.to_ascii_lowercase()).or_default().insert(*mac);
     }
-    // Hosts that share a name are called as they have to be written.
+    // Hosts that share a name are shown with their address.
     let is_shared = |host: &str| addresses.get(&host.to_ascii_lowercase()).is_some_and(|all| all.len() > 1);
     let rows = present.iter().map(|one| row(one, is_shared(&one.answer.host), topology));
     let rows: Vec<[String; 9]> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    // A place is worth a column if there is a topology.
+    // The column of places is shown with a topology only.
     let shown: Vec<usize> = (0..HEAD.len()).filter(|&column| column != 3 || topology.is_some()).collect();
     let line = |row: &[String; 9]| {
         let cells: Vec<String> = shown.iter().map(|&at| format!("{:<width$}", row[at], width = width(at))).collect();
@@ -51,7 +51,6 @@ fn row(present: &Present, is_shared: bool, topology: Option<&Topology>) -> [Stri
     ]
 }
 
-/// The switch that a host is on.
 fn place(host: &str, topology: Option<&Topology>) -> Option<String> {
     let topology = topology?;
     let number = topology.host_named(host)?;
@@ -79,7 +78,6 @@ fn last(last: &LastSession) -> String {
     format!("{word} {source}, {ago} ago")
 }
 
-/// The same for programs.
 pub fn to_json(present: &Present, topology: Option<&Topology>) -> Value {
     let Answer { group, host, mtu_bytes, free_bytes, busy, bytes, size, about, .. } = &present.answer;
     let last = about.last.as_ref().map(|last| {

@@ -1,4 +1,4 @@
-//! Commands on several hosts of a lab, to their ends.
+//! Commands on several hosts of a lab, which are awaited together.
 
 use crate::signals::Interrupt;
 use nix::sys::signal::{Signal, kill};
@@ -6,21 +6,17 @@ use nix::unistd::Pid;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-/// How often it is looked who has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How each ended, by its host, and the signal that ended them, if there was one.
+/// Exit status of each command, and the signal that ended them, if there was one.
 pub struct Ended {
-    /// By host, in the order in which they were started.
+    /// Exit statuses by host, in starting order.
     pub statuses: Vec<(String, ExitStatus)>,
-    /// What this process was sent.
+    /// Signal that this process received.
     pub signal: Option<Signal>,
 }
 
-/// Waits for all; once this process is interrupted, they are told to end.
-///
-/// # Errors
-/// If one cannot be waited for.
+/// Waits for all commands, and ends them once this process is interrupted.
 pub fn wait(mut children: Vec<(String, Child)>, interrupt: &Interrupt) -> std::io::Result<Ended> {
     let mut told = None;
     loop {
@@ -34,7 +30,7 @@ pub fn wait(mut children: Vec<(String, Child)>, interrupt: &Interrupt) -> std::i
         if let (None, Some(signal)) = (told, interrupt.signal()) {
             told = Some(signal);
             for (host, child) in &mut children {
-                // Of one that is over the number may be somebody else's by now.
+                // After its end the process id may belong to another process.
                 if child.try_wait()?.is_none()
                     && let Err(error) = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM)
                 {

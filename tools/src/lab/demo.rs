@@ -1,4 +1,4 @@
-//! `ethbcast lab demo`: both paths on 8 hosts, a table, and nothing left behind.
+//! `ethbcast lab demo`: both algorithms on 8 hosts, a table, and a full clean-up.
 
 use super::children;
 use super::lab_failure;
@@ -11,11 +11,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Ethernet and ethbcast headers, and payload, of a full frame at MTU 1500.
+/// Length of a full frame at MTU 1500 with all headers.
 const FRAME_BYTES: f64 = 1514.0;
 const PAYLOAD_BYTES: f64 = 1468.0;
 
-/// One line of the table.
 struct Row {
     via: &'static str,
     seconds: f64,
@@ -37,7 +36,7 @@ pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<
         ..LabConfig::new(topology)
     };
     eprintln!("bringing up {hosts} hosts on one switch, every cable at {rate}, loss {loss}");
-    // Ctrl-C is only noted from here on: the guard takes the lab down on every way out.
+    // From here on Ctrl-C only sets a flag, and the guard removes the lab on every path out.
     let interrupt = Interrupt::watch(false, || {}).code(Code::System)?;
     interrupt.heed();
     let lab = LabGuard::up(&config).map_err(lab_failure)?;
@@ -58,13 +57,14 @@ pub fn run(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<
     }
 }
 
-/// In memory if there is a place for it: the demo is to show the network, not the disk that 7 hosts share here.
+/// Creates a directory in memory if possible, as the demo shows the network and not the disk that
+/// all hosts share.
 fn scratch() -> std::io::Result<tempfile::TempDir> {
     let builder = |parent: &Path| tempfile::Builder::new().prefix("ethbcast-demo-").tempdir_in(parent);
     builder(Path::new("/dev/shm")).or_else(|_| builder(&std::env::temp_dir()))
 }
 
-/// Bytes that differ everywhere, so that a frame in the wrong place shows.
+/// Writes a file of bytes by which misplaced frames are detected.
 fn make_file(path: &Path, bytes: u64) -> std::io::Result<()> {
     let stream = blake3::Hasher::new().update(b"ethbcast demo").finalize_xof();
     let mut file = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);
@@ -99,7 +99,7 @@ fn transfer(
         return Err(Interrupt::failure(signal, "interrupted; the lab has been taken down").into());
     }
     for host in &receivers {
-        // What failed left no file.
+        // A failed receiver left no file.
         drop(std::fs::remove_file(directory.join(format!("{host}-{via}.bin"))));
     }
     let text = std::fs::read(&path).code(Code::System)?;
@@ -112,7 +112,6 @@ fn transfer(
     Ok(Row { via, seconds: report["seconds"].as_f64().unwrap_or_default(), verified, receivers: receivers.len() })
 }
 
-/// This program, on a host of the lab.
 fn on(lab: &LabGuard, host: &str) -> anyhow::Result<Command> {
     let program = std::env::current_exe().code(Code::System)?;
     let program =

@@ -1,4 +1,4 @@
-//! `ethbcast lab each`: a command on every host, side by side.
+//! `ethbcast lab each`: a command on every host at the same time.
 
 use super::children::{Ended, wait};
 use super::{lab_failure, prepare};
@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 
-/// Runs the command; with `label`, each line that it prints begins with its host's name.
+/// Runs the command. With `label`, each line of its output begins with the host's name.
 ///
 /// # Errors
 /// A failure with code 1 if one failed, 130 or 143 if this was interrupted and has ended them all.
@@ -28,7 +28,7 @@ pub fn run(lab: &str, except: &[String], label: bool, command: &[OsString]) -> a
         let child = process.spawn().map_err(cannot)?;
         children.push((host, child));
     }
-    // Signals that this blocks would be blocked in what is started after it, and in no thread that was started before.
+    // Signals blocked here are inherited by later threads and programs, not by earlier threads.
     let interrupt = Interrupt::watch(true, || {}).code(Code::System)?;
     interrupt.heed();
     let mut readers = Vec::new();
@@ -51,14 +51,14 @@ pub fn run(lab: &str, except: &[String], label: bool, command: &[OsString]) -> a
     if failed.is_empty() { Ok(()) } else { fail(Code::SomeFailed, format!("failed on {}", failed.join(", "))) }
 }
 
-/// Passes lines on as they come, each in one piece with its host before it.
+/// Forwards lines as they arrive, each as a whole with its host's name.
 fn labelled(host: &str, from: impl Read + Send + 'static, mut to: impl Write + Send + 'static) -> JoinHandle<()> {
     let host = host.to_owned();
     std::thread::spawn(move || {
         for line in BufReader::new(from).split(b'\n') {
             let Ok(line) = line else { return };
             let whole = [host.as_bytes(), b": ", &line, b"\n"].concat();
-            // Nobody may read it any more: the command goes on.
+            // The command continues even if its reader has gone.
             drop(to.write_all(&whole).and_then(|()| to.flush()));
         }
     })

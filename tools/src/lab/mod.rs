@@ -11,10 +11,6 @@ use ethbcast_lab::{Lab, LabConfig, LabError, parse_rate_or_unlimited};
 use ethbcast_planning::topology::nodeset;
 use std::ffi::OsString;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] whose code is the exit code.
 pub fn run(args: LabArgs) -> anyhow::Result<()> {
     match args.command {
         LabCommand::Up { shape, topology, cables } => up(shape.or(topology).as_deref().unwrap_or_default(), &cables),
@@ -27,7 +23,7 @@ pub fn run(args: LabArgs) -> anyhow::Result<()> {
     }
 }
 
-/// A lab's errors are usage errors where the caller can type something better, system errors otherwise.
+/// Classifies a lab's error: usage if the caller can correct it, otherwise system.
 fn code(error: &LabError) -> Code {
     use LabError::*;
     match error {
@@ -43,13 +39,12 @@ fn code(error: &LabError) -> Code {
     }
 }
 
-/// Gives a lab's error its exit code.
 fn lab_failure(error: LabError) -> Failure {
     Failure::new(code(&error), error)
 }
 
-/// What this host is to be called: as given, or, unless `$ETHBCAST_HOST` says it, as in the lab that this process runs
-/// in.
+/// Returns this host's name: the given one or, without `$ETHBCAST_HOST`, that of the lab host on
+/// which this process runs.
 pub fn host_name(given: Option<&str>) -> Option<String> {
     let told = std::env::var("ETHBCAST_HOST").is_ok();
     given.map(str::to_owned).or_else(|| Lab::own_host().filter(|_| !told))
@@ -81,7 +76,8 @@ fn exec(lab: &str, host: &str, command: &[OsString]) -> anyhow::Result<()> {
     use std::os::unix::process::CommandExt;
     let lab = Lab::open(lab).map_err(lab_failure)?;
     let mut process = prepare(&lab, host, command)?;
-    // Only returns if it fails: the command takes this process's place, exit code and signals included.
+    // Returns only after a failure: the command replaces this process, so that exit code and
+    // signals are its own.
     let error = process.exec();
     fail(Code::System, format!("cannot run {:?} on {host}: {error}", command[0]))
 }

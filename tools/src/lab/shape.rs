@@ -1,14 +1,14 @@
-//! What a lab is to look like: a number of hosts, a test bed's name, or a topology file.
+//! The topology of a lab: a number of hosts, a test bed's name, or a topology file.
 
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::topology_file::read_topology;
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 use std::path::Path;
 
-/// More namespaces than this take minutes to make.
+/// Limit on hosts; more namespaces take minutes to create.
 const MAX_HOSTS: usize = 256;
 
-/// The topology that `shape` stands for.
+/// Returns the topology that `shape` describes.
 ///
 /// # Errors
 /// A [`Failure`] with code 2, or 4 if a file cannot be read.
@@ -29,7 +29,7 @@ pub fn topology(shape: &str) -> anyhow::Result<Topology> {
     read_topology(Path::new(shape))
 }
 
-/// A test bed by name.
+/// Returns a built-in test bed.
 ///
 /// # Errors
 /// A [`Failure`] with code 2 that lists the names.

@@ -1,9 +1,9 @@
-//! `ethbcast perf`: an operation again and again, on every host; by default broadcast and barrier (Patarasuk 2008 §5,
-//! Figure 10).
+//! `ethbcast perf`: a repeated collective operation on all hosts, by default broadcast and barrier
+//! (Patarasuk 2008 §5, Figure 10).
 //!
-//! What is timed are the calls of the library's communicator, nothing beside it: broadcasts take the way that the model
-//! chooses for each size, the one that is asked for, or a saved plan's. The root's topology, calibration and plan are
-//! those of all.
+//! Only the calls of the library's communicator are timed. Broadcasts use the algorithm that the
+//! model chooses for each size, a given one, or that of a saved plan. Topology, calibration and
+//! plan of the root apply to all.
 
 mod op;
 mod options;
@@ -17,7 +17,6 @@ use crate::exit::{Code, fail};
 use crate::session::MAX_GROUP_BYTES;
 pub use op::Op;
 
-/// Sizes that fit in memory twice on any host worth the name.
 const MAX_SIZE_BYTES: u64 = 1 << 30;
 
 /// Runs the command.
@@ -30,12 +29,12 @@ pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
     }
     let options = options::options(&args)?;
     check_group(&args.wire.group)?;
-    // Whoever receives files under the same name is not meant.
+    // Receivers of files in a group of this name must not be addressed.
     args.wire.group.push_str(SUFFIX);
     ranks::run(&args, &options)
 }
 
-/// What tells the group apart from that of `send` and `recv`.
+/// Suffix that separates the group from that of `send` and `recv`.
 const SUFFIX: &str = "/perf";
 
 fn check_group(group: &str) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! What `perf` can measure.
+//! The operations that `perf` measures.
 
 use clap::ValueEnum;
 use std::fmt;
@@ -21,11 +21,9 @@ pub enum Op {
     Gather,
 }
 
-/// By [`Op`].
 const NAMES: [&str; 6] = ["bcast", "barrier", "sendrecv", "allgather", "scatter", "gather"];
 
 impl Op {
-    /// What one iteration is, as short as a column's heading.
     pub fn heading(self) -> &'static str {
         match self {
             Op::Bcast => "bcast+bar",
@@ -34,7 +32,7 @@ impl Op {
         }
     }
 
-    /// What is known of every iteration beside its time.
+    /// Returns the guarantee of every iteration beside its time.
     pub fn promise(self) -> &'static str {
         match self {
             Op::Bcast => "every broadcast verified by every rank",
@@ -46,7 +44,7 @@ impl Op {
         }
     }
 
-    /// Whether how it travels depends on what the network costs.
+    /// Whether the algorithm depends on the network's calibration.
     pub fn is_planned(self) -> bool {
         matches!(self, Op::Bcast | Op::Allgather | Op::Scatter | Op::Gather)
     }

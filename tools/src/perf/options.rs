@@ -1,4 +1,4 @@
-//! What the arguments say of the network and of the way.
+//! Communicator options from the arguments.
 
 use super::Op;
 use crate::args::PerfArgs;
@@ -10,7 +10,7 @@ use ethbcast_collectives::communicator::Options;
 use ethbcast_planning::plan::file::Contention;
 use std::time::Duration;
 
-/// How the communicator is to be joined.
+/// Returns the options for joining the communicator.
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) with code 2 (malformed) or 4 (unreadable).
@@ -25,7 +25,7 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
     let topology = args.topology.as_deref().map(read_topology).transpose()?;
     let calibration = args.calibration.as_deref().map(|path| read_calibration_for(path, topology.as_ref()));
     let (calibration, wire) = (calibration.transpose()?, &args.wire);
-    // What the root is told holds for all.
+    // The root's settings apply to all ranks.
     let told = Options {
         probe: args.op.is_planned() && !args.no_probe && calibration.is_none(),
         topology,

@@ -1,16 +1,14 @@
-//! What is broadcast: bytes that every rank can tell, different in each iteration.
+//! Broadcast data that every rank can compute, different in each iteration.
 //!
-//! They repeat, so that a long message takes no more memory or time to make than a short one: a rank that is busy
-//! making bytes says nothing, and would be taken for dead.
+//! The bytes repeat, so that long messages need little memory and time to generate. A rank that is
+//! busy generating sends nothing, and would be taken for dead.
 
-/// After so many bytes they repeat: a prime, so that no two frames of a message begin alike for long.
+/// Period in bytes, a prime, so that frames of a message rarely begin alike.
 const PERIOD: usize = 65_521;
-/// The most bytes that can be asked for at once: more than a frame carries.
 const LONGEST: usize = 65_536;
-/// How far one iteration is ahead of the one before.
+/// Offset between consecutive iterations, in bytes.
 const SHIFT: usize = 251;
 
-/// The bytes of all iterations of one size.
 #[derive(Debug)]
 pub struct Pattern {
     bytes: Vec<u8>,
@@ -18,12 +16,11 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The pattern for messages of `size_bytes`.
     pub fn new(size_bytes: u64) -> Pattern {
         let mut state = size_bytes ^ 0x9E37_79B9_7F4A_7C15;
         let mut bytes = Vec::with_capacity(PERIOD + LONGEST + 8);
         while bytes.len() < PERIOD {
-            // xorshift64: good enough that no frame is mistaken for another.
+            // xorshift64, sufficient to distinguish frames.
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
@@ -35,20 +32,19 @@ impl Pattern {
         Pattern { bytes, size: size_bytes as usize }
     }
 
-    /// The message of one iteration from byte `at` on, 65 536 bytes of it at most.
+    /// Returns the message of an iteration from byte `at` on, at most 65 536 bytes.
     pub fn rest(&self, iteration: u32, at: usize) -> &[u8] {
         let start = (at + iteration as usize % PERIOD * SHIFT) % PERIOD;
         &self.bytes[start..][..self.size.saturating_sub(at).min(LONGEST)]
     }
 
-    /// Writes the message of one iteration.
     pub fn fill(&self, iteration: u32, message: &mut [u8]) {
         for (at, part) in (0..).step_by(LONGEST).zip(message.chunks_mut(LONGEST)) {
             part.copy_from_slice(self.rest(iteration, at));
         }
     }
 
-    /// About where a message begins to be another one than that of this iteration, if it does.
+    /// Returns the approximate position of the first difference from this iteration's message.
     pub fn mismatch(&self, iteration: u32, message: &[u8]) -> Option<usize> {
         let mut parts = (0..).step_by(LONGEST).zip(message.chunks(LONGEST));
         parts.find(|&(at, part)| part != self.rest(iteration, at)).map(|(at, _)| at)

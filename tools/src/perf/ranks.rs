@@ -1,7 +1,7 @@
 //! Calls of the library's communicator, timed at the root.
 //!
-//! All ranks join a communicator, find out which of them is the root, and get the terms from it. What is received is
-//! compared byte by byte, outside the time that is taken.
+//! All ranks join a communicator, determine the root, and receive its parameters. Received data is
+//! compared byte by byte outside the timed part.
 
 use super::Op;
 use super::pattern::Pattern;
@@ -15,20 +15,18 @@ use ethbcast_collectives::communicator::{Communicator, Error, Options};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Iterations before the first that counts: buffers are taken and windows opened by them.
+/// Untimed iterations, in which buffers are allocated and windows grow.
 const WARM_UP: u32 = 10;
-/// Of longer messages one iteration is enough for that.
+/// Size above which one untimed iteration suffices.
 const LONG_BYTES: usize = 64 << 10;
-/// The tag of all messages.
 const TAG: u32 = 0;
-/// What an interrupted rank says.
+/// Message of an interrupted rank.
 const INTERRUPTED: &str = "interrupted; the others have been told";
-/// The longest list of terms: one size each.
 const MAX_SIZES: usize = 64;
-/// A call may stand still for a minute, then the others give it up.
+/// Limit on a pause; other ranks give up a call after a minute without progress.
 const MOST_PAUSE_SECONDS: f64 = 30.0;
 
-/// Measures, or takes part.
+/// Measures, or participates.
 ///
 /// # Errors
 /// A [`Failure`] whose code is the exit code.
@@ -40,16 +38,16 @@ pub fn run(args: &PerfArgs, options: &Options) -> anyhow::Result<()> {
     let ranks = joined.get_or_init(|| ranks);
     interrupt.heed();
     let done = measure_all(ranks, args);
-    // Who watches holds it for a moment while it makes the rank leave.
+    // The signal thread holds a reference while it makes the rank leave.
     while Arc::strong_count(&joined) > 1 {
         std::thread::yield_now();
     }
     done.map_err(|failure| interrupt.signal().map_or(failure, |signal| Interrupt::failure(signal, INTERRUPTED).into()))
 }
 
-/// Watches for Ctrl-C, which ends the call in progress: the rank leaves.
+/// Makes Ctrl-C abort the running call by leaving the communicator.
 fn watch(joined: &Arc<OnceLock<Communicator>>) -> std::io::Result<Interrupt> {
-    // The group is left in an orderly way when the last strong reference goes.
+    // The group is left in order when the last strong reference is dropped.
     let joined = Arc::downgrade(joined);
     Interrupt::watch(true, move || {
         let joined = joined.upgrade();
@@ -102,7 +100,6 @@ fn check(args: &PerfArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The one rank that was started with `--root`.
 fn find_root(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<u16> {
     let mut roots = vec![0; usize::from(ranks.size())];
     ranks.allgather(&[u8::from(args.root) | (args.op as u8) << 1], &mut roots).map_err(failure)?;
@@ -122,7 +119,7 @@ fn find_root(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<u16> {
     }
 }
 
-/// The root's iterations and sizes, on every rank.
+/// Distributes the root's number of iterations and sizes.
 fn agree(ranks: &Communicator, root: u16, args: &PerfArgs) -> anyhow::Result<(u32, Vec<usize>)> {
     let mut terms = [0; 8 * (1 + MAX_SIZES)];
     if args.root {
@@ -134,12 +131,12 @@ fn agree(ranks: &Communicator, root: u16, args: &PerfArgs) -> anyhow::Result<(u3
     let (numbers, _) = terms.as_chunks::<8>();
     let mut numbers = numbers.iter().map(|bytes| u64::from_be_bytes(*bytes));
     let iterations = numbers.next().unwrap_or(0) as u32;
-    // A size is sent as one more, so that zero ends the list.
+    // Sizes are sent incremented, so that zero ends the list.
     Ok((iterations, numbers.take_while(|&number| number > 0).map(|number| number as usize - 1).collect()))
 }
 
-/// Times `iterations` barriers, then as many broadcasts with a barrier behind each (Patarasuk 2008, Figure 10); every
-/// rank compares every byte between one iteration and the next. Before each this rank rests for so long.
+/// Times `iterations` barriers, then as many broadcasts each followed by a barrier (Patarasuk 2008,
+/// Figure 10). Every rank compares every byte between iterations, and this rank pauses before each.
 fn measure_broadcasts(
     ranks: &Communicator,
     root: u16,
@@ -179,14 +176,13 @@ fn measure_broadcasts(
     Ok(Row::new(Op::Bcast, size as u64, &broadcasts).beside(&barriers).along(Some(&choice)))
 }
 
-/// Nothing if the time is zero: a sleep is a switch of processes also then.
+/// Sleeps, except for a zero pause, which would still cause a context switch.
 fn rest(pause: Duration) {
     if pause > Duration::ZERO {
         std::thread::sleep(pause);
     }
 }
 
-/// Times `iterations` operations on blocks of `size` bytes.
 fn measure(ranks: &Communicator, op: Op, root: u16, size: usize, iterations: u32) -> anyhow::Result<Vec<Duration>> {
     let (rank, count) = (ranks.rank(), ranks.size());
     let has_all = op == Op::Allgather || (matches!(op, Op::Scatter | Op::Gather) && rank == root);
@@ -232,7 +228,7 @@ fn measure(ranks: &Communicator, op: Op, root: u16, size: usize, iterations: u32
     Ok(times)
 }
 
-/// What a rank's bytes are in an iteration.
+/// Returns the value of a rank's bytes in an iteration.
 fn mark(rank: u16, iteration: u32) -> u8 {
     (u32::from(rank) * 31 + iteration) as u8
 }

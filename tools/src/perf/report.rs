@@ -1,4 +1,4 @@
-//! What the root of `perf` says: one line for each size, or one JSON object.
+//! Output of the root of `perf`: one line for each size, or a JSON object.
 
 use super::op::Op;
 use super::times::Times;
@@ -10,18 +10,16 @@ use ethbcast_planning::model::Choice;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The measurements of one size.
 #[derive(Clone, Debug)]
 pub struct Row {
     op: Op,
     size_bytes: u64,
     times: Times,
-    /// Of barriers alone, where they were measured beside the operation.
+    /// Barriers alone, if they were measured.
     barrier: Option<Times>,
     way: Option<Way>,
 }
 
-/// How the bytes travelled, where a plan decided that.
 #[derive(Clone, Debug)]
 struct Way {
     via: String,
@@ -30,17 +28,14 @@ struct Way {
 }
 
 impl Row {
-    /// Sums up what the root measured: the times of all iterations.
     pub fn new(op: Op, size_bytes: u64, iterations: &[Duration]) -> Row {
         Row { op, size_bytes, times: Times::of(iterations), barrier: None, way: None }
     }
 
-    /// With the times of barriers alone.
     pub fn beside(self, barriers: &[Duration]) -> Row {
         Row { barrier: Some(Times::of(barriers)), ..self }
     }
 
-    /// With the plan that was followed.
     pub fn along(self, choice: Option<&Choice>) -> Row {
         let way = choice.map(|choice| Way {
             via: choice.plan.via().to_string(),
@@ -50,7 +45,6 @@ impl Row {
         Row { way, ..self }
     }
 
-    /// The message's bits by the time that half of the iterations did not exceed.
     fn goodput_bits_per_second(&self) -> f64 {
         self.size_bytes as f64 * 8.0 / self.times.median
     }
@@ -69,7 +63,7 @@ impl Row {
         format!("{:>10}  {via:<18} {segment:>7}{}{goodput:>9.1}", units::bytes(self.size_bytes), times.concat())
     }
 
-    /// All times in seconds. A mean is named after what was measured; the other figures are of the operation.
+    /// Formats the times in seconds. The name of a mean includes the operation.
     fn to_json(&self) -> Value {
         let mut object = json!({
             "size": self.size_bytes,
@@ -95,7 +89,6 @@ impl Row {
     }
 }
 
-/// All sizes.
 #[derive(Debug)]
 pub struct Report<'a> {
     args: &'a PerfArgs,
@@ -103,17 +96,15 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// An empty report.
     pub fn new(args: &PerfArgs) -> Report<'_> {
         Report { args, rows: Vec::new() }
     }
 
-    /// Adds a size.
     pub fn add(&mut self, row: Row) {
         self.rows.push(row);
     }
 
-    /// Says on stderr what has just been measured, if the report itself comes much later.
+    /// Prints the last result on stderr, if the report comes much later.
     pub fn progress(&self) {
         if let Some(row) = self.rows.last().filter(|_| self.args.wire.json && !self.args.wire.quiet) {
             crate::exit::say(row.line());
@@ -123,7 +114,7 @@ impl Report<'_> {
     /// Prints the report on stdout.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
+    /// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
     pub fn print(&self) -> anyhow::Result<()> {
         if self.args.wire.json {
             return report(&self.to_json().to_string());
@@ -169,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_row_says_what_was_measured_and_leaves_out_what_was_not() {
-        // An eighth and a quarter of a second, which are numbers to a computer.
+        // An eighth and a quarter of a second are exact in floating point.
         let row = Row::new(Op::Bcast, 1000, &[Duration::from_millis(125); 3]);
         let words: Vec<String> = row.line().split_whitespace().map(str::to_owned).collect();
         assert_eq!(words.join(" "), "1000 B - - 125000.0 - 125000.0 125000.0 125000.0 125000.0 - 0.1");

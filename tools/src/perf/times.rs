@@ -1,24 +1,19 @@
-//! What many times come to.
+//! Statistics of repeated times.
 
 use std::time::Duration;
 
-/// The figures that are quoted of many times, in seconds; of no times they are no numbers.
+/// Statistics of a series of times in seconds; NaN for an empty one.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The mean.
     pub mean: f64,
-    /// The shortest.
     pub min: f64,
-    /// Half of them took no longer.
     pub median: f64,
-    /// 99 % of them took no longer.
     pub p99: f64,
-    /// The mean without the lowest and the highest tenth, as the EQA paper takes it (§4).
+    /// Mean without the lowest and the highest tenth, as in the EQA paper (§4).
     pub middle80: f64,
 }
 
 impl Times {
-    /// Sums up times.
     pub fn of(durations: &[Duration]) -> Times {
         let mut sorted: Vec<f64> = durations.iter().map(Duration::as_secs_f64).collect();
         sorted.sort_by(f64::total_cmp);
@@ -37,7 +32,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The smallest value that so large a part of all values does not exceed.
+/// Returns the nearest-rank quantile.
 fn quantile(sorted: &[f64], part: f64) -> f64 {
     let rank = (part * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)

@@ -1,4 +1,4 @@
-//! A plan, what it is predicted to take, and what it does to the cables.
+//! A plan with its predicted duration and its load on the cables.
 
 use super::settings::{Settings, Ways};
 use crate::exit::{Code, WithCode, fail};
@@ -6,23 +6,22 @@ use ethbcast_planning::draw::Overlay;
 use ethbcast_planning::model::{Estimate, choose, given, price};
 use ethbcast_planning::plan::{self, CableLoad, CheckReport, Plan, Via};
 
-/// A plan with all there is to say about it.
 #[derive(Debug)]
 pub struct Judged {
-    /// The plan; of a message in blocks, its scatter.
+    /// The plan; for a message in blocks, the plan of its scatter.
     pub plan: Plan,
-    /// Its price, and the segment that suits it.
+    /// Predicted duration, and the best segment size.
     pub estimate: Estimate,
-    /// What every direction of every cable carries, in whole messages, begun ones counted.
+    /// Number of messages on each direction of each cable, rounded up.
     pub report: CheckReport,
-    /// Why it was chosen, if it was.
+    /// Reason for its choice, if it was chosen.
     pub reason: Option<String>,
-    /// What it is, for its picture.
+    /// Title of its drawing.
     pub title: String,
 }
 
 impl Judged {
-    /// The plan that was asked for, or the best.
+    /// Returns the requested plan, or the best one.
     ///
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) with code 2.
@@ -46,7 +45,8 @@ impl Judged {
         }
     }
 
-    /// All ways, by rising predicted time; those that are not to be had for so many hosts are left out.
+    /// Returns all algorithms by ascending predicted time, without those impossible for this number
+    /// of hosts.
     ///
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) if a plan does not reach everybody.
@@ -55,12 +55,12 @@ impl Judged {
         let priced = Via::every().filter_map(|via| price(via, &situation).ok());
         let judged = priced.map(|priced| judge(settings, priced.plan, priced.estimate, None));
         let mut all = judged.collect::<anyhow::Result<Vec<Judged>>>()?;
-        // Stable: equal ones stay in the order messages list them.
+        // A stable sort keeps equal ones in their documented order.
         all.sort_by(|left, right| left.estimate.predicted_seconds.total_cmp(&right.estimate.predicted_seconds));
         Ok(all)
     }
 
-    /// What to draw over the topology.
+    /// Returns the overlay for the drawing of the topology.
     pub fn overlay<'a>(&'a self, settings: &'a Settings) -> Overlay<'a> {
         Overlay {
             title: &self.title,
@@ -70,18 +70,20 @@ impl Judged {
         }
     }
 
-    /// The busiest cable, by the checker's order; `None` where switches copy, or one host is all.
+    /// Returns the busiest cable in the checker's order; `None` where switches copy frames, or for
+    /// a single host.
     pub fn worst(&self) -> Option<&CableLoad> {
         self.report.worst.as_ref()
     }
 
-    /// The most messages on one direction of a cable: 1 where switches copy.
+    /// Returns the maximum number of messages on a direction of a cable: 1 where switches copy
+    /// frames.
     pub fn worst_flows(&self) -> usize {
         self.worst().map_or(self.plan.degree().min(1), |worst| worst.flows)
     }
 }
 
-/// Asks the checker, which shares no code with the planners.
+/// Checks a plan with the independent checker, which shares no code with the planners.
 fn judge(settings: &Settings, plan: Plan, estimate: Estimate, reason: Option<String>) -> anyhow::Result<Judged> {
     let report = plan::check_message(&settings.topology, &plan, &settings.members);
     if !report.is_spanning() {

@@ -1,9 +1,8 @@
-//! `ethbcast plan`: who sends to whom, on which cables, in what time, before anything is sent.
+//! `ethbcast plan`: shows which host sends to which, over which cables and in what time, before a
+//! transfer. For a saved plan it shows the load on a topology's cables.
 //!
-//! Or, of a plan that was saved, what it does to the cables of a topology.
-//!
-//! `settings` resolves the arguments, `judged` is a plan with its price and what the independent checker found,
-//! `report` prints one or compares all.
+//! `settings` resolves the arguments, `judged` is a plan with its prediction and the checker's
+//! result, and `report` prints one plan or compares all.
 
 mod judged;
 mod report;
@@ -43,7 +42,6 @@ pub fn run(args: PlanArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The plan as `send --plan` reads it.
 fn saved(settings: &Settings, judged: &Judged) -> SavedPlan {
     let names: Vec<&str> = (0..judged.plan.ranks()).map(|rank| settings.name(rank)).collect();
     SavedPlan::from_plan(&judged.plan, &names, judged.estimate.segment_bytes, settings.size_bytes)

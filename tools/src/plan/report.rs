@@ -1,4 +1,4 @@
-//! Plans as they are printed.
+//! Output of plans.
 
 use super::judged::Judged;
 use super::settings::Settings;
@@ -8,7 +8,7 @@ use ethbcast_planning::duration;
 use ethbcast_planning::plan::CableLoad;
 use serde_json::{Value, json};
 
-/// One plan: what it is, what it takes, and itself drawn over the switches.
+/// Formats a plan with its prediction and a drawing over the switches.
 pub fn as_text(settings: &Settings, judged: &Judged) -> String {
     let estimate = &judged.estimate;
     let chosen = judged.reason.as_ref().map_or(String::new(), |reason| format!("chosen: {reason}\n"));
@@ -31,7 +31,7 @@ pub fn as_text(settings: &Settings, judged: &Judged) -> String {
     )
 }
 
-/// All plans in one table, by rising predicted time.
+/// Formats all plans in a table, by ascending predicted time.
 pub fn table(settings: &Settings, plans: &[Judged]) -> String {
     let title = format!(
         "{} from {} to {} others on {}{}\n",
@@ -62,7 +62,6 @@ pub fn table(settings: &Settings, plans: &[Judged]) -> String {
     title + &head + &plans.iter().map(row).collect::<String>()
 }
 
-/// One plan as a JSON object.
 pub fn as_json(settings: &Settings, judged: &Judged) -> Value {
     let edges = (0..judged.plan.ranks()).flat_map(|rank| {
         let numbered = judged.plan.children(rank).iter().enumerate();
@@ -86,7 +85,6 @@ pub fn as_json(settings: &Settings, judged: &Judged) -> Value {
     })
 }
 
-/// All plans as one JSON object.
 pub fn all_as_json(settings: &Settings, plans: &[Judged]) -> String {
     let plans: Vec<Value> = plans.iter().map(|judged| as_json(settings, judged)).collect();
     json!({ "plans": plans }).to_string()
@@ -213,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_message_in_blocks_loads_cables_by_its_bytes() {
-        // Round the ring from n0, n1, …, n31 on fig9-5 each block crosses s0 → s1 eight times or less.
+        // On the ring n0, n1, …, n31 of fig9-5, each block crosses s0 → s1 at most eight times.
         let settings = settings("fig9-5", "n0", "scatter-allgather");
         let judged = Judged::one(&settings).expect("a plan");
         assert_eq!(judged.worst_flows(), 8);

@@ -1,4 +1,4 @@
-//! What the arguments of `plan` mean.
+//! Resolution of the arguments of `plan`.
 
 use crate::args::PlanArgs;
 use crate::exit::{Code, WithCode, fail};
@@ -11,39 +11,35 @@ use ethbcast_planning::plan::{UnknownVia, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::HEADER_BYTES;
 
-/// Which ways to plan.
+/// Selection of algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
-    /// The one of least predicted time.
+    /// The one with the least predicted time.
     Auto,
-    /// All, to compare them.
+    /// All, in a comparison.
     All,
-    /// This one.
     One(Via),
 }
 
-/// The resolved arguments.
 #[derive(Debug)]
 pub struct Settings {
-    /// What the topology is called in reports.
+    /// Name of the topology in reports.
     pub name: String,
-    /// The cluster.
     pub topology: Topology,
-    /// The host of each rank, by its id in the topology: the root first, as in every session, the others in order.
+    /// Topology index of each rank's host: the root first, then the others in order.
     pub members: Vec<usize>,
-    /// Bytes to send, if that is known.
+    /// Number of bytes to send, if it is known.
     pub size_bytes: Option<u64>,
-    /// Bytes of the message in a frame.
+    /// Payload of a frame, in bytes.
     pub frame_payload_bytes: u64,
-    /// What the network costs.
     pub calibration: Calibration,
-    /// Whether that was measured.
+    /// Whether the calibration was measured.
     pub is_measured: bool,
-    /// If it was not: what a cable is taken to carry of which nothing is known, in bits per second.
+    /// Assumed rate of cables without one, in bits per second, for a calibration that was not
+    /// measured.
     pub assumed_rate: u64,
-    /// Which ways to plan.
     pub ways: Ways,
-    /// The plan to judge, if it is there already.
+    /// A saved plan to check.
     pub saved: Option<SavedPlan>,
 }
 
@@ -86,7 +82,7 @@ impl Settings {
         })
     }
 
-    /// What the model prices.
+    /// Returns the input of the model.
     pub fn situation(&self) -> Situation<'_> {
         Situation {
             topology: &self.topology,
@@ -98,7 +94,6 @@ impl Settings {
         }
     }
 
-    /// The name of a rank's host.
     pub fn name(&self, rank: usize) -> &str {
         &self.topology.hosts()[self.members[rank]]
     }
@@ -116,10 +111,10 @@ fn read_ways(via: &str) -> anyhow::Result<Ways> {
     }
 }
 
-/// The members of a saved plan, its root first.
+/// Returns the members of a saved plan, its root first.
 fn members_of(topology: &Topology, plan: &SavedPlan, frame_payload_bytes: u64) -> anyhow::Result<Vec<usize>> {
     plan.check_segment(frame_payload_bytes * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
-    // Told first: whether the topology has them all.
+    // Checked first: the topology must contain all hosts.
     drop(plan.admit(topology, Contention::Allowed).code(Code::Usage)?);
     let others = plan.members().iter().map(String::as_str).filter(|name| *name != plan.root());
     Ok(std::iter::once(plan.root()).chain(others).filter_map(|name| topology.host_named(name)).collect())

@@ -1,4 +1,4 @@
-//! `ethbcast probe --answer`: lets others measure.
+//! `ethbcast probe --answer`: answers others' probes.
 
 use super::Station;
 use crate::args::ProbeArgs;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// A failure whose code is the exit code.
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let (host, group) = (station.wire.station.host.clone(), station.wire.station.group.clone());
-    // The session of every probe is its prober's; this host has none of its own.
+    // A probe's session is its prober's, so that this host has none.
     let identity = station.identity(0, Rank::NONE);
     let info = HostInfo { group: group.clone(), host: host.clone() };
     let responder = Responder::new(identity, usize::from(station.wire.station.mtu_bytes), Some(info))
@@ -40,7 +40,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     ended
 }
 
-/// A responder that ends some time.
+/// A responder with a time limit.
 struct Answering {
     responder: Responder,
     end: Option<Instant>,

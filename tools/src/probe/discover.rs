@@ -1,4 +1,4 @@
-//! `ethbcast probe --discover`: which switches are between the hosts that answer.
+//! `ethbcast probe --discover`: finds the switches between the hosts that answer.
 
 use super::Station;
 use super::measure::{INTERRUPTED, wanted};
@@ -15,7 +15,7 @@ use ethbcast_transport::{Alone, MacAddr};
 use serde_json::json;
 use std::time::Duration;
 
-/// A survey of so many hosts takes no longer: every host may have to be asked for with every other.
+/// Returns the time limit of a survey, in which every pair of hosts may be probed.
 fn budget(hosts: usize) -> Duration {
     Duration::from_secs(60).max(Duration::from_millis(60) * (hosts * hosts) as u32)
 }
@@ -23,7 +23,8 @@ fn budget(hosts: usize) -> Duration {
 /// Runs the command.
 ///
 /// # Errors
-/// A failure whose code is the exit code: 1 if a cable was contradicted, 3 if a host fell silent or time was up.
+/// A failure whose code is the exit code: 1 if a cable was contradicted, 3 if a host fell silent or
+/// time was up.
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = random_u32().code(Code::System)?;
     let answerers = wanted(args, &mut station, session)?;
@@ -32,7 +33,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let others: Vec<MacAddr> = answerers.iter().map(|answerer| answerer.mac).collect();
     let own = station.wire.station.host.clone();
     let names: Vec<String> = std::iter::once(own).chain(answerers.into_iter().map(|answerer| answerer.host)).collect();
-    // Names as other hosts have told them, which are to stand in a file.
+    // Names from other hosts must be valid in a topology file.
     Topology::single_switch(names.iter().cloned()).code(Code::Usage)?;
     if !args.wire.quiet {
         say(format_args!("looking for the switches between {}: short flows, two at a time", names.join(", ")));
@@ -74,7 +75,6 @@ fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::R
     Err(Failure::new(Code::Nobody, text).found(Fault::Nobody).into())
 }
 
-/// What was found, and for whom.
 struct Finding<'a> {
     args: &'a ProbeArgs,
     names: &'a [String],
@@ -89,10 +89,10 @@ impl Finding<'_> {
         self.discovery.support(self.sketch, cable)
     }
 
-    /// Writes the file, says what is in it, and fails if it is not to be relied on.
+    /// Writes and describes the topology, and fails if it is unreliable.
     fn tell(&self) -> anyhow::Result<()> {
         let file = self.file();
-        // What is written must be read again: names as other hosts have told them stand in it.
+        // The file must be readable again, despite names from other hosts.
         Topology::parse(&file, "what was found").code(Code::Usage)?;
         if let Some(path) = &self.args.out {
             std::fs::write(path, &file)

@@ -17,9 +17,9 @@ use ethbcast_transport::wire::{Peer, Rank};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long to look for hosts unless told otherwise.
+/// Default duration of the search for hosts.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(5);
-/// What a signal brings about.
+/// Message after an interrupt.
 pub const INTERRUPTED: &str = "interrupted; nothing was written";
 
 /// Runs the command.
@@ -28,7 +28,7 @@ pub const INTERRUPTED: &str = "interrupted; nothing was written";
 /// A failure whose code is the exit code.
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = random_u32().code(Code::System)?;
-    // Before anything is measured: a file that cannot be merged is told now.
+    // Read before measuring, so that an incompatible file is reported early.
     let before = args.update.as_deref().map(read_calibration).transpose()?;
     let hosts = wanted(args, &mut station, session)?;
     if !args.wire.quiet {
@@ -46,8 +46,8 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     verdict(&hosts, &result)
 }
 
-/// Looks for hosts of the group that answer: those found, shorter names first (n2 before n10), and those that are
-/// missing of the ones named.
+/// Searches for answering hosts of the group. Returns those found, shorter names first (n2 before
+/// n10), and the missing ones out of `wanted`.
 ///
 /// # Errors
 /// A failure whose code is the exit code: a signal, the socket.
@@ -55,7 +55,8 @@ pub fn find(station: &mut Station, session: u32, wanted: Search) -> anyhow::Resu
     look_for(station, session, wanted).map(|(found, missing, _)| (found, missing))
 }
 
-/// The same; and beside it those who answered only when all hosts were asked, and not the group.
+/// Searches like [`find`], and also returns the hosts that answered only broadcast and not
+/// multicast frames.
 ///
 /// # Errors
 /// As for [`find`].
@@ -76,7 +77,7 @@ pub fn look_for(
     Ok((found, missing, deaf))
 }
 
-/// The hosts to measure: those named, or all that answer.
+/// Returns the hosts to measure: the named ones, or all that answer.
 ///
 /// # Errors
 /// A failure with code 3 if one that was named, or all, do not answer.
@@ -108,7 +109,7 @@ pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::
     Ok(found)
 }
 
-/// Measures the way to these hosts, broadcast included.
+/// Measures the path to these hosts, broadcast included.
 ///
 /// # Errors
 /// As [`find`].
@@ -127,7 +128,7 @@ pub fn measure(
     Ok(prober.part.result())
 }
 
-/// What was measured, of each host too, merged into what was known before.
+/// Merges the measured values, also of each host, into an earlier calibration.
 fn measured(
     station: &Station,
     hosts: &[Answerer],
@@ -150,7 +151,7 @@ fn write_calibration(calibration: &Calibration, path: &Path) -> anyhow::Result<(
         .code(Code::System)
 }
 
-/// A host that answered the invitation and then no probe is a failure, whatever was measured with the others.
+/// Fails if a host answered the invitation and no probe, whatever the results for others.
 fn verdict(hosts: &[Answerer], result: &ProbeResult) -> anyhow::Result<()> {
     let silent: Vec<String> = result.silent.iter().map(|&rank| host_of(hosts, rank).host.clone()).collect();
     if silent.is_empty() {

@@ -1,4 +1,5 @@
-//! `ethbcast probe`: measures the network between this host and others, which run `ethbcast probe --answer`.
+//! `ethbcast probe`: measures the network between this host and others that run `ethbcast probe
+//! --answer`.
 
 mod answer;
 mod discover;
@@ -30,9 +31,9 @@ pub fn run(args: ProbeArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The open port with all that it takes to run machines on it, one after the other.
+/// An open port, on which machines run one after the other.
 pub struct Station {
-    /// The port, and who this host is on it.
+    /// The port with this host's identity.
     pub wire: Wire,
     clock: Clock,
     waker: Waker,
@@ -48,25 +49,25 @@ impl Station {
         let waker = Waker::new().code(Code::System)?;
         let interrupt = Interrupt::wake(&waker).code(Code::System)?;
         let mut port = PortConfig::new(args.ether_type);
-        // A loop that looked for frames before it slept would be measured as the network's; and so would one that slept
-        // through arrivals, but where it is that which is measured.
+        // Busy polling would be measured as part of the network, and so would receive coalescing,
+        // unless it is what is measured.
         port.busy_poll = Duration::ZERO;
         let wire = Wire::open(args, port)?;
         interrupt.heed();
         Ok(Station { wire, clock: Clock::start(), waker, interrupt })
     }
 
-    /// Why nothing, or nothing long, leaves at the moment, if so.
+    /// Returns the reason why frames, or long frames, cannot be sent at present.
     pub fn outage(&self) -> Option<DriveError> {
         self.wire.port.outage(self.clock.now())
     }
 
-    /// What all frames of this run say about their sender.
+    /// Returns the identity that the frames of this run carry.
     fn identity(&self, session: u32, rank: Rank) -> Identity {
         self.wire.station.identity(session, rank)
     }
 
-    /// Runs a machine until it is done, or fails with the signal that interrupted it.
+    /// Runs a machine until it is done, or fails if a signal interrupts it.
     fn drive<M: Machine>(
         &mut self,
         machine: &mut M,

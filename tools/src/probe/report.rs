@@ -1,4 +1,4 @@
-//! What `probe` says at the end: a table, or one JSON object.
+//! Output of `probe`: a table, or a JSON object.
 
 use crate::exit::report;
 use crate::units;
@@ -8,26 +8,24 @@ use ethbcast_transport::wire::Rank;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// This host's rank; those measured come after it.
+/// Rank of this host; the measured hosts follow.
 pub const OWN_RANK: Rank = Rank(0);
 
-/// Whose measurements these are, and where they were written.
+/// Measurements with their hosts and the written file.
 pub struct Report<'a> {
-    /// This host.
     pub station: &'a Station,
-    /// Those measured, by rank.
+    /// The measured hosts, by rank.
     pub hosts: &'a [Answerer],
-    /// What was measured.
     pub result: &'a ProbeResult,
-    /// The calibration file, if one was written.
+    /// Path of the calibration file, if one was written.
     pub calibration: Option<&'a Path>,
 }
 
 impl Report<'_> {
-    /// Prints the report on stdout; nothing if it is quiet and no JSON.
+    /// Prints the report on stdout, unless it is quiet and not JSON.
     ///
     /// # Errors
-    /// A failure with code 4 if stdout does not take it.
+    /// A failure with code 4 if writing to stdout fails.
     pub fn print(&self, as_json: bool, quiet: bool) -> anyhow::Result<()> {
         match (as_json, quiet) {
             (true, _) => report(&self.json().to_string()),
@@ -59,7 +57,7 @@ impl Report<'_> {
         text
     }
 
-    /// What a full frame takes the processors of both ends, if they tell.
+    /// Formats the processor time per full frame at both ends, if they report it.
     fn work(&self) -> String {
         let takes = |what: String, (sending, receiving): (u64, u64)| {
             format!("{what} takes a processor {} to send, {} to receive", micros(sending), micros(receiving))
@@ -124,7 +122,6 @@ impl Report<'_> {
     }
 }
 
-/// The host that was given this rank.
 pub fn host_of(hosts: &[Answerer], rank: Rank) -> &Answerer {
     &hosts[rank.index() - OWN_RANK.index() - 1]
 }
@@ -150,7 +147,7 @@ fn work(point: &WorkPoint) -> Value {
     })
 }
 
-/// A line of the table of hosts.
+/// Formats a row of the table of hosts.
 fn row(host: &str, rate: &str, gap: &str, least: &str, mtu: &str, loss: &str) -> String {
     format!("{host:<16} {rate:>14} {gap:>12} {least:>12} {mtu:>9} {loss:>9}\n")
 }

@@ -1,63 +1,49 @@
-//! How far a transfer is, by what this host has heard up to now.
+//! State of a running transfer, from the events of this host.
 
 use ethbcast_collectives::session::live::Place;
 use ethbcast_collectives::session::{MemberState, Outcome, Progress, ReceiverEvent, RootEvent};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// The rate is that of the last so long.
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// So many receivers are told apart; of more only the slowest is named.
+/// Limit on the receivers that are shown individually; beyond it only the slowest is named.
 pub const MOST_HOSTS: usize = 8;
 
-/// How far a transfer is.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
-    /// The interface, once it is known.
     pub interface: String,
-    /// Receivers that have joined; from the start on, those that take part. A receiver knows it from the start on.
+    /// Receivers that have joined, and once the stream has begun, members. A receiver knows their
+    /// number only then.
     pub receivers: usize,
-    /// How the bytes travel, from the start on.
     pub via: Option<String>,
-    /// How many bytes there will be, if that is known.
     pub size: Option<u64>,
-    /// How many are here; at a sender, at the slowest receiver.
+    /// Bytes received here; at a sender, by the slowest receiver.
     pub bytes: u64,
-    /// At a sender: the slowest receiver, and what it is busy with.
+    /// The slowest receiver and its state; at a sender only.
     pub slowest: Option<(String, MemberState)>,
-    /// Data frames that this host has sent again.
     pub resent_frames: u64,
-    /// At a sender: receivers that have verified everything.
+    /// Receivers that have verified everything; at a sender only.
     pub delivered: usize,
-    /// At a sender: receivers that have not got it, and will not unless they come back.
+    /// Receivers that failed and have not returned; at a sender only.
     pub failed: usize,
-    /// Their names.
     failed_hosts: BTreeSet<String>,
-    /// At a sender with few receivers: each of them, by rank.
+    /// The receivers by rank, if they are few; at a sender only.
     pub hosts: Vec<Host>,
-    /// When the stream began.
     began: Option<Instant>,
     meter: Meter,
 }
 
-/// How far a receiver is.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Its name.
     pub name: String,
-    /// What it is busy with.
     pub state: MemberState,
-    /// Bytes that it has taken.
     pub bytes: u64,
-    /// What has become of it, once that is known.
     pub end: Option<&'static str>,
-    /// How fast they come.
     pub meter: Meter,
 }
 
 impl Course {
-    /// Something has happened.
     pub fn hear(&mut self, progress: &Progress<'_>, now: Instant) {
         match progress {
             Progress::Sender(RootEvent::Joined { receivers, .. }) => self.receivers = *receivers,
@@ -70,7 +56,7 @@ impl Course {
                 let is_delivered = report.outcome == Outcome::Delivered;
                 if is_delivered {
                     self.delivered += 1;
-                    // It has come back, and has it after all.
+                    // It has returned and completed after all.
                     self.failed_hosts.remove(&report.host);
                 } else {
                     self.failed_hosts.insert(report.host.clone());
@@ -101,7 +87,6 @@ impl Course {
         self.meter.note(now, 0);
     }
 
-    /// A receiver says where it is.
     fn place(&mut self, place: &Place<'_>, now: Instant) {
         let at = self.hosts.iter().position(|host| host.name == place.host).unwrap_or_else(|| {
             let (name, meter) = (place.host.to_owned(), Meter::default());
@@ -109,29 +94,27 @@ impl Course {
             self.hosts.len() - 1
         });
         let host = &mut self.hosts[at];
-        // One that had failed has come back.
+        // A failed receiver has returned.
         host.end = host.end.filter(|end| *end == Outcome::Delivered.word());
         (host.state, host.bytes) = (place.state, place.bytes);
         host.meter.note(now, place.bytes);
     }
 
-    /// Whether the stream has begun.
     pub fn has_started(&self) -> bool {
         self.began.is_some()
     }
 
-    /// How fast the bytes come, in bits per second, once there is something to tell it by.
+    /// Returns the current rate in bits per second, once it can be measured.
     pub fn rate(&self, now: Instant) -> Option<f64> {
         self.meter.rate(now)
     }
 
-    /// How fast they came over the whole, in bits per second, if they have come until now.
     pub fn average(&self, now: Instant) -> Option<f64> {
         let seconds = now.duration_since(self.began?).as_secs_f64();
         (seconds > 0.0).then(|| self.bytes as f64 * 8.0 / seconds)
     }
 
-    /// How long it takes until all are there, if it goes on so.
+    /// Returns the estimated remaining time at the current rate.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         let rate = self.rate(now).filter(|&rate| rate > 0.0)?;
         let seconds = self.size?.saturating_sub(self.bytes) as f64 * 8.0 / rate;
@@ -139,14 +122,12 @@ impl Course {
     }
 }
 
-/// How fast bytes come.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     samples: VecDeque<(Instant, u64)>,
 }
 
 impl Meter {
-    /// So many are there.
     fn note(&mut self, now: Instant, bytes: u64) {
         while self.samples.len() > 1 && now.duration_since(self.samples[1].0) >= WINDOW {
             self.samples.pop_front();
@@ -154,7 +135,6 @@ impl Meter {
         self.samples.push_back((now, bytes));
     }
 
-    /// In bits per second.
     pub fn rate(&self, now: Instant) -> Option<f64> {
         let (&(begin, before), &(_, bytes)) = (self.samples.front()?, self.samples.back()?);
         let seconds = now.duration_since(begin).as_secs_f64();
@@ -167,7 +147,7 @@ pub mod tests {
     use super::*;
     use ethbcast_planning::plan::Via;
 
-    /// A sender that has begun to send 64 MiB to three receivers by a chain at `begin`.
+    /// Creates the state of a sender that sends 64 MiB to three receivers by a chain since `begin`.
     pub fn sending(begin: Instant) -> Course {
         let mut course = Course::default();
         let started = RootEvent::Started { receivers: 3, via: Via::Chain, size: Some(64 << 20), selective: false };
@@ -175,7 +155,6 @@ pub mod tests {
         course
     }
 
-    /// So many bytes are at the slowest.
     pub fn moved(course: &mut Course, bytes: u64, now: Instant) {
         let slowest = Some(("n3", MemberState::Starved));
         course.hear(&Progress::Moved { bytes, slowest, members: &[], resent_frames: 12 }, now);

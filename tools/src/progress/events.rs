@@ -1,4 +1,4 @@
-//! `--json-stream`: what happens, as it happens, as objects on stdout, one in a line.
+//! `--json-stream`: events as objects on stdout, one per line.
 
 use super::Role;
 use super::course::Course;
@@ -13,23 +13,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// While so many wait for a slow reader, there is no other word of progress.
+/// Number of waiting lines above which progress events are dropped for a slow reader.
 const MOST_WAITING: usize = 64;
 
-/// The thread that writes events to stdout: who reads it may be slow, and the session does not wait.
+/// The thread that writes events to stdout, so that a slow reader does not delay the session.
 #[derive(Debug)]
 pub struct Events {
     lines: Sender<String>,
-    /// Lines that have not been written yet.
     waiting: Arc<AtomicUsize>,
     thread: JoinHandle<()>,
 }
 
 impl Events {
-    /// Starts it.
-    ///
-    /// # Errors
-    /// If the system has no room for a thread.
+    /// Starts the thread, or fails if the system has no room for one.
     pub fn start() -> std::io::Result<Events> {
         let (lines, queue) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -38,8 +34,8 @@ impl Events {
         Ok(Events { lines, waiting, thread })
     }
 
-    /// Writes what has happened; progress not before the stream begins, nor while too much waits to be written. All
-    /// else is bounded by the number of receivers and what befalls them.
+    /// Writes an event. Progress events are dropped before the stream begins and while too many
+    /// lines wait; all others are bounded by the number of receivers and their events.
     pub fn hear(&self, progress: &Progress<'_>, course: &Course, now: Instant) {
         let says_nothing = !course.has_started() || self.waiting.load(Ordering::Relaxed) >= MOST_WAITING;
         if says_nothing && matches!(progress, Progress::Moved { .. }) {
@@ -50,7 +46,6 @@ impl Events {
         }
     }
 
-    /// The port is open.
     pub fn open(&self, role: Role, session: &Session) {
         let station = session.station();
         let fields = json!({
@@ -63,21 +58,19 @@ impl Events {
         self.put("opened", fields);
     }
 
-    /// Writes an event.
     fn put(&self, name: &str, fields: Value) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Nobody takes it any more if stdout has been closed.
+        // Fails only after stdout was closed.
         drop(self.lines.send(format!("{}\n", event(name, fields))));
     }
 
-    /// Waits until all is written: who reads events is to get them all, as they are data.
+    /// Waits until all events are written, because they are data that readers must get completely.
     pub fn finish(self) {
         drop(self.lines);
         drop(self.thread.join());
     }
 }
 
-/// Writes each line as a whole, until there can be none, or nobody reads them.
 fn write(queue: &Receiver<String>, waiting: &AtomicUsize) {
     for line in queue {
         let mut out = std::io::stdout().lock();
@@ -88,7 +81,6 @@ fn write(queue: &Receiver<String>, waiting: &AtomicUsize) {
     }
 }
 
-/// The event for what has happened: its name, and what it has beside that.
 fn happened(progress: &Progress<'_>, course: &Course, now: Instant) -> Option<(&'static str, Value)> {
     match progress {
         Progress::Sender(event) => of_sender(event),
@@ -124,7 +116,6 @@ fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
     })
 }
 
-/// What has become of a receiver.
 fn of_member(report: &MemberReport) -> Value {
     let failed = report.outcome != Outcome::Delivered;
     json!({
@@ -156,7 +147,6 @@ fn of_receiver(event: &ReceiverEvent) -> Option<(&'static str, Value)> {
     })
 }
 
-/// What the slowest receiver is busy with, in a word.
 fn word(state: MemberState) -> &'static str {
     match state {
         MemberState::Alive => "receiving",

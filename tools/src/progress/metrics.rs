@@ -1,4 +1,4 @@
-//! `--metrics-file`: how far a transfer is, for the textfile collector of Prometheus' node exporter.
+//! `--metrics-file`: progress for the textfile collector of Prometheus' node exporter.
 
 use super::Role;
 use super::course::Course;
@@ -12,28 +12,24 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Who collects it is another user.
+/// File mode, which lets the collector's user read.
 const MODE: u32 = 0o644;
-/// How long a disk may take for the last of it: the user is not to wait for one that hangs.
+/// Longest wait for the final write, so that a hanging disk does not hold the user up.
 const LAST_WRITE: Duration = Duration::from_secs(2);
-/// In what states a transfer is, one after the other; the last two are ends.
+/// States of a transfer in order; the last two are final.
 const STATES: [&str; 4] = ["waiting", "transferring", "done", "failed"];
 
-/// Whose figures they are.
 #[derive(Clone, Debug)]
 pub struct Labels {
-    /// The group.
     pub group: String,
-    /// On which side this host is.
     pub role: Role,
-    /// When the run began.
     pub began: SystemTime,
 }
 
-/// The file, and the thread that writes it.
+/// The metrics file and the thread that writes it.
 #[derive(Debug)]
 pub struct Metrics {
-    /// Until there is a thread.
+    /// None once the thread has it.
     writer: Option<Writer>,
     thread: Option<(SyncSender<u8>, JoinHandle<()>)>,
 }
@@ -52,10 +48,8 @@ impl Metrics {
         Ok(Metrics { writer: Some(writer), thread: None })
     }
 
-    /// From now on it is written every `period`, if there is one; signals are blocked by now.
-    ///
-    /// # Errors
-    /// If the system has no room for a thread.
+    /// Starts the thread, which rewrites the file every `period`, if there is one. Signals must be
+    /// blocked already. Fails if the system has no room for a thread.
     pub fn start(&mut self, period: Option<Duration>) -> std::io::Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let (ends, ended) = sync_channel(1);
@@ -65,7 +59,7 @@ impl Metrics {
         Ok(())
     }
 
-    /// Writes it for the last time: the run ends with this exit code.
+    /// Writes the file for the last time, with the exit code.
     pub fn end(self, exit_code: u8) {
         if let Some(mut writer) = self.writer {
             writer.renew(Some(exit_code));
@@ -79,7 +73,6 @@ impl Metrics {
     }
 }
 
-/// Who writes it.
 #[derive(Debug)]
 struct Writer {
     path: PathBuf,
@@ -99,7 +92,8 @@ impl Writer {
         }
     }
 
-    /// Writes it again; that this fails is said once. A disk that is full for a while is none of the transfer's.
+    /// Rewrites the file. Only the first failure is reported, because a full disk is no failure of
+    /// the transfer.
     fn renew(&mut self, exit_code: Option<u8>) {
         let written = self.write(exit_code.map(|exit_code| Ending { at: SystemTime::now(), exit_code }));
         if let Some(error) = written.err().filter(|_| !std::mem::replace(&mut self.has_warned, true)) {
@@ -113,14 +107,13 @@ impl Writer {
     }
 }
 
-/// How a run has ended.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     at: SystemTime,
     exit_code: u8,
 }
 
-/// The file, in Prometheus' text format 0.0.4.
+/// Returns the file's text in Prometheus' format 0.0.4.
 fn text(labels: &Labels, course: &Course, now: Instant, ending: Option<Ending>) -> String {
     let interface = if course.interface.is_empty() {
         String::new()
@@ -160,7 +153,7 @@ fn state(course: &Course, ending: Option<Ending>) -> &'static str {
     }
 }
 
-/// What has been written of the file.
+/// A metrics file under construction.
 struct Page {
     labels: String,
     text: String,
@@ -196,7 +189,7 @@ impl Page {
     }
 }
 
-/// A label's value, as it stands between quotes.
+/// Escapes a label's value.
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }

@@ -1,8 +1,8 @@
-//! How `send`, `recv` and `cp` tell their users how far they are.
+//! Progress output of `send`, `recv` and `cp`.
 //!
-//! What a session tells is taken note of (`course`) and put into words (`words`, `stat_line`). A terminal may be
-//! stopped (Ctrl-S), and who reads stderr may go away: neither concerns the session. A thread of its own writes
-//! (`screen`), behind a queue that is never waited for.
+//! Events update the state (`course`) and are formatted (`words`, `stat_line`). A separate thread
+//! writes to stderr (`screen`) from a queue that never blocks, so that a stopped terminal (Ctrl-S)
+//! or a vanished reader does not delay the session.
 
 mod course;
 mod events;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 pub use words::{NO_LINK, line};
 
-/// How far it is, for all receivers or for this one, and lines for what happens.
+/// Progress output of a command, for all receivers or for this one.
 #[derive(Debug)]
 pub struct Bar {
     course: Arc<Mutex<Course>>,
@@ -38,17 +38,14 @@ pub struct Bar {
     events: Mutex<Option<Events>>,
 }
 
-/// On which side of a transfer this host is.
+/// Role of this host in a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It sends.
     Root,
-    /// It receives.
     Receiver,
 }
 
 impl Role {
-    /// The word for it.
     fn word(self) -> &'static str {
         match self {
             Role::Root => "root",
@@ -58,10 +55,11 @@ impl Role {
 }
 
 impl Bar {
-    /// Tells of transfers as the arguments say.
+    /// Prepares the output that the arguments select.
     ///
     /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4 if there is to be a file that cannot be written.
+    /// A [`Failure`](crate::exit::Failure) with code 4 if there is to be a file that cannot be
+    /// written.
     pub fn open(role: Role, wire: &WireArgs, args: &ProgressArgs) -> anyhow::Result<Arc<Bar>> {
         let course = Arc::default();
         let labels = Labels { group: wire.group.clone(), role, began: SystemTime::now() };
@@ -73,21 +71,18 @@ impl Bar {
         Ok(Arc::new(Bar { course, screen, role, quiet, period, metrics, form, events }))
     }
 
-    /// Has it told what happens to sessions with these options.
+    /// Returns session options that report their events here.
     pub fn attach(self: &Arc<Bar>, options: Options) -> Options {
         let shown = Arc::clone(self);
         options.on_progress(move |progress| shown.update(&progress))
     }
 
-    /// What programs read on stdout.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// The port is open; signals are blocked by now.
-    ///
-    /// # Errors
-    /// If the system has no room for a thread.
+    /// Starts the output once the port is open. Signals must be blocked already. Fails if the
+    /// system has no room for a thread.
     pub fn open_on(&self, session: &Session) -> std::io::Result<()> {
         self.course.lock().interface = session.interface().name.clone();
         if self.form == Form::Stream {
@@ -98,12 +93,11 @@ impl Bar {
         self.metrics.lock().as_mut().map_or(Ok(()), |metrics| metrics.start(self.period))
     }
 
-    /// So many bytes have arrived in the end: the last of them may have come since it was last told.
+    /// Records the final number of bytes, which may exceed the last progress report.
     pub fn settle(&self, bytes: u64) {
         self.course.lock().bytes = bytes;
     }
 
-    /// The command ends so.
     pub fn conclude(&self, result: &anyhow::Result<()>) {
         self.finish();
         let metrics = self.metrics.lock().take();
@@ -138,28 +132,26 @@ impl Bar {
         }
     }
 
-    /// Shows a line, unless nothing is to be shown.
     pub fn line(&self, text: String) {
         self.put(Show::Line(text));
     }
 
-    /// Says what is waited for, at once and now and then, until the stream begins.
+    /// Shows the reason for waiting, at once and then at growing intervals, until the stream
+    /// begins.
     pub fn wait_for(&self, what: String) {
         self.line(format!("waiting for {what}"));
         self.put(Show::Waiting(what));
     }
 
-    /// How many receivers have joined.
     pub fn joined(&self) -> usize {
         self.course.lock().receivers
     }
 
-    /// Whether data flows, or has.
     pub fn has_started(&self) -> bool {
         self.course.lock().has_started()
     }
 
-    /// Puts something into the queue. The thread is started with the first, when signals are blocked already.
+    /// Queues output. The thread starts with the first one, when signals are blocked already.
     fn put(&self, show: Show) {
         if self.quiet {
             return;
@@ -173,7 +165,7 @@ impl Bar {
         }
     }
 
-    /// Takes away what is drawn, when what came before has been shown or cannot be, and ends the events.
+    /// Waits until earlier output is shown or cannot be, clears the drawing and ends the events.
     pub fn finish(&self) {
         let events = self.events.lock().take();
         if let Some(events) = events {

@@ -1,4 +1,4 @@
-//! How far a transfer is, as a terminal shows it: a line for each host where there are few, and one for all.
+//! Progress on a terminal: a line for each host if they are few, and a summary.
 
 use super::course::{Course, Host, MOST_HOSTS};
 use super::stat_line::{stat_line, summary};
@@ -7,12 +7,10 @@ use console::{Style, measure_text_width, truncate_str};
 use ethbcast_collectives::session::MemberState;
 use std::time::Instant;
 
-/// Columns of a bar.
 const BAR_COLUMNS: usize = 20;
-/// Names that are longer do not move what stands behind them.
+/// Limit on the width of names, so that columns stay aligned.
 const MOST_NAME_COLUMNS: usize = 24;
 
-/// The lines, none wider than the terminal; with colours, if it has some.
 pub fn picture(course: &Course, now: Instant, columns: usize, colours: bool) -> Vec<String> {
     let whole = course.size.map_or(String::new(), |size| format!("{} ", bar(course.bytes, size)));
     let lines = if course.hosts.is_empty() || course.receivers > MOST_HOSTS {
@@ -23,11 +21,11 @@ pub fn picture(course: &Course, now: Instant, columns: usize, colours: bool) -> 
         let host = |host| host_line(host, course.size, now, name_columns, colours);
         course.hosts.iter().map(host).chain([whole + &summary(course, now)]).collect()
     };
-    // The last column stays free: some terminals begin a new line there.
+    // The last column stays free, because some terminals wrap there.
     lines.iter().map(|line| truncate_str(line, columns.saturating_sub(1), "…").into_owned()).collect()
 }
 
-/// `n1  [=====>              ]  25 %    96.0 Mbit/s  is receiving`.
+/// Formats `n1  [=====>              ]  25 %    96.0 Mbit/s  is receiving`.
 fn host_line(host: &Host, size: Option<u64>, now: Instant, name_columns: usize, colours: bool) -> String {
     let (style, does) = match (host.end, host.state) {
         (Some("verified"), _) => (Style::new().green(), "verified"),
@@ -65,7 +63,8 @@ mod tests {
     use ethbcast_transport::wire::Rank;
     use std::time::Duration;
 
-    /// Three receivers, one second after the beginning: one has it all, one a quarter, one waits for its disk.
+    /// Creates three receivers after one second: one has all bytes, one a quarter, one waits for
+    /// its disk.
     fn three(begin: Instant) -> Course {
         let mut course = sending(begin);
         let place = Place::new;

@@ -1,4 +1,4 @@
-//! The thread that writes to stderr: lines, and between them how far it is.
+//! The thread that writes messages and progress to stderr.
 
 use super::course::Course;
 use super::picture::picture;
@@ -13,41 +13,36 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Of a terminal that does not say how wide it is.
+/// Width assumed for a terminal that does not report one.
 const USUAL_COLUMNS: u16 = 80;
-/// What may wait to be shown: the lines of a thousand receivers that join at once. What comes then is not shown.
+/// Limit on the queue, enough for a thousand receivers that join at once. Further output is
+/// dropped.
 const WAITING: usize = 1024;
-/// After so long a wait is spoken of again, and then each time after twice as long, or after ten minutes more.
+/// Delay of the first reminder of a wait. Each later one comes after twice as long, and at most ten
+/// minutes later.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-/// How long the last lines may take to appear.
+/// Longest wait for the last lines to appear.
 const LAST_LINES: Duration = Duration::from_millis(500);
-/// A terminal is drawn anew so often: progress comes no faster.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// The thread that writes.
 #[derive(Debug)]
 pub struct Screen {
     shows: SyncSender<Show>,
     thread: JoinHandle<()>,
 }
 
-/// What is to be shown next.
 #[derive(Debug)]
 pub enum Show {
-    /// A line.
     Line(String),
-    /// The stream begins.
     Start,
-    /// What is waited for, until something else is or the stream begins.
+    /// The present reason for waiting, until another one or the start of the stream.
     Waiting(String),
 }
 
 impl Screen {
-    /// Starts it; where stderr is no terminal it says every `period` how far `course` is.
-    ///
-    /// # Errors
-    /// If the system has no room for a thread.
+    /// Starts the thread, which reports the state of `course` every `period` if stderr is not a
+    /// terminal. Fails if the system has no room for a thread.
     pub fn start(course: Arc<Mutex<Course>>, period: Option<Duration>) -> std::io::Result<Screen> {
         let (shows, queue) = sync_channel(WAITING);
         let painter = Painter { course, period, picture: Picture::None, wait: None };
@@ -55,12 +50,12 @@ impl Screen {
         Ok(Screen { shows, thread })
     }
 
-    /// Shows something, unless too much waits to be shown.
+    /// Queues output, or drops it if the queue is full.
     pub fn put(&self, show: Show) {
         drop(self.shows.try_send(show));
     }
 
-    /// Ends it, when what came before has been shown or cannot be.
+    /// Waits until earlier output is shown or cannot be, and ends the thread.
     pub fn finish(self) {
         drop(self.shows);
         let end = Instant::now() + LAST_LINES;
@@ -70,7 +65,6 @@ impl Screen {
     }
 }
 
-/// What the thread knows.
 struct Painter {
     course: Arc<Mutex<Course>>,
     period: Option<Duration>,
@@ -78,18 +72,15 @@ struct Painter {
     wait: Option<LongWait>,
 }
 
-/// How it is shown how far it is.
 enum Picture {
-    /// Not at all.
     None,
-    /// On a terminal, drawn anew at this time.
+    /// A bar on a terminal, with the time of its next drawing.
     Drawn(ProgressBar, Instant),
-    /// By a line at this time, and then each so often.
+    /// A line at this time and then at this interval.
     Lines(Instant, Duration),
 }
 
 impl Painter {
-    /// Shows what comes until nothing more can come.
     fn run(mut self, queue: &Receiver<Show>) {
         loop {
             let show = match self.next() {
@@ -110,7 +101,6 @@ impl Painter {
         }
     }
 
-    /// When something is due.
     fn next(&self) -> Option<Instant> {
         let picture = match &self.picture {
             Picture::None => None,
@@ -119,7 +109,6 @@ impl Painter {
         self.wait.as_ref().map(LongWait::next).into_iter().chain(picture).min()
     }
 
-    /// Shows what is due.
     fn look(&mut self) {
         let now = Instant::now();
         if let Some(text) = self.wait.as_mut().and_then(|wait| wait.tell(now)) {
@@ -141,7 +130,6 @@ impl Painter {
         }
     }
 
-    /// A line, above what is drawn.
     fn say(&self, text: &str) {
         match &self.picture {
             Picture::Drawn(bar, _) => bar.suspend(|| say(text)),
@@ -160,14 +148,12 @@ impl Painter {
     }
 }
 
-/// Where the lines are drawn, again and again in the same place.
 fn canvas() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
     bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is a constant"));
     bar
 }
 
-/// A wait that the user hears of less and less often.
 #[derive(Debug)]
 struct LongWait {
     what: String,
@@ -180,12 +166,10 @@ impl LongWait {
         LongWait { what, since: Instant::now(), pause: FIRST_WORD }
     }
 
-    /// When the next word is due.
     fn next(&self) -> Instant {
         self.since + self.pause
     }
 
-    /// The next word, if it is due.
     fn tell(&mut self, now: Instant) -> Option<String> {
         if now < self.next() {
             return None;

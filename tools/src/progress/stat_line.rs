@@ -1,16 +1,14 @@
-//! How far a transfer is, in one plain line: for logs, and whoever reads them.
+//! Progress as a single plain line, for logs.
 
 use super::course::Course;
 use crate::units;
 use std::time::{Duration, Instant};
 
-/// The line.
 pub fn stat_line(course: &Course, now: Instant) -> String {
     let slowest = course.slowest.as_ref().map(|(host, state)| format!(", slowest {host}: {}", state.words()));
     summary(course, now) + &slowest.unwrap_or_default()
 }
 
-/// The same without the slowest host.
 pub fn summary(course: &Course, now: Instant) -> String {
     let mut parts = vec![arrived(course)];
     if let Some(rate) = course.rate(now) {
@@ -31,7 +29,6 @@ pub fn summary(course: &Course, now: Instant) -> String {
     parts.join(", ")
 }
 
-/// How much is there, and whereof.
 fn arrived(course: &Course) -> String {
     let bytes = units::bytes(course.bytes);
     let of = course.size.map_or(String::new(), |size| {
@@ -46,7 +43,6 @@ fn arrived(course: &Course) -> String {
     format!("{bytes}{of}{at}")
 }
 
-/// A time as people say it.
 pub fn roughly(time: Duration) -> String {
     match time.as_secs_f64().round() as u64 {
         0 => "less than 1 s".to_owned(),

@@ -1,4 +1,4 @@
-//! What a user reads of something that has happened.
+//! Messages for users about events.
 
 use crate::doctor::Fault;
 use crate::units;
@@ -6,11 +6,10 @@ use ethbcast_collectives::session::{Outcome, Progress, ReceiverEvent, RootEvent}
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::MacAddr;
 
-/// What is said of an interface without a link.
 pub const NO_LINK: &str = "the network interface has no link: no cable, or its other end is off; nothing that is sent \
                            arrives anywhere until it has";
 
-/// What a user reads of something that has happened; nothing of what only moves a bar.
+/// Returns the message for an event, or none for mere progress.
 pub fn line(progress: &Progress<'_>) -> Option<String> {
     Some(match progress {
         Progress::Sender(event) => line_of_sender(event)?,
@@ -64,7 +63,7 @@ fn line_of_receiver(event: &ReceiverEvent) -> Option<String> {
     })
 }
 
-/// A host hears itself.
+/// Message about a frame with this host's own source address.
 fn own_address(mac: MacAddr) -> String {
     format!(
         "frames from this host's own address {mac} come from the network: another host has the same address (give each \
@@ -73,7 +72,6 @@ fn own_address(mac: MacAddr) -> String {
     )
 }
 
-/// Who is there, and who is not.
 fn waiting(joined: &[String], missing: &[String], wanted: Option<usize>) -> String {
     let wanted = wanted.map_or(String::new(), |wanted| format!(" of {wanted}"));
     let mut text = format!("waiting: {}{wanted} receivers are there", joined.len());

@@ -1,4 +1,4 @@
-//! `ethbcast recv`: takes what is sent to a group and puts it at DEST.
+//! `ethbcast recv`: receives the content sent to a group and stores it at DEST.
 
 mod opening;
 mod partitions;
@@ -24,10 +24,6 @@ pub use report::{line, to_json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] whose code is the exit code.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| say_ignored(&names));
     let bar = Bar::open(Role::Receiver, &args.wire, &args.progress)?;
@@ -66,7 +62,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         if !received.was_only_asked || received.report.cancelled || args.once {
             break received;
         }
-        // Who asks what would have to be sent means to send it.
+        // A dry run is followed by the actual transfer.
         if !is_quiet {
             crate::exit::say(format_args!("ethbcast: a sender has asked what is lacking here (--dry-run)"));
         }
@@ -90,7 +86,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     }
 }
 
-/// Where the bytes go, checked.
+/// Resolves and checks DEST.
 ///
 /// # Errors
 /// A [`Failure`] with code 2 or 4.
@@ -121,12 +117,11 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
     }
 }
 
-/// What may become of a file that is at DEST.
 fn over(args: &RecvArgs) -> Over {
     if args.in_place { Over::InPlace } else { args.force.into() }
 }
 
-/// What a receiver that fails leaves behind.
+/// Describes the data that a failed receiver leaves behind.
 pub fn left_by(dest: &Dest, landed: &Landed) -> String {
     if let Some(broken) = landed.broken() {
         return broken;
@@ -140,7 +135,6 @@ pub fn left_by(dest: &Dest, landed: &Landed) -> String {
     left.to_owned()
 }
 
-/// Whose bytes are waited for.
 pub fn sender_of(session: &Session) -> String {
     let (station, interface) = (session.station(), &session.interface().name);
     format!("a sender of group {} on {interface} of {}, MTU {}", station.group, station.host, station.mtu_bytes)

@@ -1,5 +1,4 @@
-//! Opening DEST and the port: a device or an interface that is not there yet is waited for as long as a sender would
-//! be.
+//! Opening of DEST and the port, with a wait for a missing device or interface.
 
 use crate::args::{RecvArgs, WireArgs};
 use crate::interface::chosen;
@@ -11,10 +10,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often an interface is looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Finds DEST. With --max-wait a device that is not there yet, as its driver may be late, is waited for within that.
+/// Resolves DEST. With --max-wait it waits for a missing device, whose driver may be late.
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) with code 2 or 4.
@@ -42,13 +40,13 @@ pub fn dest(args: &RecvArgs, options: &mut Options, bar: &Bar) -> anyhow::Result
     }
 }
 
-/// How long something that is not there is waited for.
+/// Returns the longest wait for a missing device or interface.
 fn limit(options: &Options) -> Option<Duration> {
     options.max_wait.map(|limit| options.time_limit.map_or(limit, |other| limit.min(other)))
 }
 
-/// Opens the port. With --max-wait its interface is waited for within that, or within --timeout, and what has passed is
-/// taken off both.
+/// Opens the port. With --max-wait or --timeout it waits for a missing interface, and subtracts the
+/// wait from both.
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) with code 2 (group name) or 4 (interface, permission).
@@ -75,7 +73,7 @@ pub fn open(args: &WireArgs, options: &mut Options, bar: &Bar) -> anyhow::Result
     }
 }
 
-/// So much of the time has passed.
+/// Subtracts a wait from the options' limits.
 fn take_off(options: &mut Options, passed: Duration) {
     for limit in [&mut options.max_wait, &mut options.time_limit] {
         *limit = limit.map(|limit| limit.saturating_sub(passed));

@@ -1,18 +1,18 @@
-//! Partitions of a disk that has just been written: the kernel has to read its table again, before anybody looks for
-//! them.
+//! Rereading of the partition table of a disk that was written.
 
 use crate::program::quiet;
 use ethbcast_content::dest::Dest;
 use std::sync::Arc;
 
-/// Has the kernel read the partition table of DEST, if it is a whole disk and has one; what the kernel refuses is said.
+/// Makes the kernel reread the partition table of DEST, if it is a whole disk with one. A refusal
+/// is logged.
 pub fn read_again(dest: Arc<Dest>) {
     let Dest::Device { path, device } = &*dest else { return };
     if !device.has_new_partitions() {
         return;
     }
     let path = path.clone();
-    // As long as this process has it open for itself nobody else may ask for that.
+    // The kernel refuses while this process has the device open exclusively.
     if Arc::into_inner(dest).is_none() {
         log::warn!("{} is still open: its partitions are not looked for", path.display());
         return;

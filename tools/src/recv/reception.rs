@@ -1,4 +1,4 @@
-//! One session of a receiver, into DEST.
+//! A receiver's session into DEST.
 
 use crate::args::{RecvArgs, Verify};
 use crate::exit::{Code, Failure, WithCode, fail};
@@ -18,28 +18,25 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the disk thread may take to end.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
-/// The same while it puts the file in its place, as what is said of DEST has to be true, or removes half a directory.
+/// Longest wait while it puts the file in place, so that the report on DEST is correct, or removes
+/// a partial directory.
 const PUBLISH_LIMIT: Duration = Duration::from_secs(60);
 
-/// A session that is to come, with the thread that will write what it brings.
+/// A prepared session with its disk thread.
 pub struct Reception {
     receiving: Receiving<WriteBehind>,
     landed: Landed,
 }
 
-/// A session that is over.
 pub struct Received {
-    /// What it came to.
     pub report: ReceiveReport,
-    /// What became of DEST.
     pub landed: Landed,
-    /// The sender that was asked last, and its session.
+    /// Sender and session of the last join request.
     pub asked: Option<(MacAddr, u32)>,
-    /// Whether the command that DEST is still ran, and was ended.
+    /// Whether the DEST command was still running and was ended.
     was_ended: bool,
-    /// Whether the sender has only asked what is lacking here.
+    /// Whether the sender only queried the missing chunks.
     pub was_only_asked: bool,
 }
 
@@ -63,14 +60,14 @@ impl Reception {
         let (arrival, landed) =
             Arrival::new(dest, target, Handling { read_back, sparse: args.sparse, any_sectors: args.any_sectors });
         let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
-        // Who has nothing is sent all, and nobody asks which chunks he lacks.
+        // Without any data here there is no have-set to report.
         let (writer, sink) = if looks { (writer.holding(held), sink.told_to_hold()) } else { (writer, sink) };
-        // Waited for, but not for long: a disk or a reader of stdout that is stuck must not keep the user.
+        // The wait for its end is limited: a stuck disk or reader must not block the user.
         std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
         Ok(Reception { receiving: Receiving::new(sink), landed })
     }
 
-    /// Takes part in a session, to its end.
+    /// Participates in a session until its end.
     ///
     /// # Errors
     /// A [`Failure`] if the socket fails, or the disk does not answer.
@@ -79,7 +76,7 @@ impl Reception {
         let receiver = session.run_receiver(options, &mut receiving).map_err(failure)?;
         let was_ended = close(&mut receiving, &landed)?;
         if !was_ended {
-            // What was decided in the very last moment.
+            // The verdict may have come at the last moment.
             receiving.ask_verdict(session.now());
         }
         let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
@@ -89,7 +86,7 @@ impl Reception {
 }
 
 impl Received {
-    /// Fails unless all is at DEST; `left` is what a failure leaves there.
+    /// Fails unless all bytes are at DEST. `left` describes the data that a failure leaves behind.
     ///
     /// # Errors
     /// A [`Failure`] whose code is the exit code.
@@ -99,7 +96,6 @@ impl Received {
         whole(&self.landed)
     }
 
-    /// What a command that runs afterwards should know.
     pub fn environment(&self, group: &str) -> [(&'static str, OsString); 5] {
         let digest = self.report.verdict.as_ref().map(|own| units::hex(&own.digest)).unwrap_or_default();
         [
@@ -112,7 +108,7 @@ impl Received {
     }
 }
 
-/// A failure, with what the command has to do with it.
+/// Adds the command's part to a failure.
 fn of_command(failed: anyhow::Error, args: &RecvArgs, landed: &Landed, was_ended: bool) -> anyhow::Error {
     let failure = failed.downcast_ref::<Failure>();
     let (code, fault) = (failure.map_or(Code::System, Failure::code), failure.and_then(Failure::fault));
@@ -125,12 +121,13 @@ fn of_command(failed: anyhow::Error, args: &RecvArgs, landed: &Landed, was_ended
     }
 }
 
-/// Ends the disk thread, and the command that it feeds if there is one; whether this was still running: what it says
-/// of its end is none of the transfer's.
+/// Ends the disk thread and the command that it feeds. Returns whether the command was still
+/// running, whose exit status is then irrelevant.
 fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Result<bool> {
     let is_long = receiving.sink().is_publishing() || landed.is_building();
     let limit = if is_long { PUBLISH_LIMIT } else { CLOSE_LIMIT };
-    // Whatever still runs has not got all of it: it must not see the end of the process as that of its input.
+    // A running command lacks data, and must not take the end of this process for the end of its
+    // input.
     let is_fed = landed.command().end(Ending::TERM);
     if receiving.sink_mut().close(limit) || is_fed && landed.command().end(Ending::KILL) {
         return Ok(is_fed);
@@ -143,7 +140,7 @@ fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Res
     Ok(is_fed)
 }
 
-/// Fails if files of a directory were left out.
+/// Fails if files of a directory were omitted.
 fn whole(landed: &Landed) -> anyhow::Result<()> {
     let lines = landed.left_out();
     if lines.is_empty() {
@@ -153,14 +150,14 @@ fn whole(landed: &Landed) -> anyhow::Result<()> {
     fail(Code::SomeFailed, format!("{} {noun} left out, all else is at DEST: {}", lines.len(), lines.join("; ")))
 }
 
-/// Says what DEST could not keep, and what is still there of that which a directory took the place of.
+/// Logs attributes that DEST could not keep, and replaced entries that could not be removed.
 fn say_what_remains(landed: &Landed) {
     for line in landed.lacks().into_iter().chain(landed.remains()) {
         crate::exit::say(format_args!("ethbcast: {line}"));
     }
 }
 
-/// What the run comes to; `left` is what it leaves where it fails.
+/// Converts a report to the run's result. `left` describes the data that a failure leaves behind.
 fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str) -> anyhow::Result<()> {
     if let Some(signal) = signal.filter(|_| report.cancelled) {
         let text = if report.is_delivered() {

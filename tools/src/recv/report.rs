@@ -1,4 +1,4 @@
-//! What `recv` says at the end: a line, or one JSON object.
+//! Final output of `recv`: a line or a JSON object.
 
 use crate::exit::{Form, report, report_object};
 use crate::units;
@@ -7,10 +7,10 @@ use ethbcast_content::name::shown;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Prints the outcome of a session, from a receiver's side, on stdout; `path` is where the file is.
+/// Prints a session's outcome on stdout; `path` is the path of the file.
 ///
 /// # Errors
-/// A failure with code 4 if stdout does not take it.
+/// A failure with code 4 if writing to stdout fails.
 pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, form: Form, quiet: bool) -> anyhow::Result<()> {
     let path = path.map(|path| path.display().to_string());
     if form != Form::Lines {
@@ -22,11 +22,11 @@ pub fn print(received: &ReceiveReport, path: Option<&PathBuf>, form: Form, quiet
     report(&line(received, path))
 }
 
-/// What is said of bytes that were delivered to `path`.
+/// Formats the line about bytes delivered to `path`.
 pub fn line(received: &ReceiveReport, path: Option<String>) -> String {
     let seconds = received.took.as_secs_f64();
     let rate = units::rate(received.bytes() as f64 * 8.0 / seconds.max(1e-9));
-    // What a command took has no path, and a path may have what no line can show.
+    // A command has no path, and a path may contain characters that a line cannot show.
     let path = path.unwrap_or_else(|| received.source.clone());
     let (path, bytes) = (shown(path.as_bytes()), units::bytes(received.bytes()));
     let again = match received.pieces_again {
@@ -37,7 +37,6 @@ pub fn line(received: &ReceiveReport, path: Option<String>) -> String {
     format!("{path}: {bytes} verified in {seconds:.3} s, {rate}{again}")
 }
 
-/// The same for programs, whatever became of them.
 pub fn to_json(received: &ReceiveReport, path: Option<String>) -> Value {
     let ReceiveReport { verdict, stream, control, .. } = received;
     json!({

@@ -1,4 +1,4 @@
-//! Bytes against time: all receivers in one picture, each in a row of its own, and what happened.
+//! Progress of all receivers over time: a common chart, a row for each receiver, and the incidents.
 
 use super::kept::{Incident, Kept, Receiver, Run};
 use super::scale::{self, Scale, WIDTH};
@@ -6,14 +6,10 @@ use super::text::{shown, time};
 use super::track::{self, Course};
 use maud::{Markup, html};
 
-/// The height of the picture of all, in its own units.
 const HEIGHT: f64 = 1000.0;
-/// So many places across it are looked at.
 const PLACES: usize = 150;
-/// So many incidents are listed.
 const MOST_INCIDENTS: usize = 60;
 
-/// The section.
 pub fn section(kept: &Kept, run: &Run) -> Markup {
     let timeline = &run.timeline;
     let length = kept.length();
@@ -46,14 +42,14 @@ pub fn section(kept: &Kept, run: &Run) -> Markup {
     }
 }
 
-/// The picture of all: what the root had sent, and where the fastest, the median and the slowest receiver were.
+/// Draws what the root had sent, and the fastest, the median and the slowest receiver.
 fn together(kept: &Kept, run: &Run, courses: &[Course], seconds: &Scale, length: u64) -> Markup {
     let bytes = Scale::of_bytes(length);
     let end = kept.receivers.iter().map(|one| one.seconds).fold(kept.seconds, f64::max);
     let mut lines = [const { Vec::new() }; 3];
     for place in 0..=PLACES {
         let at = end * place as f64 / PLACES as f64;
-        // Who has gone without the bytes is nobody's slowest any more.
+        // Receivers that failed no longer count as the slowest.
         let is_there = |(receiver, _): &(&Receiver, &Course)| Kept::has_all(receiver) || at <= receiver.seconds;
         let present = kept.receivers.iter().zip(courses).filter(is_there);
         let mut there: Vec<u64> = present.map(|(_, course)| course.at(at)).collect();
@@ -90,7 +86,7 @@ fn together(kept: &Kept, run: &Run, courses: &[Course], seconds: &Scale, length:
     }
 }
 
-/// What a user would have been told while it ran.
+/// Lists the messages that a user would have seen during the run.
 fn incidents(run: &Run) -> Markup {
     let all = &run.timeline.incidents;
     let more = all.len().saturating_sub(MOST_INCIDENTS) as u64 + run.timeline.incidents_left_out;

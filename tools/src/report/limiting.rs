@@ -1,4 +1,4 @@
-//! What limited a transfer: the part that something speaks for, most certain first.
+//! Diagnosis of what limited a transfer, most certain cause first.
 
 use super::kept::{Kept, Receiver};
 use super::lossy;
@@ -6,25 +6,25 @@ use super::plan_picture;
 use super::text::shown;
 use ethbcast_planning::topology::nodeset;
 
-/// More than this share of frames sent again is no accident.
+/// Fraction of retransmitted frames above which loss is a cause.
 const MUCH_LOSS: f64 = 0.01;
 
-/// A time that is longer than predicted by no more than this part of it is explained by the plan.
+/// Excess over the prediction, as a fraction, that the plan still explains.
 const AS_PREDICTED: f64 = 0.1;
 
-/// What took this many times what was predicted was limited by no cable that the plan knows.
+/// Multiple of the prediction above which no cable of the plan is the cause.
 const MUCH_LONGER: f64 = 1.5;
 
-/// What took a host more than this part of the time has limited it.
+/// Fraction of the time above which a host's activity is the cause.
 const MUCH_TIME: f64 = 0.5;
 
-/// More than this part of the time without an interface, or a link, is what limited it.
+/// Fraction of the time without interface or link above which that is the cause.
 const MUCH_CUT_OFF: f64 = 0.1;
 
-/// Of fewer moments nothing is said.
+/// Limit below which there are too few samples for a diagnosis.
 const LEAST_MOMENTS: usize = 4;
 
-/// The part that limited it, to be read after "limited by".
+/// Returns the cause in words that follow "limited by".
 pub fn part(kept: &Kept) -> String {
     let is_as_predicted = kept.predicted_seconds.is_some_and(|seconds| kept.seconds <= seconds * (1.0 + AS_PREDICTED));
     if let Some(own) = of_the_own_interface(kept) {
@@ -34,7 +34,6 @@ pub fn part(kept: &Kept) -> String {
     seen.unwrap_or_else(|| by_the_plan(kept))
 }
 
-/// A part of the network that something speaks for.
 fn of_the_network(kept: &Kept) -> Option<String> {
     if kept.rerouted {
         return Some(format!("switches that threw away what was sent to all: it went on via {}", shown(&kept.via)));
@@ -44,7 +43,7 @@ fn of_the_network(kept: &Kept) -> Option<String> {
     Some(format!("the cable {from}–{to}, over which the plan has {} hosts send at a time", cable.senders))
 }
 
-/// The root's own interface, if it was away or without a link for much of the time.
+/// Returns the root's interface, if it was down for much of the time.
 fn of_the_own_interface(kept: &Kept) -> Option<String> {
     let run = kept.run.as_ref().filter(|run| run.cut_off_seconds > kept.seconds * MUCH_CUT_OFF)?;
     Some(format!(
@@ -55,7 +54,6 @@ fn of_the_own_interface(kept: &Kept) -> Option<String> {
     ))
 }
 
-/// A host, or what frames suffered on the way to it.
 fn of_hosts(kept: &Kept) -> Option<String> {
     let failed: Vec<&str> = kept.failed().map(|one| one.host.as_str()).collect();
     if !failed.is_empty() {
@@ -76,9 +74,8 @@ fn of_hosts(kept: &Kept) -> Option<String> {
     slow.map(|host| format!("{}, which took frames more slowly than they came", shown(host)))
 }
 
-/// What the plan itself goes by where nothing got in its way.
 fn by_the_plan(kept: &Kept) -> String {
-    // Where only a part is sent the cables stand still while hosts look for what they have, and check it.
+    // In a delta transfer the cables are idle while hosts look up and verify their data.
     if kept.sent_bytes.is_some_and(|bytes| bytes < kept.bytes / 2) {
         return "the hosts, which looked for what they have and checked it: little was sent".to_owned();
     }
@@ -99,7 +96,8 @@ fn by_the_plan(kept: &Kept) -> String {
     }
 }
 
-/// What limited one receiver that has everything beside the way that frames took to it, to be read after "limited by".
+/// Returns the cause for a receiver with all bytes, other than the path to it, in words that follow
+/// "limited by".
 pub fn of_receiver(kept: &Kept, receiver: &Receiver) -> Option<String> {
     let timeline = &kept.run.as_ref()?.timeline;
     let track = timeline.receivers.iter().rfind(|track| track.host == receiver.host && Kept::has_all(receiver))?;
@@ -122,7 +120,6 @@ mod tests {
     use super::super::kept::{Frames, Run, Timeline, Track};
     use super::*;
 
-    /// A transfer to n1, which was busy so moment by moment.
     fn kept(states: &str) -> Kept {
         let track = Track { host: "n1".to_owned(), states: states.to_owned(), ..Track::default() };
         let timeline = Timeline { receivers: vec![track], ..Timeline::default() };

@@ -1,4 +1,4 @@
-//! What had to be sent again, and over which hop; and how each receiver fared, in figures.
+//! Retransmissions by hop, and the figures of each receiver.
 
 use super::kept::{Damaged, Kept, Receiver};
 use super::lossy::{loss_of, suspects};
@@ -8,10 +8,8 @@ use ethbcast_planning::topology::nodeset;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// So many hops are listed, those with most damage first.
 const MOST_HOPS: usize = 50;
 
-/// The section on losses.
 pub fn section(kept: &Kept) -> Markup {
     let frames = kept.frames;
     let root = kept.run.as_ref().map_or_else(|| "The sender".to_owned(), |run| shown(&run.root));
@@ -56,7 +54,6 @@ pub fn section(kept: &Kept) -> Markup {
 
 type Hops = Vec<((String, String), (u64, u64))>;
 
-/// Pieces and bytes that came damaged, by hop.
 fn hops(damaged: &[Damaged]) -> Hops {
     let mut hops: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     for Damaged { bytes, from, to } in damaged {
@@ -69,7 +66,6 @@ fn hops(damaged: &[Damaged]) -> Hops {
     hops
 }
 
-/// The table of all receivers, and of those who did not take part.
 pub fn receivers(kept: &Kept) -> Markup {
     let has_failed = kept.failed().next().is_some();
     let has_said = kept.receivers.iter().any(|one| loss_of(one).is_some());

@@ -1,4 +1,4 @@
-//! Which cables lost frames, by what each receiver said of how its frames came.
+//! Localization of lossy cables by the losses of the receivers behind them.
 
 use super::kept::{Kept, Receiver, Run};
 use super::plan_picture::network;
@@ -6,37 +6,33 @@ use super::text::shown;
 use ethbcast_planning::plan::{CableEnd, LossyCables, Passage, Via, lossy_cables};
 use std::collections::{HashMap, HashSet};
 
-/// Less than this is one of a cable's bad moments.
+/// Loss below which a cable is not suspected.
 const LEAST_LOSS: f64 = 0.001;
-/// More cables that cannot be told apart are not listed.
+/// Limit on cables that cannot be told apart; beyond it none is named.
 const MOST_NAMED: usize = 3;
 
-/// Cables of which one or more lost frames.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspects {
-    /// What they are called, to be read in a sentence.
     pub name: String,
-    /// What part of the frames was lost.
     pub loss: f64,
-    /// How many frames that were.
     pub lost: u64,
 }
 
-/// The cables that lost frames, those that lost most first.
 pub fn suspects(kept: &Kept) -> Vec<Suspects> {
     kept.run.as_ref().and_then(|run| found(kept, run)).unwrap_or_default()
 }
 
 fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
     let record = run.plan.as_ref()?;
-    // Blocks come to a host from several others, and after another way was taken the plan is not what went.
+    // In blocks, data comes from several hosts; after a fallback, the recorded plan is not the
+    // actual one.
     let via: Via = record.via.parse().ok()?;
     if via.is_in_blocks() || kept.rerouted {
         return None;
     }
     let (topology, hosts) = network(run, record)?;
     let by_name: HashMap<&str, usize> = record.hosts.iter().map(String::as_str).zip(hosts.iter().copied()).collect();
-    // Who was served by somebody else meanwhile says nothing of the way that was planned for it.
+    // Failed receivers and those on the catch-up stream were not served as planned.
     let failed: HashSet<&str> = kept.failed().map(|one| one.host.as_str()).collect();
     let moved = |host: &str| failed.contains(host) || run.aside.iter().any(|aside| aside == host);
     let heard: HashMap<&str, &Receiver> = kept.receivers.iter().map(|one| (one.host.as_str(), one)).collect();
@@ -55,7 +51,7 @@ fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
     Some(lossy.iter().map(|one| Suspects { name: name(one, named), loss: one.loss, lost: one.lost }).collect())
 }
 
-/// Cables by their ends; without a topology the switches are nobody's.
+/// Names cables by their ends; without a topology the switches have no names.
 fn name(lossy: &LossyCables, named: bool) -> String {
     let cable = |(one, other): &(CableEnd, CableEnd)| match named {
         true => format!("{}–{}", shown(one.name()), shown(other.name())),
@@ -68,7 +64,7 @@ fn name(lossy: &LossyCables, named: bool) -> String {
     format!("{of}{}{more}", cables.join(" or "))
 }
 
-/// What part of a receiver's frames had been lost before, if it said so.
+/// Returns the fraction of a receiver's frames that had been lost before, if it reported them.
 pub fn loss_of(receiver: &Receiver) -> Option<f64> {
     let (frames, repaired) = (receiver.frames?, receiver.repaired_frames?);
     (frames > 0 && repaired <= frames).then(|| repaired as f64 / frames as f64)
@@ -79,7 +75,8 @@ mod tests {
     use super::super::kept::{Edge, PlanRecord};
     use super::*;
 
-    /// A chain n0, n1, n2, n3 over two switches, whose receivers lost so many of a thousand frames.
+    /// Creates a report of the chain n0, n1, n2, n3 over two switches, whose receivers lost these
+    /// numbers of 1000 frames.
     fn kept(lost: [u64; 3], topology: bool) -> Kept {
         let host = |rank: usize| format!("n{rank}");
         let receiver = |(at, &lost): (usize, &u64)| Receiver {

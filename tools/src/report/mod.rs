@@ -1,10 +1,11 @@
-//! The report of a transfer as a page to keep: plan, course, losses and settings, by which the run can be repeated.
+//! HTML report of a transfer: plan, progress, losses and the settings needed to repeat it.
 //!
-//! `record` adds to the object of `send --json` what the page needs beyond it, `kept` reads such an object again, and
-//! everything else makes a page of that, so that a page made later says what one made at once does. `page` is the
-//! frame, `verdict` the top (what became of it, predicted beside actual), `limiting` names what held it up, `course`
-//! and `track` draw bytes against time, `plan_picture` the plan over the switches, `losses` what had to be sent again,
-//! `lossy` over which cables, `settings` how to repeat it; `scale` has axes and lines, `text` what is safe to show.
+//! `record` extends the object of `send --json` by what the page needs, and `kept` reads such an
+//! object. All pages are made from that object, so that a later page equals an immediate one.
+//! `page` is the frame, `verdict` the summary with the prediction, `limiting` the diagnosis,
+//! `course` and `track` the progress over time, `plan_picture` the plan over the switches, `losses`
+//! the retransmissions, `lossy` the suspected cables, `settings` the way to repeat the run. `scale`
+//! draws axes and lines, and `text` makes strings safe to show.
 
 mod course;
 mod kept;
@@ -33,8 +34,8 @@ use std::path::Path;
 /// Runs `ethbcast report`.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 2 if FILE is no report of `send`, 4 if it cannot be read or the page
-/// not be written.
+/// A [`Failure`](crate::exit::Failure) with code 2 if FILE is no report of `send`, 4 if it cannot
+/// be read or the page not be written.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let text = read_text(&args.file, "report")?;
     let name = if args.file == Path::new("-") { "stdin".into() } else { args.file.display().to_string() };
@@ -46,35 +47,27 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What helps where a file is no report.
 const HELP: &str = "make one with `ethbcast send --report run.json` or `--json`, and its page by the same version";
 
-/// Whether a report is to be written to this file as a page.
 pub fn is_page(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
     ending == "html" || ending == "htm"
 }
 
-/// What limited a transfer.
 #[derive(Debug)]
 pub struct Limits {
-    /// The whole, to be read after "limited by".
     pub whole: String,
-    /// The receivers, in their order, as far as there is something to say of them.
+    /// Causes for the receivers, in their order, where they are known.
     pub receivers: Vec<Option<String>>,
 }
 
-/// What limited the transfer of a report of `send`, if there were receivers.
 pub fn limits(object: &Value) -> Option<Limits> {
     let kept = Kept::read(object.clone()).ok()?;
     let receivers = kept.receivers.iter().map(|receiver| limiting::of_receiver(&kept, receiver)).collect();
     Some(Limits { whole: limiting::part(&kept), receivers })
 }
 
-/// The page of a report of `send`.
-///
-/// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4, if it is none.
+/// Renders the page of a report of `send`, or fails with exit code 4.
 pub fn page_of(object: Value) -> anyhow::Result<String> {
     let kept = Kept::read(object).map_err(|why| format!("the report {why}")).code(Code::System)?;
     Ok(page::page(&kept))

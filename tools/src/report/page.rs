@@ -1,14 +1,13 @@
-//! The page: one file that asks for nothing else, in light and dark, for wide and narrow windows.
+//! The page's frame: a self-contained file, in light and dark, for any window width.
 
 use super::kept::Kept;
 use super::{course, losses, plan_picture, settings, verdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Nothing is fetched and nothing runs, whatever a name or a text may hold.
+/// Content policy that forbids scripts and external resources, whatever a name or text contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const STYLE: &str = include_str!("style.css");
 
-/// The page of a report.
 pub fn page(kept: &Kept) -> String {
     let page = html! {
         (DOCTYPE)

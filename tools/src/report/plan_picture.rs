@@ -1,4 +1,4 @@
-//! The plan over the switches, with what it puts on the cables.
+//! Drawing of the plan over the switches, with the load of the cables.
 
 use super::kept::{PlanRecord, Run};
 use ethbcast_planning::draw::{self, Overlay};
@@ -7,10 +7,9 @@ use ethbcast_planning::topology::Topology;
 use maud::{Markup, PreEscaped, html};
 use std::collections::HashMap;
 
-/// With more hosts a picture says nothing any more, and takes a page of its own.
+/// Number of hosts above which the drawing is too large to be useful.
 const MOST_HOSTS: usize = 400;
 
-/// A plan on its network.
 struct Drawn {
     topology: Topology,
     plan: Plan,
@@ -19,7 +18,6 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// The plan of a run, if its record makes sense.
     fn of(run: &Run) -> Option<Drawn> {
         let record = run.plan.as_ref()?;
         let (topology, hosts) = network(run, record)?;
@@ -29,7 +27,6 @@ impl Drawn {
     }
 }
 
-/// The switches, and where each rank is.
 pub fn network(run: &Run, record: &PlanRecord) -> Option<(Topology, Vec<usize>)> {
     let Some(text) = &run.topology else {
         return Some((one_switch(&record.hosts)?, (0..record.hosts.len()).collect()));
@@ -39,13 +36,12 @@ pub fn network(run: &Run, record: &PlanRecord) -> Option<(Topology, Vec<usize>)>
     Some((topology, hosts))
 }
 
-/// All hosts on one switch; where a name is none that a topology can have, all are called by rank.
+/// Returns all hosts on one switch, called by rank if a name is invalid in a topology.
 fn one_switch(names: &[String]) -> Option<Topology> {
     let by_rank = || (0..names.len()).map(|rank| format!("rank{rank}"));
     Topology::single_switch(names.iter().cloned()).or_else(|_| Topology::single_switch(by_rank())).ok()
 }
 
-/// Who sends to whom, by rank.
 fn tree(record: &PlanRecord) -> Option<Plan> {
     let via: Via = record.via.parse().ok()?;
     let ranks: HashMap<&str, usize> =
@@ -57,14 +53,14 @@ fn tree(record: &PlanRecord) -> Option<Plan> {
     Plan::from_children(via, 0, &children).ok()
 }
 
-/// The busiest cable of the plan, and what it carries; nothing where switches copy.
+/// Returns the busiest cable and its load, or none where switches copy the frames.
 pub fn worst_cable(run: &Run) -> Option<String> {
     let worst = Drawn::of(run)?.judged.worst?;
     let times = if worst.flows == 1 { "once".to_owned() } else { format!("{} times", worst.flows) };
     Some(format!("{} to {}, carries the bytes {times}", worst.from, worst.to))
 }
 
-/// The section; nothing if there is no plan to draw.
+/// Renders the section, which is empty without a plan.
 pub fn section(run: &Run) -> Markup {
     let Some(drawn) = Drawn::of(run) else { return html! {} };
     let ranks = drawn.plan.ranks();

@@ -1,4 +1,4 @@
-//! What the object of a report has beside the outcome: circumstances, plan and course.
+//! Extension of the report's object by circumstances, plan and timeline.
 
 use crate::config;
 use ethbcast_collectives::session::live::{Incident, Moment, Track};
@@ -9,24 +9,16 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Under which circumstances was sent.
 #[derive(Clone, Debug)]
 pub struct Circumstances<'a> {
-    /// The group.
     pub group: &'a str,
-    /// What the bytes are called.
     pub source: &'a str,
-    /// The host that sent.
     pub root: &'a str,
-    /// Its interface.
     pub interface: &'a str,
-    /// The MTU of the frames.
     pub mtu_bytes: u32,
-    /// The switches and hosts, if they were named.
     pub topology: Option<&'a Topology>,
 }
 
-/// The object, for what has just ended.
 pub fn record(sent: &SendReport, about: &Circumstances<'_>) -> Value {
     let began = Timestamp::now().checked_sub(sent.total).ok();
     let command: Vec<String> = config::own_line().iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -52,10 +44,9 @@ pub fn record(sent: &SendReport, about: &Circumstances<'_>) -> Value {
     })
 }
 
-/// Who sends to whom, by names.
 fn plan(choice: &Choice, sent: &SendReport, root: &str) -> Value {
     let plan = &choice.plan;
-    // One that came back has another rank, and the plan has the former.
+    // A receiver that returned has another rank, and the plan contains the former one.
     let tracks = sent.history.tracks().iter().enumerate().map(|(at, track)| (at + 1, track.host.as_str()));
     let receivers = sent.receivers.iter().map(|one| (one.rank.index(), one.host.as_str()));
     let hosts: HashMap<usize, &str> = tracks.chain(receivers).chain([(0, root)]).collect();
@@ -76,7 +67,6 @@ fn candidates(choice: &Choice) -> Vec<Value> {
     choice.candidates.iter().map(|candidate| one(candidate.via.to_string(), candidate.predicted_seconds)).collect()
 }
 
-/// Where everybody was, moment by moment.
 fn timeline(sent: &SendReport) -> Value {
     let history = &sent.history;
     let of_moments = |what: fn(&Moment) -> Value| history.moments().iter().map(what).collect::<Vec<Value>>();
@@ -104,12 +94,11 @@ fn incident(incident: &Incident) -> Value {
     })
 }
 
-/// A time to the millisecond: more digits say nothing.
 fn to_millis(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
 
-/// What a member is busy with, as a letter; `-` if it has gone, or has not come yet.
+/// Returns a member's state as a letter; `-` before it joined and after it left.
 fn letter(state: Option<MemberState>) -> char {
     match state {
         None => '-',

@@ -1,16 +1,15 @@
-//! Axes and lines. Pictures are stretched to whatever width there is, so they have no text in them: what stands at
-//! their axes are elements of the page, placed in per cent.
+//! Axes and lines. Pictures are stretched to the available width and contain no text: the labels
+//! are elements of the page, positioned in per cent.
 
 use maud::{Markup, html};
 
-/// The width of a picture, in its own units.
 pub const WIDTH: f64 = 1000.0;
-/// So many steps there are on an axis at most.
 const MOST_STEPS: f64 = 5.0;
-/// The last label across stands this far at most: one at the very end would hang out of the page.
+/// Position of the last label on a horizontal axis, as a fraction; further ones would exceed the
+/// page.
 const LAST_ACROSS: f64 = 0.97;
 
-/// From zero to the end of an axis.
+/// An axis from zero to its end.
 #[derive(Clone, Debug)]
 pub struct Scale {
     end: f64,
@@ -18,7 +17,6 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// An axis of time, in seconds.
     pub fn of_time(end: f64) -> Scale {
         let end = if end.is_finite() && end > 0.0 { end } else { 1.0 };
         let (unit, name) = match end {
@@ -29,7 +27,6 @@ impl Scale {
         Scale { end, ticks: ticks(end / unit, name, LAST_ACROSS).map(|(at, text)| (at * unit, text)).collect() }
     }
 
-    /// An axis of bytes.
     pub fn of_bytes(end: u64) -> Scale {
         let end = end.max(1) as f64;
         let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -38,17 +35,14 @@ impl Scale {
         Scale { end, ticks: ticks(end / unit, units[power], 1.0).map(|(at, text)| (at * unit, text)).collect() }
     }
 
-    /// Where a value stands, from 0 to 1.
     pub fn part(&self, value: f64) -> f64 {
         if value.is_finite() { (value / self.end).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// The same in per cent.
     pub fn percent(&self, value: f64) -> String {
         format!("{:.2}%", self.part(value) * 100.0)
     }
 
-    /// Labels that stand side by side; the axis says its unit with each.
     pub fn across(&self) -> Markup {
         html! {
             div.across aria-hidden="true" {
@@ -59,7 +53,6 @@ impl Scale {
         }
     }
 
-    /// Labels that stand one above the other.
     pub fn upwards(&self) -> Markup {
         html! {
             div.upwards aria-hidden="true" {
@@ -70,18 +63,16 @@ impl Scale {
         }
     }
 
-    /// Lines through a picture of this height at all ticks: upright for an axis across.
     pub fn grid_across(&self, height: f64) -> String {
         self.ticks.iter().map(|(at, _)| format!("M{:.0} 0V{height:.0}", self.part(*at) * WIDTH)).collect()
     }
 
-    /// The same for an axis upwards.
     pub fn grid_upwards(&self, height: f64) -> String {
         self.ticks.iter().map(|(at, _)| format!("M0 {:.0}H{WIDTH:.0}", (1.0 - self.part(*at)) * height)).collect()
     }
 }
 
-/// Round values from zero to this part of the end, with their text.
+/// Returns round values with labels, from zero to the fraction `last` of the axis.
 fn ticks(end: f64, unit: &str, last: f64) -> impl Iterator<Item = (f64, String)> {
     let rough = end / MOST_STEPS;
     let power = 10f64.powf(rough.log10().floor());
@@ -93,14 +84,15 @@ fn ticks(end: f64, unit: &str, last: f64) -> impl Iterator<Item = (f64, String)>
     (0..=count).map(move |at| at as f64 * step).map(move |at| (at, format!("{at:.decimals$} {unit}")))
 }
 
-/// Points of a line, in parts of width and height, as the data of a path in a picture of this height.
+/// Returns the path of a line, whose points are fractions of width and height, for a picture of
+/// this height.
 pub fn line(points: &[(f64, f64)], height: f64) -> String {
     let place = |&(x, y): &(f64, f64)| ((x * WIDTH).round() as i64, ((1.0 - y) * height).round() as i64);
     let mut places: Vec<(i64, i64)> = points.iter().map(place).collect();
     places.dedup();
     let mut path = String::new();
     for (at, &(x, y)) in places.iter().enumerate() {
-        // What lies on the way from the one before to the one behind is not needed.
+        // Points on the straight line between their neighbours are omitted.
         let is_needed = at == 0 || at + 1 == places.len() || !is_between(places[at - 1], (x, y), places[at + 1]);
         if is_needed {
             path += &format!("{}{x} {y}", if at == 0 { "M" } else { "L" });
@@ -113,7 +105,6 @@ fn is_between(before: (i64, i64), here: (i64, i64), behind: (i64, i64)) -> bool 
     (here.0 - before.0) * (behind.1 - here.1) == (here.1 - before.1) * (behind.0 - here.0)
 }
 
-/// The same, with what lies below it.
 pub fn area(points: &[(f64, f64)], height: f64) -> String {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
     let all: Vec<(f64, f64)> = [&[(first.0, 0.0)], points, &[(last.0, 0.0)]].concat();

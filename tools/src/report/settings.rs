@@ -1,11 +1,10 @@
-//! What it takes to repeat a run.
+//! Settings needed to repeat a run.
 
 use super::kept::{Kept, Run};
 use super::text::{command_line, shown};
 use crate::units;
 use maud::{Markup, html};
 
-/// The section.
 pub fn section(kept: &Kept, run: &Run) -> Markup {
     html! {
         section {
@@ -32,7 +31,6 @@ fn setting(name: &str, value: &str) -> Markup {
     html! { div { dt { (name) } dd { (shown(value)) } } }
 }
 
-/// A text of several lines, each of which shows what it is.
 fn long(text: &str) -> String {
     text.lines().map(shown).collect::<Vec<_>>().join("\n")
 }

@@ -1,12 +1,12 @@
-//! Words and numbers as the page shows them. Names may come off the wire, or out of a file that anybody has written:
-//! the page's writer escapes them, and what would not be seen, or turn what stands around it, is replaced here.
+//! Text and numbers as shown in the page. Names may come from the network or an untrusted file: the
+//! renderer escapes them, and invisible or direction-changing characters are replaced here.
 
 use crate::units;
 
-/// Longer words are cut: no name and no sentence of ours is as long.
+/// Length at which a text is cut; no regular name or sentence is as long.
 const MOST_CHARACTERS: usize = 400;
 
-/// A text that shows what it is.
+/// Returns the text without misleading characters.
 pub fn shown(text: &str) -> String {
     let mut shown: String =
         text.chars().take(MOST_CHARACTERS).map(|letter| if is_seen(letter) { letter } else { '\u{FFFD}' }).collect();
@@ -16,14 +16,14 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
-/// Whether a character stands for itself: no control, none that turns the direction of others, none that XML forbids.
+/// Whether a character is harmless: no control character, none that changes the writing direction,
+/// none that XML forbids.
 fn is_seen(letter: char) -> bool {
     let turns =
         matches!(letter, '\u{061C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}');
     !letter.is_control() && !turns && !matches!(letter, '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// A time as `3.204 s` or `12.5 ms`.
 pub fn time(seconds: f64) -> String {
     if !(-1.0..1e9).contains(&seconds) {
         return "?".to_owned();
@@ -35,12 +35,10 @@ pub fn time(seconds: f64) -> String {
     if seconds >= 1.0 || seconds <= 0.0 { format!("{seconds:.2} s") } else { format!("{:.1} ms", seconds * 1000.0) }
 }
 
-/// A rate, of bytes in a time.
 pub fn rate(bytes: u64, seconds: f64) -> String {
     if seconds > 0.0 { units::rate(bytes as f64 * 8.0 / seconds) } else { "-".to_owned() }
 }
 
-/// A command line as a shell reads it.
 pub fn command_line(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }

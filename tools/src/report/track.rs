@@ -1,4 +1,4 @@
-//! One host's course: bytes against time, where it stood still, how it ended.
+//! Progress of a single host over time, with its stalls and its end.
 
 use super::kept::{Kept, Receiver, Timeline, Track};
 use super::scale::{self, Scale, WIDTH};
@@ -6,35 +6,30 @@ use super::text::{shown, time};
 use crate::units;
 use maud::{Markup, html};
 
-/// The height of a row's picture, in its own units.
 const HEIGHT: f64 = 100.0;
-/// Who stands still for a shorter time may only not have said where it is.
+/// Duration below which a pause may only be the interval between status reports.
 const LEAST_STALL_SECONDS: f64 = 0.4;
-/// The same at the beginning: those at the end of a chain wait for their first bytes for longer.
+/// Minimum duration of a stall at the start, where hosts at the end of a chain wait longer for
+/// their first bytes.
 const LEAST_START_SECONDS: f64 = 1.5;
 
-/// A time in which nothing arrived though not all was there.
+/// A period without progress before all bytes had arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stall {
-    /// When it began, in seconds.
     pub from: f64,
-    /// When it ended.
     pub to: f64,
-    /// What the host was busy with for most of it.
     pub state: char,
 }
 
-/// The course of one host.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// Seconds and bytes, ending when the host's part ended.
+    /// Seconds and bytes, up to the host's end.
     pub points: Vec<(f64, u64)>,
-    /// When it stood still.
     pub stalls: Vec<Stall>,
 }
 
 impl Course {
-    /// The course of a receiver, to which `length` bytes went.
+    /// Computes the progress of a receiver to which `length` bytes were sent.
     pub fn of(receiver: &Receiver, timeline: &Timeline, length: u64) -> Course {
         let track = timeline.receivers.iter().rfind(|track| track.host == receiver.host);
         let mut points = vec![(0.0, 0)];
@@ -54,7 +49,6 @@ impl Course {
         Course { points, stalls }
     }
 
-    /// How many bytes there were so many seconds after the start.
     pub fn at(&self, seconds: f64) -> u64 {
         let behind = self.points.partition_point(|&(at, _)| at <= seconds);
         let Some(&(from, before)) = behind.checked_sub(1).and_then(|at| self.points.get(at)) else { return 0 };
@@ -64,7 +58,7 @@ impl Course {
     }
 }
 
-/// When nothing moved before `length` was reached.
+/// Returns the periods without progress before `length` was reached.
 fn stalls(points: &[(f64, u64)], states: &[char], length: u64) -> Vec<Stall> {
     let mut stalls = Vec::new();
     let mut begin = 0;
@@ -87,7 +81,7 @@ fn most_frequent(letters: &[char]) -> char {
     letters.iter().copied().max_by_key(|&letter| count(letter)).unwrap_or('-')
 }
 
-/// What a host does in a state, in words that follow its name; nothing for what says nothing.
+/// Returns words for a state that follow the host's name, empty for an unremarkable one.
 pub fn words(state: char) -> &'static str {
     match state {
         'b' => "waits for its disk or for whoever reads its output",
@@ -101,7 +95,6 @@ pub fn words(state: char) -> &'static str {
     }
 }
 
-/// The row of a receiver.
 pub fn row(receiver: &Receiver, course: &Course, seconds: &Scale, length: u64) -> Markup {
     let place = |&(at, bytes): &(f64, u64)| (seconds.part(at), bytes as f64 / length.max(1) as f64);
     let points: Vec<(f64, f64)> = course.points.iter().map(place).map(|(x, y)| (x, y.min(1.0))).collect();

@@ -1,4 +1,4 @@
-//! The top of the page: what became of it, and what was predicted beside what it took.
+//! Summary at the top of the page: the outcome, and the actual duration beside the predicted one.
 
 use super::kept::Kept;
 use super::limiting;
@@ -6,10 +6,8 @@ use super::text::{shown, time};
 use crate::units;
 use maud::{Markup, html};
 
-/// So many ways are compared.
 const MOST_WAYS: usize = 6;
 
-/// What was sent to how many, whether they have it, and the figures.
 pub fn header(kept: &Kept) -> Markup {
     let (all, failed) = (kept.receivers.len(), kept.failed().count());
     let run = kept.run.as_ref();
@@ -35,7 +33,6 @@ pub fn header(kept: &Kept) -> Markup {
     }
 }
 
-/// What the page is called.
 pub fn title(kept: &Kept) -> String {
     let source = kept.run.as_ref().map(|run| run.source.as_str()).filter(|source| !source.is_empty());
     let (count, source) = (kept.receivers.len(), source.map_or_else(|| "a transfer".to_owned(), shown));
@@ -46,7 +43,6 @@ fn figure(name: &str, value: &str) -> Markup {
     html! { div { dt { (name) } dd { (value) } } }
 }
 
-/// Predicted beside actual, and the part that limited it.
 pub fn prediction(kept: &Kept) -> Markup {
     let longest = kept.predicted_seconds.unwrap_or_default().max(kept.seconds).max(1e-9);
     html! {
@@ -77,7 +73,6 @@ fn bar(name: &str, seconds: f64, longest: f64, class: &str) -> Markup {
     }
 }
 
-/// What other ways were predicted to take.
 fn ways(kept: &Kept) -> Markup {
     let all = kept.run.as_ref().map_or(&[][..], |run| &run.candidates);
     html! {

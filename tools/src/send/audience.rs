@@ -1,11 +1,12 @@
-//! For whom `send` waits: it says so, and on a terminal starts when its user says that those who are there will do.
+//! Announcement of the receivers that `send` waits for, and the start at Enter on a terminal.
 
 use super::StartRule;
 use crate::progress::Bar;
 use ethbcast_collectives::session::{Options, Session};
 use ethbcast_planning::topology::nodeset;
 
-/// Says for whom it waits, and where; `rule` may start it with fewer than the options say.
+/// Shows interface, group and awaited receivers. `rule` may start the session with fewer receivers
+/// than the options say.
 pub fn show(bar: &Bar, session: &Session, options: &Options, rule: Option<StartRule>) {
     let station = session.station();
     let how_many = match (options.receivers, options.min_receivers, options.hosts.len()) {
@@ -28,7 +29,6 @@ pub fn show(bar: &Bar, session: &Session, options: &Options, rule: Option<StartR
     ));
 }
 
-/// So many receivers, in words.
 pub fn count_of(count: usize) -> String {
     if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
 }

@@ -1,7 +1,9 @@
-//! What a running sender is told by `ethbcast ctl`: a line over a socket that has the process's number for a name.
+//! Control of a running sender by `ethbcast ctl`: one line over a socket named after the process
+//! id.
 //!
-//! The name is abstract, so that nothing is left of a process that was killed, and a network namespace's own. Anybody
-//! on the host can connect: who is neither root nor the process's user is refused, by what the kernel says of it.
+//! The name is abstract, so that nothing is left of a killed process, and private to the network
+//! namespace. Anybody on the host can connect; the kernel's credentials are checked, and only root
+//! and the process's own user are served.
 
 use super::limit::{Limit, NO_LIMIT};
 use crate::units;
@@ -13,27 +15,21 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
-/// What the names begin with; the process's number follows.
+/// Prefix of the socket's name, which the process id follows.
 pub const NAME: &str = "ethbcast-send-";
-/// Nobody who is connected is waited for longer.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// No line is longer.
 const MOST_BYTES: u64 = 64;
-/// What asks for the limit; anything else is a number, the new one in bits per second.
+/// Command that queries the limit. A number in place of a command sets it, in bits per second.
 pub const SHOW: &str = "show";
 
-/// What starts it with the receivers that are there.
+/// Command that starts the transfer with the present receivers.
 pub const START: &str = "start";
 
-/// Where a process listens.
 pub fn address(pid: u32) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{NAME}{pid}"))
 }
 
-/// Listens on a thread of its own until the process ends.
-///
-/// # Errors
-/// If the socket cannot be had.
+/// Listens on a separate thread until the process ends. Fails if the socket cannot be created.
 pub fn listen(limit: Limit) -> io::Result<()> {
     let listener = UnixListener::bind_addr(&address(std::process::id())?)?;
     let serve = move || {
@@ -46,7 +42,6 @@ pub fn listen(limit: Limit) -> io::Result<()> {
     std::thread::Builder::new().name("control".to_owned()).spawn(serve).map(drop)
 }
 
-/// Reads a line, does what it says, and answers.
 fn answer(mut stream: UnixStream, limit: &Limit) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -61,7 +56,7 @@ fn answer(mut stream: UnixStream, limit: &Limit) -> io::Result<()> {
     stream.write_all(reply.as_bytes())
 }
 
-/// What comes of a line: `ok` or `no`, and words.
+/// Executes a line and returns the reply: `ok` or `no`, with a text.
 fn said(line: &str, limit: &Limit) -> String {
     if line == START {
         let started = limit.start().map(|receivers| format!("ok starts with {}", super::audience::count_of(receivers)));

@@ -1,4 +1,5 @@
-//! `send --dry-run`: how the bytes would travel, and why; and how many, where receivers have some already.
+//! `send --dry-run`: the chosen algorithm with its reason, and the amount of data if receivers have
+//! some already.
 
 use crate::exit::{Form, report, report_object};
 use crate::units;
@@ -7,10 +8,11 @@ use ethbcast_planning::duration;
 use ethbcast_planning::model::{Choice, Estimate};
 use serde_json::json;
 
-/// Prints the choice and what else there was; and what receivers lack of so many bytes, if they have some already.
+/// Prints the choice and its alternatives, and the missing bytes out of `size` if receivers have
+/// some already.
 ///
 /// # Errors
-/// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
+/// A [`Failure`](crate::exit::Failure) with code 4 if writing to stdout fails.
 pub fn print(choice: &Choice, lacking: Option<Lacking>, size: Option<u64>, form: Form) -> anyhow::Result<()> {
     if form != Form::Lines {
         return report_object(&to_json(choice, lacking), form);

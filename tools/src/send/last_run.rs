@@ -1,4 +1,4 @@
-//! The report of the last run: whom it was sent to, and who has not got it.
+//! The report of the last run, with its receivers and their outcome.
 
 use super::left_out::{ABSENT, REFUSED};
 use crate::args::ResumeArgs;
@@ -9,20 +9,18 @@ use serde_json::Value;
 use std::path::Path;
 use std::{fs, io};
 
-/// What a receiver's status is that has everything.
 const VERIFIED: &str = "verified";
 
-/// What became of the last run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LastRun {
-    /// Bytes that were sent, if their end was reached.
+    /// Number of bytes sent, if the end was reached.
     pub bytes: Option<u64>,
-    /// Its receivers, and whether each verified them.
+    /// Receivers, and whether each has verified the bytes.
     pub receivers: Vec<(String, bool)>,
 }
 
 impl LastRun {
-    /// Reads the report that the arguments name, if they need it.
+    /// Reads the report that the arguments name, if they need one.
     ///
     /// # Errors
     /// A [`Failure`] with code 4 if it cannot be read, 2 if it is none.
@@ -54,20 +52,21 @@ impl LastRun {
         if receivers.is_empty() {
             return Err("is the report of a run without receivers".to_owned());
         }
-        // Who was meant to have it and did not take part lacks it, too.
+        // Hosts that were wanted and did not take part lack the bytes as well.
         let is_wanted = |one: &&Value| [REFUSED, ABSENT].map(Some).contains(&one["status"].as_str());
         let left_out = report["left_out"].as_array().into_iter().flatten().filter(is_wanted);
         receivers.extend(left_out.filter_map(|one| Some((one["host"].as_str()?.to_owned(), false))));
         Ok(LastRun { bytes: report["bytes"].as_u64().filter(|_| !report["blake3"].is_null()), receivers })
     }
 
-    /// For whom this run is: all of them, or those who have not verified the bytes.
+    /// Returns the hosts of this run: all, or those that have not verified the bytes.
     pub fn hosts(&self, only_missing: bool) -> Vec<String> {
         let wanted = self.receivers.iter().filter(|(_, verified)| !(only_missing && *verified));
         wanted.map(|(host, _)| host.clone()).collect()
     }
 
-    /// Fails if SOURCE, of so many bytes, is not what was sent then: who verified that has not got this.
+    /// Checks that SOURCE has the length of the last run's content, which some receivers have
+    /// verified.
     ///
     /// # Errors
     /// A [`Failure`] with code 2.
@@ -85,7 +84,7 @@ impl LastRun {
     }
 }
 
-/// Writes a report to a file: whole, or not at all.
+/// Writes a report to a file atomically.
 ///
 /// # Errors
 /// A [`Failure`] with code 4.
@@ -93,7 +92,7 @@ pub fn save(path: &Path, report: &str) -> anyhow::Result<()> {
     whole_file::save(path, &format!("{report}\n")).map_err(|error| unwritable(path, &error))
 }
 
-/// Fails before anything is sent if the report could not be written in the end.
+/// Checks before the transfer that the report's file can be written.
 ///
 /// # Errors
 /// A [`Failure`] with code 4.

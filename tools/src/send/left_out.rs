@@ -1,4 +1,5 @@
-//! Who did not take part in a session, and why: hosts that were turned away, and those that never asked.
+//! Hosts that did not take part in a session: those that were refused, and those that never sent a
+//! join request.
 
 use ethbcast_collectives::session::{MemberReport, Refusal, TurnedAway};
 use ethbcast_planning::HostNames;
@@ -7,17 +8,15 @@ use ethbcast_transport::MacAddr;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What a host's status is that was turned away.
 pub const REFUSED: &str = "refused";
-/// What it is of one that was named and never asked.
+/// Status of a named host that never sent a join request.
 pub const ABSENT: &str = "absent";
-/// What it is of one that was turned away because nobody had asked for it, or another host had its name.
+/// Status of a refused host that was not wanted, or whose name another host has.
 const UNWANTED: &str = "unwanted";
 
-/// A host that did not take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its name, with its address if another has the name, too.
+    /// Host name, with the MAC address if another host has the same name.
     pub host: String,
     mac: Option<MacAddr>,
     status: &'static str,
@@ -25,8 +24,8 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Finds them: of those that were turned away all that no receiver's host is, and of those that were named all that
-    /// nobody is.
+    /// Returns the refused hosts without a participating receiver, and the named hosts that are
+    /// absent.
     pub fn of(turned_away: &[TurnedAway], receivers: &[MemberReport], named: &[String]) -> Vec<LeftOut> {
         let took_part = HostNames::new(receivers.iter().map(|one| one.host.as_str()));
         let mut names = BTreeSet::new();
@@ -45,7 +44,7 @@ impl LeftOut {
             let node = format!("{host}@{mac}");
             there.extend(wanted.find(&node));
             let is_unwanted = matches!(why, Refusal::NotWanted | Refusal::Twin);
-            // A receiver that asked again, or a second one on its host.
+            // A receiver that joined later, or a second one on its host.
             if !is_unwanted && took_part.find(&node).is_some() {
                 continue;
             }
@@ -63,25 +62,22 @@ impl LeftOut {
         all
     }
 
-    /// Whether it was meant to have the bytes.
     pub fn is_wanted(&self) -> bool {
         self.status != UNWANTED
     }
 
-    /// For people.
     pub fn to_line(&self) -> String {
         let address = self.mac.filter(|_| !self.host.contains('@')).map_or(String::new(), |mac| format!(" ({mac})"));
         format!("{:<16} left out: {}{address}\n", self.host, self.reason)
     }
 
-    /// For programs.
     pub fn to_json(&self) -> Value {
         let mac = self.mac.map(|mac| mac.to_string());
         json!({ "host": self.host, "mac": mac, "status": self.status, "reason": self.reason })
     }
 }
 
-/// What is said at the end of those who were meant to have the bytes, if there are some.
+/// Returns the final message about wanted hosts that are missing, if there are some.
 pub fn last_word(all: &[LeftOut]) -> Option<String> {
     let hosts: Vec<&str> = all.iter().filter(|one| one.is_wanted()).map(|one| one.host.as_str()).collect();
     let (they, have) = if hosts.len() == 1 { ("it", "has not got it") } else { ("them", "have not got it") };

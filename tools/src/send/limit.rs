@@ -5,10 +5,9 @@ use crate::units;
 use ethbcast_collectives::session::{Rate, RateLimit, Start};
 use std::sync::Arc;
 
-/// What is said where there is nothing to change.
 pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, such as --rate 400mbit";
 
-/// The limit of a session that runs, if it has one, and where its user is told of changes.
+/// The limit of a running session, if it has one, and the output for messages about changes.
 #[derive(Clone)]
 pub struct Limit {
     limit: Option<RateLimit>,
@@ -17,22 +16,19 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Returns that of a session, whose user `bar` tells of changes.
     pub fn new((limit, start): (Option<RateLimit>, Option<Start>), bar: &Arc<Bar>) -> Limit {
         Limit { limit, start, bar: Arc::clone(bar) }
     }
 
-    /// Tells the user that there is nothing to change.
     pub fn say_none(&self) {
         self.bar.line(NO_LIMIT.to_owned());
     }
 
-    /// What it is.
     pub fn rate(&self) -> Option<Rate> {
         self.limit.as_ref().map(RateLimit::rate).filter(|rate| rate.limit().is_some())
     }
 
-    /// Sets another; what it is then, if there is one.
+    /// Sets the limit and returns the resulting one, if the session has a limit.
     pub fn set(&self, rate: Rate) -> Option<Rate> {
         let (limit, before) = (self.limit.as_ref()?, self.rate()?);
         limit.set(if before.is_yielding() { rate.yielding() } else { rate });
@@ -40,10 +36,7 @@ impl Limit {
         Some(rate)
     }
 
-    /// Starts with the receivers that are there; how many that are.
-    ///
-    /// # Errors
-    /// Why it does not.
+    /// Starts with the present receivers and returns their number, or the reason why not.
     pub fn start(&self) -> Result<usize, &'static str> {
         let start = self.start.as_ref().ok_or("it starts at once")?;
         match (self.bar.has_started(), self.bar.joined()) {

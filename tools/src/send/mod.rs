@@ -31,14 +31,10 @@ pub use source::HIDDEN;
 pub use start_rule::StartRule;
 use std::sync::Arc;
 
-/// What a signal makes the receivers hear, and the user.
+/// Message to receivers and user when a signal ends the transfer.
 const GIVEN_UP: &str = "the sender gave up: interrupted; the receivers have been told";
 const INTERRUPTED: &str = "interrupted; the receivers have been told";
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] whose code is the exit code.
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| say_ignored(&names));
     let bar = Bar::open(Role::Root, &args.wire, &args.progress)?;
@@ -47,8 +43,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
     result
 }
 
-/// Makes the transfer, and tells of it by `bar`; returns the hosts that were meant to have the bytes and did not take
-/// part.
+/// Performs the transfer with its output on `bar`. Returns the wanted hosts that did not take part.
 ///
 /// # Errors
 /// As for [`run`].
@@ -73,7 +68,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     }
     let (reader, source) = content.chunked(args.resume.chunk).read_ahead(options.size, session.waker());
     let source = source.naming(args.resume.cut(options.content)).only_asking(args.dry_run);
-    // Not waited for: a stdin that nobody writes to must not keep the user.
+    // The thread is detached: a stdin without input must not block the end.
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
     start_rule::watch(args.start_rule, settings.at_enter, bar, &options).code(Code::System)?;
     interrupt.heed();
@@ -108,7 +103,6 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     Ok(lacking)
 }
 
-/// Prints and keeps the report of a session that came about.
 fn tell(
     args: &SendArgs,
     settings: &Settings,
@@ -134,7 +128,6 @@ fn tell(
     Ok(())
 }
 
-/// Runs what is to be run when all have verified the bytes.
 fn exec_after(command: &str, group: &str, source: &str, sent: &SendReport) -> anyhow::Result<()> {
     let digest = sent.trailer.map(|trailer| units::hex(&trailer.digest)).unwrap_or_default();
     run_after(
@@ -149,7 +142,7 @@ fn exec_after(command: &str, group: &str, source: &str, sent: &SendReport) -> an
     )
 }
 
-/// Which files did not arrive because they were not what they had been when the directory was listed.
+/// Returns the message about files that changed or vanished after the directory was listed.
 fn files_left_out(lines: &[String]) -> String {
     let (noun, they) = if lines.len() == 1 { ("file was", "it is") } else { ("files were", "they are") };
     let help = "send again, or as they come with --allow-changing";

@@ -1,5 +1,5 @@
-//! The rate limit of a running `send`, which signals and `ethbcast ctl` change: SIGUSR1 raises it by
-//! a tenth, SIGUSR2 lowers it.
+//! Changes of a running `send`'s rate limit by signals and `ethbcast ctl`. SIGUSR1 raises it by a
+//! tenth, SIGUSR2 lowers it.
 
 use super::limit::Limit;
 use super::{GIVEN_UP, control};
@@ -16,25 +16,26 @@ use std::sync::Arc;
 const RAISE: Signal = Signal::SIGUSR1;
 const LOWER: Signal = Signal::SIGUSR2;
 
-/// Opens the session's port, as [`open`](session::open()) does, and changes the limit with each signal that comes, and
-/// as `ethbcast ctl` says.
+/// Opens the session's port as [`open`](session::open()) does, and lets signals and `ethbcast ctl`
+/// change the rate limit.
 ///
 /// # Errors
 /// A failure with code 2 or 4.
 pub fn open(group: &str, options: &Options, bar: &Arc<Bar>) -> anyhow::Result<(Session, Interrupt)> {
-    // Before the first thread is started, which could take one that is not blocked and end the process.
+    // Blocked before the first thread starts, which would otherwise receive a signal and end the
+    // process.
     signals::block(&[RAISE, LOWER]).code(Code::System)?;
     let opened = session::open(group, options, GIVEN_UP)?;
     let limit = Limit::new((options.rate.clone(), options.start.clone()), bar);
     heed(limit.clone()).code(Code::System)?;
-    // Whoever may not make such a socket is reached by signals still.
+    // Without the socket, signals still work.
     if let Err(error) = control::listen(limit) {
         log::warn!("`ethbcast ctl` will not reach this process: {error}");
     }
     Ok(opened)
 }
 
-/// Changes the limit with each signal that comes, and says so; without one, says how to have one.
+/// Changes the limit at each signal with a message, or explains how to set a limit.
 fn heed(limit: Limit) -> io::Result<()> {
     signals::listen(&[RAISE, LOWER], move |signal| {
         let changed = limit.rate().and_then(|rate| limit.set(changed(rate, signal == RAISE)));
@@ -44,7 +45,6 @@ fn heed(limit: Limit) -> io::Result<()> {
     })
 }
 
-/// A tenth more, or less.
 fn changed(rate: Rate, raise: bool) -> Rate {
     let tenth = rate.bits_per_second() / 10;
     let bits = if raise { rate.bits_per_second() + tenth } else { rate.bits_per_second() - tenth };

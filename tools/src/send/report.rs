@@ -1,4 +1,4 @@
-//! What `send` says at the end: one line for each receiver and a total, or one JSON object.
+//! Final output of `send`: one line for each receiver and a total, or a JSON object.
 
 use super::last_run;
 use super::left_out::LeftOut;
@@ -14,27 +14,21 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A prediction is called wrong beyond this part of it.
+/// Relative error of a prediction above which it is called wrong.
 const MOST_ERROR: f64 = 0.25;
-/// Differences shorter than this are no news.
+/// Difference from the prediction below which it is not reported.
 const LEAST_SURPRISE_SECONDS: f64 = 0.05;
 
-/// The outcome of a session, from the root's side, for people and programs.
 #[derive(Debug)]
 pub struct Report<'a> {
-    /// The outcome.
     pub sent: &'a SendReport,
-    /// The protocol it was sent by.
     pub preset: Preset,
-    /// What the judge found of a saved plan.
     pub verdict: Option<&'a CheckReport>,
-    /// Whether it went by a saved plan that nobody could judge.
+    /// Whether a saved plan was used that could not be checked.
     pub is_unjudged: bool,
-    /// What is not of the outcome: circumstances, plan, course.
+    /// Circumstances, plan and timeline for the report.
     pub run: Value,
-    /// Why the sender gave up, if it did.
     pub given_up: Option<&'a Failure>,
-    /// Who did not take part.
     pub left_out: &'a [LeftOut],
 }
 
@@ -47,8 +41,8 @@ impl Report<'_> {
         self.sent.took.as_secs_f64()
     }
 
-    /// What it was predicted to take; a stream of unknown length by the length it had. Nothing, where only a part was
-    /// sent: the prediction is of all.
+    /// Returns the predicted duration. A stream of unknown length is predicted by its final length.
+    /// None for a delta transfer, because the prediction covers all bytes.
     fn predicted_seconds(&self) -> Option<f64> {
         let choice = self.sent.choice.as_ref().filter(|_| self.sent.sent_bytes.is_none())?;
         Some(choice.size_bytes.map_or_else(|| choice.predicted_for(self.sent.bytes()), |_| choice.predicted_seconds))
@@ -57,7 +51,7 @@ impl Report<'_> {
     /// Prints the report on stdout.
     ///
     /// # Errors
-    /// A [`Failure`] with code 4 if stdout does not take it.
+    /// A [`Failure`] with code 4 if writing to stdout fails.
     pub fn print(&self, form: Form, quiet: bool) -> anyhow::Result<()> {
         match (form, quiet) {
             (Form::Object | Form::Stream, _) => report_object(&self.to_json(), form),
@@ -66,7 +60,6 @@ impl Report<'_> {
         }
     }
 
-    /// How far each host was when its user had enough; nothing, if that is not why it was given up.
     pub fn interrupted(&self) -> Option<String> {
         let is_user = |why: &&Failure| matches!(why.code(), Code::Interrupted | Code::Terminated);
         self.given_up.filter(is_user)?;
@@ -101,7 +94,6 @@ impl Report<'_> {
         )
     }
 
-    /// What came damaged over each hop.
     fn damaged(&self) -> impl Iterator<Item = String> {
         let mut hops: BTreeMap<(Option<&str>, String), (usize, u64)> = BTreeMap::new();
         for Damage { bytes, is_ledger, from, to } in &self.sent.damages {
@@ -117,7 +109,6 @@ impl Report<'_> {
         })
     }
 
-    /// The report for programs.
     pub fn to_json(&self) -> Value {
         let receivers: Vec<_> = self.sent.receivers.iter().map(receiver_json).collect();
         let mut object = json!({
@@ -162,7 +153,7 @@ impl Report<'_> {
         object
     }
 
-    /// Writes the report to a file, if there is to be one: a page, or the object for programs.
+    /// Writes the report to a file if one is given, as a page or as a JSON object.
     ///
     /// # Errors
     /// A [`Failure`] with code 4.
@@ -172,14 +163,13 @@ impl Report<'_> {
         last_run::save(path, &text)
     }
 
-    /// Why the transfer took much longer or shorter than predicted, if it did.
+    /// Returns an explanation if the actual duration differs much from the prediction.
     pub fn surprise(&self) -> Option<String> {
-        // The model is one of the default protocol and of all bytes: that another, or a part, takes another time is no
-        // surprise.
+        // The model covers the default protocol and all bytes only.
         let is_priced = self.sent.verified() > 0 && self.preset == Preset::Default;
         let predicted = self.predicted_seconds().filter(|_| is_priced)?;
         let error = self.seconds() / predicted - 1.0;
-        // What joining, verifying and syncing take is not the network's, and the model knows nothing of it.
+        // The model does not include joining, verifying and syncing.
         if error.abs() <= MOST_ERROR || (self.seconds() - predicted).abs() < LEAST_SURPRISE_SECONDS {
             return None;
         }
@@ -187,8 +177,8 @@ impl Report<'_> {
         Some(format!("took {actual}, {times} of the {} predicted: {}", duration(predicted), self.cause(error)?))
     }
 
-    /// The likeliest cause of an error of the prediction; `None` if it may well be that the bytes came slowly, as those
-    /// of a pipe do.
+    /// Returns the likeliest cause of a prediction error; `None` if the source may have been slow,
+    /// as a pipe.
     fn cause(&self, error: f64) -> Option<String> {
         if error < 0.0 {
             return Some("the calibration is of a slower network; measure again with `ethbcast probe`".to_owned());
@@ -197,7 +187,7 @@ impl Report<'_> {
         self.seen_cause().or_else(|| is_of_known_length.then(|| self.supposed_cause()))
     }
 
-    /// A cause that something speaks for.
+    /// Returns a cause for which there is evidence.
     fn seen_cause(&self) -> Option<String> {
         if !self.sent.cut_off.is_zero() {
             let seconds = self.sent.cut_off.as_secs_f64();
@@ -206,7 +196,7 @@ impl Report<'_> {
         if let Some(via) = self.sent.rerouted {
             return Some(format!("switches threw away what was sent to all, and it went on via {via}"));
         }
-        // What senders do to each other on one cable, loss included, is their plan's doing.
+        // A plan with contention explains its own loss.
         if let Some(contended) = self.verdict.filter(|report| !report.is_contention_free()) {
             let cables = contended.contention();
             return Some(format!("the plan's doing, several hosts send over one cable at a time: {cables}"));
@@ -228,7 +218,7 @@ impl Report<'_> {
         self.sent.held_up_by.as_ref().map(slow)
     }
 
-    /// A cause where nothing speaks for any.
+    /// Returns a cause without evidence.
     fn supposed_cause(&self) -> String {
         let mut took: Vec<(f64, &str)> =
             self.sent.receivers.iter().map(|member| (member.took.as_secs_f64(), member.host.as_str())).collect();
@@ -245,7 +235,7 @@ impl Report<'_> {
     }
 }
 
-/// What a report has beside the outcome.
+/// Returns the part of the report beyond the outcome.
 pub fn run(sent: &SendReport, session: &Session, options: &Options, group: &str) -> Value {
     let station = session.station();
     let about = Circumstances {
@@ -259,10 +249,10 @@ pub fn run(sent: &SendReport, session: &Session, options: &Options, group: &str)
     record(sent, &about)
 }
 
-/// All who were to get something have it.
+/// Reports that no receiver lacks anything.
 ///
 /// # Errors
-/// A [`Failure`] with code 4 if stdout does not take it.
+/// A [`Failure`] with code 4 if writing to stdout fails.
 pub fn say_nothing_missing(form: Form, quiet: bool) -> anyhow::Result<()> {
     match (form, quiet) {
         (Form::Lines, false) => report("nothing is missing: by the last report all receivers have verified everything"),
@@ -284,7 +274,6 @@ fn damage_json(damage: &Damage) -> Value {
     json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_ledger, "from": from, "to": to })
 }
 
-/// A receiver, how it fared, and what limited it.
 fn receiver_line(report: &MemberReport, limit: Option<&str>) -> String {
     let MemberReport { host, outcome, bytes, took, text, .. } = report;
     let seconds = took.as_secs_f64();

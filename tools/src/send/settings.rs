@@ -1,4 +1,4 @@
-//! What the arguments of `send` mean.
+//! Resolution of the arguments of `send`.
 
 use super::last_run::{self, LastRun};
 use crate::args::SendArgs;
@@ -17,16 +17,14 @@ use ethbcast_transport::wire::HEADER_BYTES;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// The resolved arguments.
 #[derive(Debug)]
 pub struct Settings {
-    /// How to send.
     pub options: Options,
-    /// What the judge found of a saved plan, if it was told of the switches.
+    /// Result of checking a saved plan, if the topology is known.
     pub verdict: Option<CheckReport>,
-    /// Whether its user starts it at Enter.
+    /// Whether the user may start the transfer at Enter.
     pub at_enter: bool,
-    /// What became of the last run, if that matters.
+    /// The last run, if the arguments refer to it.
     pub last_run: Option<LastRun>,
     topology_name: String,
 }
@@ -74,7 +72,8 @@ impl Settings {
         let yielding = args.nice.then(|| args.rate.unwrap_or(Rate::HIGHEST).yielding());
         options.rate = yielding.or(args.rate).map(RateLimit::new);
         if args.nice && options.on_slow == OnSlow::Demote {
-            // Who sends less because others want the cable is not slow, and beside the rest it would be served rudely.
+            // With --nice no receiver is demoted, because the catch-up stream would not yield to
+            // other traffic.
             options.on_slow = OnSlow::Wait;
         }
         (options.probe, options.dry_run) = (!args.no_probe, args.dry_run);
@@ -83,13 +82,14 @@ impl Settings {
         last_run::try_place(args.resume.report.as_deref())?;
         read_audience(args, last_run.as_ref(), &mut options)?;
         let at_enter = options.start.is_some();
-        // `ethbcast ctl start` starts any.
+        // `ethbcast ctl start` can start any session.
         options.start.get_or_insert_default();
         let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         Ok(Settings { options, verdict, at_enter, last_run, topology_name })
     }
 
-    /// Checks that the topology names this host, and that its frames suit the plan, before anybody is waited for.
+    /// Checks that the topology contains this host and that the plan fits its MTU, before receivers
+    /// are awaited.
     ///
     /// # Errors
     /// A [`Failure`](crate::exit::Failure) with code 2.
@@ -111,7 +111,6 @@ impl Settings {
     }
 }
 
-/// For whom to wait.
 fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Options) -> anyhow::Result<()> {
     options.receivers = args.receivers.map(usize::from);
     options.min_receivers = args.min_receivers.map(usize::from);

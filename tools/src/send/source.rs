@@ -1,4 +1,5 @@
-//! SOURCE, as the command line says it: a file, a device, stdin, a command, a directory, or several.
+//! SOURCE as given on the command line: a file, a device, stdin, a command, a directory, or
+//! several.
 
 use crate::args::{Decompress, SendArgs, TreeArgs};
 use crate::exit::{Code, Failure, WithCode, fail, say};
@@ -12,13 +13,13 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long receivers, and a fifo's writer, are waited for without --max-wait.
+/// Longest wait for receivers and for a fifo's writer without --max-wait.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is said of a pipeline where no shell has pipefail.
+/// Warning about a pipeline if no shell supports pipefail.
 pub const HIDDEN: &str = "neither sh nor bash here has the option pipefail: of a pipeline `a | b` only the failure of \
                           b is found";
 
-/// Opens SOURCE. A file that changes while it is read fails with an error, unless that is allowed.
+/// Opens SOURCE. A file that changes while it is read is an error, unless that is allowed.
 ///
 /// # Errors
 /// A [`Failure`]: 4 if it is missing or unreadable, 2 if it cannot be sent so.
@@ -29,7 +30,7 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
     });
     let patience = Some(args.max_wait.map_or(PATIENCE, Duration::from_secs_f64));
     let opening = Opening { allow_changing: args.allow_changing, unpack, patience };
-    // What is unpacked here is longer than what is announced.
+    // The decompressed size is not the announced one.
     if args.size.is_some() && unpack == Some(Unpack::Root) {
         return fail(Code::Usage, "--size is that of what is sent, which is known when it is unpacked: leave it out");
     }
@@ -79,7 +80,7 @@ fn warn(args: &SendArgs, text: &str) {
     }
 }
 
-/// What of a directory arrives as less than it is.
+/// Returns messages about the properties of a directory that are lost.
 fn words(losses: &Losses, follows: bool) -> Vec<String> {
     let counted = |count: usize, one: &str, several: &str| {
         if count == 1 { format!("1 {one}") } else { format!("{count} {several}") }
@@ -104,7 +105,7 @@ fn words(losses: &Losses, follows: bool) -> Vec<String> {
     words
 }
 
-/// Fails if the name of a single file would arrive as another.
+/// Fails if a single file's name would be changed at the receiver.
 fn check_name(file: &Path, args: &SendArgs) -> anyhow::Result<()> {
     let is_plain = |name: &OsStr| name.to_str().is_some_and(|name| !name.contains(char::is_control));
     if args.name.is_some() || file.file_name().is_none_or(is_plain) {
@@ -118,7 +119,7 @@ fn check_name(file: &Path, args: &SendArgs) -> anyhow::Result<()> {
     fail(Code::Usage, text)
 }
 
-/// SOURCE under another name, if one is given.
+/// Renames SOURCE if a name is given.
 ///
 /// # Errors
 /// A [`Failure`] with code 2 if it is a directory's, or no name of a file.
@@ -133,7 +134,7 @@ pub fn named<'a>(content: Content<'a>, is_tree: bool, name: Option<&str>) -> any
     Ok(content.named(name, name))
 }
 
-/// Fails if a single file has what its user wants to be sent, and only directories keep.
+/// Fails if a single file has attributes that the user wants to send and only directories keep.
 fn check_kept(file: &Path, args: &TreeArgs) -> anyhow::Result<()> {
     let lost = match () {
         () if !file.is_file() => return Ok(()),
@@ -172,7 +173,7 @@ fn refused(error: SourceError) -> Failure {
     Failure::new(if error.is_usage() { Code::Usage } else { Code::System }, error)
 }
 
-/// The patterns of the command line, and those of the files that it names before them.
+/// Returns the patterns of the command line, preceded by those of the files that it names.
 fn exclusion(args: &TreeArgs) -> anyhow::Result<Exclusion> {
     let mut patterns = Vec::new();
     for path in &args.exclude_from {

@@ -1,4 +1,4 @@
-//! When a sender starts by udpcast's rules, which count from the first receiver that has joined.
+//! Start of a transfer by udpcast's rules, which count from the first joined receiver.
 
 use crate::exit::say;
 use crate::progress::Bar;
@@ -8,28 +8,24 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether it is time.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// When to start; of several reasons the first counts.
+/// Conditions for the start; the first that holds decides.
 #[derive(Clone, Copy, Debug)]
 pub struct StartRule {
-    /// With so many receivers.
     pub receivers: Option<usize>,
-    /// But not before so long after the first has joined.
+    /// Minimum time after the first join.
     pub min_wait: Duration,
-    /// So long after the first has joined, with whoever is there.
+    /// Time after the first join, whatever the number of receivers.
     pub max_wait: Option<Duration>,
-    /// So long after the beginning, with whoever is there or the first who comes.
+    /// Time after the beginning, as soon as there is a receiver.
     pub after: Option<Duration>,
-    /// When its user presses Enter.
+    /// Whether Enter starts the transfer.
     pub at_enter: bool,
 }
 
-/// Starts the session by this rule; without one at Enter, if that is left to its user.
-///
-/// # Errors
-/// If the system has no room for a thread.
+/// Starts the session by the rule, or at Enter if the options permit. Fails if the system has no
+/// room for a thread.
 pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
     match rule {
         Some(rule) => rule.watch(bar, options),
@@ -38,14 +34,10 @@ pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &
     }
 }
 
-/// Starts at Enter, if the options leave that to the user.
-///
-/// # Errors
-/// If the system has no room for a thread.
 fn start_at_enter(bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
     let Some(start) = options.start.clone() else { return Ok(()) };
     let bar = Arc::clone(bar);
-    // Not waited for: it ends with the process.
+    // The thread is detached and ends with the process.
     let wait = move || {
         for line in io::stdin().lock().lines() {
             match (line, bar.joined()) {
@@ -59,17 +51,13 @@ fn start_at_enter(bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
 }
 
 impl StartRule {
-    /// Starts the session with these options when it is time.
-    ///
-    /// # Errors
-    /// If the system has no room for a thread.
     fn watch(self, bar: &Arc<Bar>, options: &Options) -> io::Result<()> {
         if self.at_enter {
             start_at_enter(bar, options)?;
         }
         let Some(start) = options.start.clone() else { return Ok(()) };
         let (bar, began) = (Arc::clone(bar), Instant::now());
-        // Not waited for: it ends with the process.
+        // The thread is detached and ends with the process.
         let wait = move || {
             let mut first = None;
             loop {
@@ -86,7 +74,7 @@ impl StartRule {
         thread::Builder::new().name("start".to_owned()).spawn(wait).map(drop)
     }
 
-    /// Whether to start, so long after the beginning and after the first has joined.
+    /// Whether to start at this time since the beginning and since the first join.
     fn is_time(&self, since_begin: Duration, since_first: Option<Duration>, joined: usize) -> bool {
         let is_enough = |since: Duration| {
             self.receivers.is_some_and(|least| joined >= least) && since >= self.min_wait

@@ -1,14 +1,12 @@
-//! The groups that are served.
-
 use crate::exit::{Code, Failure, fail};
 use crate::session::MAX_GROUP_BYTES;
 use ethbcast_planning::topology::nodeset;
 use std::collections::BTreeSet;
 
-/// More ports than this one process is not to open: each has a receive ring of 8 MiB.
+/// Limit on the ports of this process, each of which has a receive ring of 8 MiB.
 const MOST: usize = 256;
 
-/// Those of `--allow-group`, each once and in their order, or that of `-g`.
+/// Returns the groups of `--allow-group`, without duplicates and in order, or that of `-g`.
 ///
 /// # Errors
 /// A failure with code 2 if a name cannot be one, or there are too many.
@@ -32,7 +30,7 @@ pub fn served(group: &str, allowed: &[String]) -> anyhow::Result<Vec<String>> {
     Ok(groups)
 }
 
-/// `group images`, `3 groups (rack[1-3])`.
+/// Formats the groups as `group images` or `3 groups (rack[1-3])`.
 pub fn shown(groups: &[String]) -> String {
     match groups {
         [group] => format!("group {group}"),

@@ -1,4 +1,4 @@
-//! What the groups of a server share: how many of their sessions run at once, and which do.
+//! Registry of the server's running sessions, which limits their number over all groups.
 
 use crate::units;
 use ethbcast_transport::packet::Waker;
@@ -6,21 +6,18 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A session that this host takes part in.
+/// A session in which this host participates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
-    /// The sender.
     pub host: String,
-    /// What it sends.
     pub source: String,
-    /// Its bytes, if they are known in advance.
+    /// Announced size in bytes, if it is known.
     pub size: Option<u64>,
-    /// What has come of them.
     pub bytes: u64,
 }
 
 impl Running {
-    /// `disk.img of n0, 12.0 MiB of 64.0 MiB`.
+    /// Formats the progress as `disk.img of n0, 12.0 MiB of 64.0 MiB`.
     pub fn says(&self) -> String {
         let Running { host, source, size, bytes } = self;
         let (source, of) = (if source.is_empty() { "a stream" } else { source }, size.map(units::bytes));
@@ -29,7 +26,7 @@ impl Running {
     }
 }
 
-/// The sessions that run, by group, and the loops of all groups.
+/// Running sessions and event-loop wakers by group.
 #[derive(Debug)]
 pub struct Hall {
     state: Mutex<State>,
@@ -43,18 +40,17 @@ struct State {
 }
 
 impl Hall {
-    /// Room for so many sessions at once.
     pub fn new(most: usize) -> Hall {
         Hall { state: Mutex::new(State { most, ..State::default() }) }
     }
 
-    /// Room for so many from now on; more that run already go on.
+    /// Sets the limit. Sessions beyond it continue.
     pub fn set_most(&self, most: usize) {
         self.state.lock().most = most;
         self.wake();
     }
 
-    /// Lets a group's session in if there is room; the rooms there are, if not.
+    /// Registers a group's session, or returns the limit if it is reached.
     pub fn enter(&self, group: &str) -> Result<(), usize> {
         let mut state = self.state.lock();
         if state.running.len() >= state.most && !state.running.contains_key(group) {
@@ -64,30 +60,28 @@ impl Hall {
         Ok(())
     }
 
-    /// A group's session is over: another may come in.
+    /// Removes a group's session and wakes the groups that wait.
     pub fn leave(&self, group: &str) {
         self.state.lock().running.remove(group);
         self.wake();
     }
 
-    /// Takes note of what a group's session is about, if it is in.
+    /// Updates the record of a group's session, if it is registered.
     pub fn note(&self, group: &str, change: impl FnOnce(&mut Running)) {
         if let Some(running) = self.state.lock().running.get_mut(group) {
             change(running);
         }
     }
 
-    /// The sessions that run, by group.
     pub fn running(&self) -> BTreeMap<String, Running> {
         self.state.lock().running.clone()
     }
 
-    /// Whether a group's session runs.
     pub fn is_in(&self, group: &str) -> bool {
         self.state.lock().running.contains_key(group)
     }
 
-    /// A group's loop, which is woken when there is something new; none when it has ended.
+    /// Sets the waker of a group's loop; none when the loop has ended.
     pub fn set_waker(&self, group: &str, waker: Option<Arc<Waker>>) {
         let wakers = &mut self.state.lock().wakers;
         match waker {
@@ -96,7 +90,6 @@ impl Hall {
         }
     }
 
-    /// Has all loops come round.
     pub fn wake(&self) {
         self.state.lock().wakers.values().for_each(|waker| waker.wake());
     }

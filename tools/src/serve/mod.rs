@@ -1,7 +1,8 @@
 //! `ethbcast recv --serve`: a receiver that stays.
 //!
-//! Each group has a thread and a port of its own (`seat`); what they share is who is in (`hall`). The server's own
-//! thread hears signals, tells the system's supervisor how it goes, and reads the configuration again.
+//! Each group has a worker thread and a port of its own (`seat`); a shared registry limits the
+//! sessions (`hall`). The main thread handles signals, notifies the system's supervisor and reloads
+//! the configuration.
 
 mod groups;
 mod hall;
@@ -30,15 +31,12 @@ use std::time::{Duration, Instant};
 use supervisor::{Rounds, Supervisor};
 use words::{Say, Word, Words};
 
-/// How long the groups' threads may take to end: a disk that syncs, a command that runs.
+/// Longest wait for the workers to end, which may have to sync a disk or run a command.
 const END_LIMIT: Duration = Duration::from_secs(20);
-/// The longest wait for a word.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// A receiver of several groups.
 struct Server {
     args: Arc<RecvArgs>,
-    /// Those that are to be served.
     groups: Vec<String>,
     hall: Arc<Hall>,
     seats: BTreeMap<String, Arc<Seat>>,
@@ -46,17 +44,13 @@ struct Server {
     heard: Receiver<Word>,
     supervisor: Supervisor,
     rounds: Rounds,
-    /// Groups whose ports are not open, and whether they are waited for.
+    /// Groups without an open port, and whether each waits for its interface.
     unopened: BTreeMap<String, bool>,
     is_ready: bool,
     delivered: u64,
     failed: u64,
 }
 
-/// Runs until SIGTERM or SIGINT.
-///
-/// # Errors
-/// A [`Failure`] whose code is the exit code: 1 if the end has cut a session off.
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| say_ignored(&names));
     let groups = check(&args)?;
@@ -84,7 +78,6 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     server.work()
 }
 
-/// What cannot be meant; the groups.
 fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     let groups = groups::served(&args.wire.group, &args.serve.allow_group)?;
     let dest = args.dest.clone().unwrap_or_default();
@@ -107,7 +100,6 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
 }
 
 impl Server {
-    /// Serves all that are to be and are not yet.
     fn seat_all(&mut self) -> anyhow::Result<()> {
         for (number, group) in self.groups.iter().enumerate() {
             if self.seats.contains_key(group) {
@@ -145,7 +137,6 @@ impl Server {
         }
     }
 
-    /// A group says something.
     fn hear(&mut self, word: Word) {
         match word {
             Word::Open(group) => drop(self.unopened.remove(&group)),
@@ -157,13 +148,13 @@ impl Server {
                 if !self.groups.contains(&group) {
                     self.say(&format!("group {group} is not served any more"));
                 } else if let Err(error) = self.seat_all() {
-                    // It was to end, and is wanted again.
+                    // The group was stopping and is wanted again.
                     Say::Error.say(&format!("{error:#}"));
                 }
             }
             Word::Signal(_) => {}
         }
-        // A group whose interface is not there yet does not keep the system from starting.
+        // A missing interface of one group does not delay the system's boot.
         if !self.is_ready && self.unopened.values().all(|&waits| waits) {
             self.is_ready = true;
             self.say(&format!("{} to {}", self.status(), self.place()));
@@ -173,7 +164,6 @@ impl Server {
         }
     }
 
-    /// Says a line, unless nothing but errors is to be said.
     fn say(&self, text: &str) {
         if !self.args.wire.quiet {
             Say::Info.say(text);
@@ -194,7 +184,7 @@ impl Server {
         format!("serving {groups}{waits}; sessions: {running} running, {delivered} received, {failed} failed")
     }
 
-    /// Says that all is well, if all loops have come round since the last time.
+    /// Notifies the watchdog if all loops have made progress since the last time.
     fn look(&mut self) {
         let loops = self.seats.iter().filter_map(|(group, seat)| Some((group.as_str(), seat.turns()?)));
         let stuck = self.rounds.look(loops);
@@ -206,7 +196,7 @@ impl Server {
         self.hall.wake();
     }
 
-    /// Reads the configuration again; what runs goes on as it began.
+    /// Reloads the configuration. Running sessions keep their settings.
     fn reload(&mut self) {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
         self.supervisor.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
@@ -236,7 +226,6 @@ impl Server {
         self.seat_all()
     }
 
-    /// Ends, after saying what is lost.
     fn end(mut self, signal: Signal) -> anyhow::Result<()> {
         self.supervisor.tell("STOPPING=1");
         while let Ok(word) = self.heard.try_recv() {
@@ -252,14 +241,14 @@ impl Server {
         }
         let failed_before = self.failed;
         self.end_seats();
-        // What was all there in the last moment is not lost.
+        // Sessions that were complete at the last moment are not counted.
         match self.failed - failed_before {
             0 => Ok(()),
             lost => fail(Code::SomeFailed, format!("{lost} of {count} sessions were cut off; have them sent again")),
         }
     }
 
-    /// A group cannot be served at all: the others are not, either, so that somebody looks.
+    /// Ends the server if a group cannot be served at all, so that the administrator notices.
     fn give_up(&mut self, group: &str, error: &anyhow::Error) -> anyhow::Error {
         self.supervisor.tell("STOPPING=1");
         self.seats.remove(group);

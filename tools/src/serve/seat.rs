@@ -1,4 +1,4 @@
-//! One group of a server: its sessions, one after the other, on a thread of its own.
+//! The worker of a group, which runs its sessions one after the other on a thread of its own.
 
 use super::hall::Hall;
 use super::words::{Say, Word, Words};
@@ -23,37 +23,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// After something that may pass (an interface that is not there, a directory that cannot be written), tried again.
+/// Delay before a retry after a transient error, such as a missing interface or an unwritable
+/// directory.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// How long the end of the server waits for that at most.
+/// Polling interval for the server's end during that delay.
 const LOOK: Duration = Duration::from_millis(50);
-/// So many sessions are known to be over: a sender's last invitations come soon.
+/// Number of finished sessions that are remembered, because a sender's last invitations may arrive
+/// late.
 const MOST_HAD: usize = 8;
 
-/// What a group's thread and the server know of it.
+/// State of a group, shared by its worker and the main thread.
 #[derive(Debug)]
 pub struct Seat {
     group: String,
     hall: Arc<Hall>,
     args: Mutex<Arc<RecvArgs>>,
-    /// The packet socket that was left for it.
+    /// Inherited packet socket.
     port_fd: Option<i32>,
     cancel: Cancel,
-    /// It ends after the session that runs.
+    /// Whether the worker ends after the running session.
     is_last: AtomicBool,
     words: Words,
-    /// Where the next session's bytes go.
+    /// DEST for the next session.
     dest: Mutex<Option<Arc<Dest>>>,
     is_in_loop: AtomicBool,
     turns: AtomicU64,
-    /// A sender has been told of that waits for room.
+    /// Whether the wait of a sender for a free session has been logged.
     has_said_full: AtomicBool,
-    /// What became of the last session, and when.
+    /// Outcome of the last session, and its time.
     last: Mutex<Option<(LastSession, Instant)>>,
 }
 
 impl Seat {
-    /// A group that is to be served.
     pub fn new(group: &str, hall: Arc<Hall>, args: Arc<RecvArgs>, port_fd: Option<i32>, words: Words) -> Seat {
         Seat {
             group: group.to_owned(),
@@ -71,17 +72,16 @@ impl Seat {
         }
     }
 
-    /// The next session goes by these.
     pub fn set_args(&self, args: Arc<RecvArgs>) {
         *self.args.lock() = args;
     }
 
-    /// Ends at once; a session that runs is given up.
+    /// Ends the worker at once and aborts a running session.
     pub fn end(&self) {
         self.cancel.cancel_because("its server ends");
     }
 
-    /// Ends when the session that runs is over, or now if there is none.
+    /// Ends the worker after the running session, or at once if there is none.
     pub fn end_after_session(&self) {
         self.is_last.store(true, Ordering::SeqCst);
         if !self.hall.is_in(&self.group) {
@@ -89,12 +89,12 @@ impl Seat {
         }
     }
 
-    /// How often its loop has come round, if it is in one.
+    /// Returns the turns of its event loop, if it is in one.
     pub fn turns(&self) -> Option<u64> {
         self.is_in_loop.load(Ordering::Relaxed).then(|| self.turns.load(Ordering::Relaxed))
     }
 
-    /// Takes one session after another; why it cannot any more, if it ends by itself.
+    /// Runs one session after another. Returns the error if the worker ends by itself.
     pub fn run(self: &Arc<Seat>) -> anyhow::Result<()> {
         let (mut had, mut said) = (VecDeque::new(), String::new());
         while !self.is_ending() {
@@ -109,7 +109,7 @@ impl Seat {
             self.hall.set_waker(&self.group, None);
             let Err(error) = served else { continue };
             let text = format!("{error:#}");
-            // What lasts is said once.
+            // A lasting error is logged once.
             if said != text {
                 self.say(Say::Warning, &format!("{text}; it is tried again"));
             }
@@ -123,7 +123,7 @@ impl Seat {
         self.cancel.is_cancelled()
     }
 
-    /// Opens a port, as soon as there is an interface for it; none at the end.
+    /// Opens a port as soon as the interface exists; none when the server ends.
     fn open(self: &Arc<Seat>) -> anyhow::Result<Option<(Session, Options)>> {
         let mut said = String::new();
         while !self.is_ending() {
@@ -133,7 +133,7 @@ impl Seat {
             options.port_fd = self.port_fd;
             options.cancel = self.cancel.clone();
             options.usher = Some(Arc::<Seat>::clone(self));
-            // Said anew for each session; that there is something to say is known to the port.
+            // Filled anew for each session; the port needs to know that it exists.
             options.about = Some(About::default());
             let seat = Arc::clone(self);
             let options = options.on_progress(move |progress| seat.hear(&progress));
@@ -154,7 +154,7 @@ impl Seat {
         Ok(None)
     }
 
-    /// Takes one session after another on an open port, until the end or until that fails.
+    /// Runs one session after another on an open port, until the end or an error of the port.
     fn serve(
         &self,
         session: &mut Session,
@@ -191,7 +191,7 @@ impl Seat {
         Ok(())
     }
 
-    /// Says what a session came to, and has run what is to run afterwards.
+    /// Logs a session's outcome and runs the configured command.
     fn conclude(&self, received: &Received, args: &RecvArgs, left: &str) {
         let path = received.landed.path().map(|path| path.display().to_string());
         let checked = received.check(args, None, left);
@@ -223,7 +223,6 @@ impl Seat {
         }
     }
 
-    /// Something has happened in a session.
     fn hear(&self, progress: &Progress<'_>) {
         match progress {
             Progress::Receiver(ReceiverEvent::Invited { host, source, size, .. }) => {
@@ -246,7 +245,6 @@ impl Seat {
         }
     }
 
-    /// What became of the last session.
     fn last_session(&self) -> Option<LastSession> {
         let last = self.last.lock().clone();
         last.map(|(last, ended)| LastSession { seconds_ago: ended.elapsed().as_secs() as u32, ..last })
@@ -298,7 +296,7 @@ impl Usher for Seat {
     }
 }
 
-/// Why a group that cannot be served ends the server.
+/// Returns the error that ends the server when a group cannot be served.
 pub fn lost(group: &str, error: &anyhow::Error) -> Failure {
     let known = error.downcast_ref::<Failure>();
     let (code, fault) = (known.map_or(Code::System, Failure::code), known.and_then(Failure::fault));

@@ -1,5 +1,5 @@
-//! What the system's supervisor (systemd's `sd_notify(3)`) is told: datagrams to the socket that it names. Without one,
-//! nobody is told anything.
+//! Notification of the system's supervisor (systemd's `sd_notify(3)`) by datagrams to its socket.
+//! Without a supervisor it does nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,19 +9,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Where a supervisor hears of this process, and how often it wants to.
+/// Notification socket, and the watchdog interval.
 #[derive(Debug)]
 pub struct Supervisor {
     socket: Option<(UnixDatagram, SocketAddr)>,
-    /// After so long without a sign of life this process is taken for stuck.
+    /// Time without a notification after which the supervisor considers the process hung.
     patience: Option<Duration>,
 }
 
 impl Supervisor {
-    /// As the environment says (`NOTIFY_SOCKET`, `WATCHDOG_USEC`, `WATCHDOG_PID`).
-    ///
-    /// # Errors
-    /// If the socket's name can be none.
+    /// Reads the environment (`NOTIFY_SOCKET`, `WATCHDOG_USEC`, `WATCHDOG_PID`). Fails if the
+    /// socket's name is invalid.
     pub fn of_environment() -> io::Result<Supervisor> {
         let socket = std::env::var_os("NOTIFY_SOCKET").map(connect).transpose()?;
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
@@ -30,7 +28,7 @@ impl Supervisor {
         Ok(Supervisor { socket, patience: micros.map(Duration::from_micros) })
     }
 
-    /// Tells it these lines; who does not listen has nothing to do with the sessions.
+    /// Sends lines to the supervisor. Errors are ignored, because they do not concern the sessions.
     pub fn tell(&self, lines: &str) {
         let Some((socket, address)) = &self.socket else { return };
         if let Err(error) = socket.send_to_addr(lines.as_bytes(), address) {
@@ -38,7 +36,7 @@ impl Supervisor {
         }
     }
 
-    /// How often it is to be told that all is well, if it wants to hear that.
+    /// Returns the interval of watchdog notifications, if the supervisor expects them.
     pub fn ticks_every(&self) -> Option<Duration> {
         self.patience.map(|patience| patience / 4)
     }
@@ -54,14 +52,15 @@ fn connect(name: OsString) -> io::Result<(UnixDatagram, SocketAddr)> {
     Ok((socket, address))
 }
 
-/// Whether loops come round: each is woken at one look and must have come round by the next.
+/// Check for stuck event loops: each is woken at one check and must have turned by the next.
 #[derive(Debug, Default)]
 pub struct Rounds {
     seen: BTreeMap<String, u64>,
 }
 
 impl Rounds {
-    /// Takes how often each loop has come round, of those that are running; those that have not since the last look.
+    /// Records the turns of the running loops, and returns those without progress since the last
+    /// check.
     pub fn look<'a>(&mut self, loops: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<String> {
         let now: BTreeMap<String, u64> = loops.into_iter().map(|(name, turns)| (name.to_owned(), turns)).collect();
         let stuck = now.iter().filter(|(name, turns)| self.seen.get(*name) == Some(turns));
@@ -88,7 +87,7 @@ mod tests {
     fn a_supervisor_hears_at_a_path_and_at_an_abstract_name() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("notify");
-        // What nobody else of this network is called.
+        // A name that is unique in this network namespace.
         let abstract_name = path.display().to_string();
         let names: [(OsString, UnixDatagram); 2] = [
             (path.clone().into(), UnixDatagram::bind(&path).expect("bound")),

@@ -1,58 +1,48 @@
-//! What the parts of a server tell each other, and what it says to whoever reads its log.
+//! Events between the server's threads, and log levels.
 
 use crate::exit::say;
 use nix::sys::signal::Signal;
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 
-/// What the server's own thread is told.
+/// Event for the main thread.
 #[derive(Debug)]
 pub enum Word {
-    /// By the system.
     Signal(Signal),
-    /// A group can be served.
     Open(String),
-    /// A group's interface is not there.
     Waits(String),
-    /// A session is over.
     Over {
-        /// Whether all that was sent is here.
         is_delivered: bool,
     },
-    /// A group's thread has ended, and why, if nobody told it to.
+    /// A worker has ended, with the error if it was not asked to.
     Ended(String, anyhow::Result<()>),
 }
 
-/// Where they are told.
 #[derive(Clone, Debug)]
 pub struct Words(Sender<Word>);
 
 impl Words {
-    /// The two ends.
     pub fn channel() -> (Words, std::sync::mpsc::Receiver<Word>) {
         let (sender, receiver) = channel();
         (Words(sender), receiver)
     }
 
-    /// Tells; a server that has ended does not listen any more.
+    /// Sends an event, which is dropped after the end of the server.
     pub fn send(&self, word: Word) {
         drop(self.0.send(word));
     }
 }
 
-/// How much a line matters, as syslog(3) counts.
+/// Log level, as in syslog(3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Say {
-    /// Something has failed.
     Error,
-    /// Something is not as it should be.
     Warning,
-    /// Something has happened.
     Info,
 }
 
 impl Say {
-    /// Says a line on stderr; in front of it, if the journal reads it, how much it matters (sd-daemon(3)).
+    /// Writes a line to stderr, prefixed with its level if the journal reads it (sd-daemon(3)).
     pub fn say(self, text: &str) {
         static JOURNAL: OnceLock<bool> = OnceLock::new();
         let is_journal = *JOURNAL.get_or_init(|| std::env::var_os("JOURNAL_STREAM").is_some());

@@ -1,18 +1,18 @@
-//! What the model would measure on the simulated network: gap and latency follow from its figures.
+//! The model's calibration for the simulated network, computed from its figures.
 
 use super::settings::Conditions;
 use ethbcast_planning::model::{Calibration, Point};
 use ethbcast_transport::wire::OVERHEAD_BYTES;
 use std::time::Duration;
 
-/// The shortest Ethernet frame without its checksum: shorter ones are padded.
+/// Shortest Ethernet frame without checksum; shorter ones are padded.
 const SHORTEST_FRAME_BYTES: u64 = 60;
-/// Messages up to so many frames are tabulated; beyond, both lines go on as they are.
+/// Limit on the tabulated message sizes in frames; the model extrapolates beyond.
 const MOST_FRAMES: u64 = 1024;
 
 impl Conditions {
-    /// The calibration that `ethbcast probe` would find if nothing disturbed it, for messages that keep a cable busy
-    /// for `transfer`.
+    /// Returns the calibration that an undisturbed `ethbcast probe` would find, for messages that
+    /// occupy a cable for `transfer`.
     pub fn calibration(&self, transfer: Duration) -> Calibration {
         let payload_bytes = self.payload_bytes();
         let padding_ends = SHORTEST_FRAME_BYTES - OVERHEAD_BYTES as u64;
@@ -28,15 +28,15 @@ impl Conditions {
         calibration.expect("sizes and gaps rise, and the loss has been checked")
     }
 
-    /// How long a sender is busy with a message.
     fn gap(&self, bytes: u64) -> Duration {
         let frames = bytes.div_ceil(self.payload_bytes()).max(1);
         let frame_bytes = (bytes + frames * OVERHEAD_BYTES as u64).max(SHORTEST_FRAME_BYTES);
         self.wire_time(frame_bytes + frames * self.overhead_bytes())
     }
 
-    /// From the end of the gap to the receiver's process: the switch sends the last frame once more, and the process
-    /// wakes up. A token bucket pays in advance, so what it lets pass is there before the gap ends.
+    /// Returns the time from the end of the gap to the receiving process: the switch forwards the
+    /// last frame, and the process wakes up. A token bucket lets its burst pass before the gap
+    /// ends.
     fn latency_ns(&self, bytes: u64, transfer: Duration) -> i64 {
         let host = self.host(transfer);
         let process = host.wake_up + host.per_frame_cost + self.delay * 2;
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(calibration.gap_ns(1468), (1514.0 + 24.0) * 8.0);
         assert_eq!(calibration.gap_ns(1468 << 20), f64::from(1 << 20) * (1514.0 + 24.0) * 8.0);
         assert_eq!(calibration.gap_ns(1), (60.0 + 24.0) * 8.0);
-        // Stored and sent on, two cables, woken up, taken.
+        // Store and forward, two cables, wake-up and receive.
         assert_eq!(calibration.latency_ns(1468), (1514.0 + 24.0) * 8.0 + 1_000.0 + 6_000.0 + 400.0);
         assert_eq!(calibration.loss(), 0.25);
     }

@@ -1,8 +1,9 @@
 //! `ethbcast simulate`: the real engine on any topology, in a simulated network.
 //!
-//! `settings` resolves the arguments, `route` says which ways to send they mean, `wiring` builds the network with the
-//! numbers of `figures`, `calibration` tells the model of them, `process` is what runs on each host, `play` runs a
-//! session that `watch` counts the frames of, `report` prints.
+//! `settings` resolves the arguments and `route` the algorithms. `wiring` builds the network with
+//! the values of `figures`, `calibration` derives the model's from them, `process` is the
+//! application on each host, `play` runs a session whose frames `watch` counts, and `report`
+//! prints.
 
 mod calibration;
 mod figures;

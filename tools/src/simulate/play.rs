@@ -1,4 +1,4 @@
-//! One run: a whole session, from invitation to verdict, on the simulated network.
+//! A run of a whole session, from invitation to verdict, on the simulated network.
 
 use super::process::{Host, Sender, Taker, content};
 use super::settings::Settings;
@@ -18,56 +18,50 @@ use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
-/// The group all simulated sessions belong to.
 const GROUP: &str = "simulated";
-/// How long hosts wait for each other; under heavy loss thousands of them take a while to meet.
+/// Longest wait of hosts for each other; under heavy loss, thousands of hosts take a while to meet.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What all hosts' feeds may take together.
 const FEEDS_BYTES: u64 = 4 << 30;
-/// Several times what is under way between two hosts at 10 Gbit/s.
+/// Minimum feed size, several times the data in flight between two hosts at 10 Gbit/s.
 const LEAST_FEED_FRAMES: u64 = 256;
 
-/// What one run came to.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// How the bytes travelled, why, if that was left to the model, and what that says it takes.
+    /// The algorithm, the reason of its choice, and the predicted duration.
     pub choice: Choice,
-    /// From the first data frame to the last verdict.
+    /// Time from the first data frame to the last verdict.
     pub took: Duration,
-    /// From the first data frame until the last receiver has taken the last bytes: what the model prices.
+    /// Time from the first data frame until the last receiver has consumed the last bytes, which
+    /// the model predicts.
     pub delivered_after: Duration,
-    /// From the last verdict until nothing was left to do.
+    /// Time from the last verdict until no frame and no timer was left.
     pub quiet_after: Duration,
-    /// What the streams of all hosts counted.
     pub stream: StreamStats,
-    /// Control frames all hosts sent, acknowledgements and heartbeats among them.
+    /// Control frames sent by all hosts, including acknowledgements and heartbeats.
     pub control_sent: u64,
-    /// Control frames all hosts received.
     pub control_received: u64,
-    /// Frames that somebody wanted and that were lost on the way.
+    /// Frames lost on the way to a host that needed them.
     pub lost: u64,
-    /// The load of every direction of every cable, in the topology's order.
+    /// Load of each direction of each cable, in the topology's order.
     pub loads: Vec<Load>,
-    /// What became of every receiver.
     pub receivers: Vec<MemberReport>,
 }
 
 impl Played {
-    /// How the bytes travelled.
     pub fn via(&self) -> Via {
         self.choice.plan.via()
     }
 
-    /// The receivers that do not have the bytes.
     pub fn failed(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.receivers.iter().filter(|member| member.outcome != Fate::Delivered)
     }
 }
 
-/// Plays one session.
+/// Runs one session.
 ///
 /// # Errors
-/// A [`Failure`]: 2 if there is no plan for these hosts, 3 if they do not meet or the session does not end.
+/// A [`Failure`]: 2 if there is no plan for these hosts, 3 if they do not meet or the session does
+/// not end.
 pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
     let conditions = &settings.conditions;
     let wiring = Wiring::new(&settings.topology, conditions, settings.copy.time, group_mac(GROUP));
@@ -106,13 +100,13 @@ pub fn play(settings: &Settings, route: &Route) -> anyhow::Result<Played> {
     })
 }
 
-/// The hosts of a session.
 fn hosts(settings: &Settings, wiring: &Wiring, route: &Route) -> Vec<Host> {
     let content = content(settings.bytes, settings.conditions.seed);
     let names = settings.topology.hosts();
     let tuning = tuning(settings);
     let conclusion = settings.conditions.conclusion(names.len() - 1);
-    // No two hosts keep the same time; if these did, all would ask to join at the same moment again and again.
+    // Hosts are out of phase as in reality; otherwise all join requests would collide again and
+    // again.
     let (usual_join, mut random) = (Timing::default().join, Random::new(settings.conditions.seed));
     let host = |(host, name): (usize, &String)| {
         let station = Station::new(GROUP, name, wiring.network.mac_of(host), settings.conditions.mtu_bytes);
@@ -144,8 +138,7 @@ fn root_config(settings: &Settings, station: Station, route: &Route, tuning: Tun
     }
 }
 
-/// The tool's numbers; feeds are smaller than its own only if all hosts together would fill more memory than we may
-/// take.
+/// Returns the tool's tuning. Feeds are smaller only if all together would exceed the memory limit.
 fn tuning(settings: &Settings) -> Tuning {
     let usual = Tuning::default();
     let (hosts, payload_bytes) = (settings.topology.hosts().len() as u64, settings.conditions.payload_bytes());
@@ -165,7 +158,6 @@ mod tests {
     use super::*;
     use ethbcast_planning::topology::Topology;
 
-    /// `hosts` hosts on one gigabit switch.
     fn settings(hosts: usize, bytes: u64, loss: f64) -> Settings {
         let delay = Duration::from_nanos(500);
         let conditions = Conditions {
@@ -194,15 +186,15 @@ mod tests {
 
     #[test]
     fn one_frame_and_its_verdict_take_the_time_of_their_way() {
-        // Down a chain it would be several short ones.
+        // A chain would split it into several short messages.
         let played = play(&settings(2, 1000, 0.0), &Route::Via(Via::Flat)).expect("a run");
         assert_eq!(
             (played.stream.data_sent, played.stream.data_resent, played.lost),
             (2, 0, 0),
             "the bytes, and the end"
         );
-        // The frame is sent and sent on, the end behind it; the process wakes up, concludes, and its verdict goes back.
-        // The root accepts it, and hears that the bytes are where they belong.
+        // The frame and the end behind it are sent and forwarded. The process wakes up and
+        // concludes, and its verdict goes back. The root accepts it and is told of the delivery.
         let wire = |bytes: u64| (bytes + 24) * 8;
         let there = 2 * wire(1046) + wire(46 + 40) + 2 * 500 + 6_000 + 150_000;
         let back = 2 * (wire(60) + 500) + 6_000;

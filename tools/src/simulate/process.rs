@@ -1,4 +1,4 @@
-//! The application of simulated hosts: memory in place of files.
+//! The application of simulated hosts, with memory in place of files.
 
 use ethbcast_collectives::session::application::{Content, Next, Participant, Sink, Source};
 use ethbcast_collectives::session::{Done, Outcome, RootEvent, Trailer};
@@ -8,20 +8,17 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A host of a simulated session.
 pub type Host = Participant<Sender, Taker>;
 
-/// The bytes to send and their digest; all hosts of a simulation share one copy.
+/// The content and its digest, of which all simulated hosts share one copy.
 pub type Shared = Content<Rc<[u8]>>;
 
-/// So many bytes, decided by `seed`.
 pub fn content(bytes: u64, seed: u64) -> Shared {
     let mut content: Rc<[u8]> = std::iter::repeat_n(0, bytes as usize).collect();
     Random::new(seed).fill(Rc::get_mut(&mut content).expect("it is not shared yet"));
     Content::new(content)
 }
 
-/// Sends the content, and notes when.
 #[derive(Debug)]
 pub struct Sender {
     content: Shared,
@@ -31,17 +28,14 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Will send `content`.
     pub fn new(content: Shared) -> Sender {
         Sender { content, began: None, pushing: false, all_reported: false }
     }
 
-    /// When data began to flow.
     pub fn began(&self) -> Option<Instant> {
         self.began
     }
 
-    /// Whether every verdict is in.
     pub fn has_all_verdicts(&self) -> bool {
         self.all_reported
     }
@@ -50,7 +44,8 @@ impl Sender {
 impl Source for Sender {
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
         if !std::mem::replace(&mut self.pushing, true) {
-            // The same moment, but a step of its own: counters can be read before the first data frame.
+            // A separate step at the same time, so that counters can be read before the first data
+            // frame.
             return Next::Until(now);
         }
         self.content.next(now, consumed)
@@ -70,25 +65,24 @@ impl Source for Sender {
     }
 }
 
-/// Compares what comes with what was sent, which is as strict as a digest and quicker.
+/// Compares received bytes with the sent ones, which is as strict as a digest and faster.
 #[derive(Debug)]
 pub struct Taker {
     content: Shared,
     taken: usize,
     taken_at: Instant,
     equal: bool,
-    /// What it needs for its verdict once it has all bytes.
+    /// Time needed for the verdict after the last byte.
     conclusion: Duration,
     concludes_at: Option<(Instant, Trailer)>,
 }
 
 impl Taker {
-    /// Expects `content`, and needs `conclusion` for its verdict.
+    /// Expects `content`, and takes `conclusion` for its verdict.
     pub fn new(content: Shared, conclusion: Duration) -> Taker {
         Taker { content, taken: 0, taken_at: Instant::START, equal: true, conclusion, concludes_at: None }
     }
 
-    /// When it took the last bytes.
     pub fn taken_at(&self) -> Instant {
         self.taken_at
     }

@@ -1,4 +1,4 @@
-//! What `simulate` prints: a few lines for one way to send, a table for several, or one JSON object.
+//! Output of `simulate`: a few lines for one algorithm, a table for several, or a JSON object.
 
 use super::play::Played;
 use super::settings::Settings;
@@ -8,10 +8,9 @@ use crate::units;
 use ethbcast_transport::stream::StreamStats;
 use serde_json::{Value, json};
 
-/// So many cables are named in the text; all of them are in the JSON.
+/// Limit on cables in the text; the JSON has all.
 const BUSIEST: usize = 5;
 
-/// All runs of one command.
 #[derive(Debug)]
 pub struct Report<'a> {
     settings: &'a Settings,
@@ -19,15 +18,10 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Gathers what is to be printed.
     pub fn new(settings: &'a Settings, runs: Vec<Played>) -> Report<'a> {
         Report { settings, runs }
     }
 
-    /// Prints the report on stdout.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 4 if stdout does not take it.
     pub fn print(&self, as_json: bool) -> anyhow::Result<()> {
         match (as_json, self.settings.routes.compared, self.runs.as_slice()) {
             (true, false, [run]) => report(&self.run_json(run).to_string()),
@@ -37,10 +31,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Success only if every receiver of every run has the bytes.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 1 that says who has not.
+    /// Fails with exit code 1 and the failed receivers, unless all receivers of all runs have the
+    /// bytes.
     pub fn verdict(&self) -> anyhow::Result<()> {
         let failures = self.runs.iter().flat_map(|run| run.failed().map(move |member| (run.via(), member)));
         let named: Vec<String> =
@@ -126,12 +118,11 @@ impl<'a> Report<'a> {
         text
     }
 
-    /// What the model says the run takes, if that was asked for.
     fn predicted(&self, run: &Played) -> Option<f64> {
         self.settings.compared.then_some(run.choice.predicted_seconds)
     }
 
-    /// How many copies of the message a direction of a cable has carried.
+    /// Returns the number of message copies that crossed a direction of a cable.
     fn copies(&self, load: &Load) -> f64 {
         if self.settings.copy.frame_bytes == 0 {
             0.0
@@ -140,7 +131,6 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The directions of cables, the most heavily loaded first.
     fn busiest<'b>(&self, run: &'b Played) -> Vec<&'b Load> {
         let mut loads: Vec<&Load> = run.loads.iter().collect();
         loads.sort_by_key(|load| std::cmp::Reverse(load.counted.bytes));
@@ -151,7 +141,7 @@ impl<'a> Report<'a> {
         goodput(self.settings.bytes, run.took.as_secs_f64())
     }
 
-    /// The time a cable needs for one copy, as a share of the time it took.
+    /// Formats a cable's time for one copy as a share of the actual time.
     fn share(&self, run: &Played) -> String {
         let seconds = run.took.as_secs_f64();
         let share = if seconds > 0.0 { self.settings.copy.time.as_secs_f64() / seconds * 100.0 } else { 0.0 };
@@ -204,7 +194,6 @@ fn goodput(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-/// The error of a prediction, in percent of what it took.
 fn off_by(predicted: f64, seconds: f64) -> String {
     if seconds > 0.0 { format!("{:+.1} %", (predicted / seconds - 1.0) * 100.0) } else { "-".to_owned() }
 }

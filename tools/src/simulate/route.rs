@@ -1,4 +1,4 @@
-//! The ways to send that are to be simulated.
+//! The algorithms to be simulated.
 
 use crate::args::SimulateArgs;
 use crate::route::{read_plan, read_route};
@@ -6,20 +6,13 @@ use ethbcast_collectives::session::Route;
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;
 
-/// What `--via` or `--plan` asks for.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    /// The ways, one run each.
     pub all: Vec<Route>,
-    /// Whether they are compared in one table.
     pub compared: bool,
 }
 
 impl Routes {
-    /// What the arguments ask for.
-    ///
-    /// # Errors
-    /// A [`Failure`](crate::exit::Failure) with code 2, or 4 if the plan file cannot be read.
     pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Routes> {
         let one = |route| Ok(Routes { all: vec![route], compared: false });
         match (&args.plan, args.via.as_str()) {
@@ -29,7 +22,6 @@ impl Routes {
         }
     }
 
-    /// The plan that was saved, if it is one.
     pub fn saved(&self) -> Option<&SavedPlan> {
         self.all.iter().find_map(|route| if let Route::Saved(plan) = route { Some(&**plan) } else { None })
     }

@@ -1,4 +1,4 @@
-//! What the arguments of `simulate` mean.
+//! Resolution of the arguments of `simulate`.
 
 use super::route::Routes;
 use crate::args::SimulateArgs;
@@ -13,47 +13,41 @@ use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::OVERHEAD_BYTES;
 use std::time::Duration;
 
-/// Every host keeps the view, which names every host: at this number 2 GB, at ten thousand 10 GB.
+/// Limit on hosts: every host keeps the view of all, which takes 2 GB at this number and 10 GB at
+/// ten thousand.
 const MAX_HOSTS: usize = 4096;
-/// The root holds all bytes in memory, and every receiver what is on its way.
+/// Limit on the message: the root holds all bytes in memory, and each receiver those in flight.
 const MAX_BYTES: u64 = 16 << 30;
-/// Longer than light round the earth.
+/// Limit on a cable's delay, longer than light takes around the earth.
 const MAX_DELAY_MICROSECONDS: f64 = 1e6;
-/// Some metres of copper and the transceivers at both ends.
+/// Delay of some metres of copper with the transceivers at both ends.
 const DEFAULT_DELAY_MICROSECONDS: f64 = 0.5;
 
-/// What the cables and the hosts on them are like.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// Rate of every cable.
     pub rate_bits_per_second: u64,
-    /// MTU of every host.
     pub mtu_bytes: u16,
-    /// Share of frames lost at every host.
+    /// Fraction of frames lost at every host.
     pub loss: f64,
-    /// The time a bit needs from one end of a cable to the other.
     pub delay: Duration,
-    /// Cables and hosts of `ethbcast lab` instead of real ones.
+    /// Whether cables and hosts are those of `ethbcast lab`.
     pub lab: bool,
-    /// Decides which frames are lost.
     pub seed: u64,
-    /// What a host's processor takes, if a calibration says so.
+    /// Processor time per frame and byte, if a calibration has it.
     pub processing: Option<Processing>,
-    /// Whether hosts sleep through dense arrivals, as the driver does.
+    /// Whether hosts use receive coalescing as the driver does.
     pub naps: bool,
 }
 
-/// What one copy of the message is on a cable.
 #[derive(Clone, Copy, Debug)]
 pub struct OneCopy {
-    /// Bytes of its frames, headers included, preamble, checksum and gap not.
+    /// Bytes of its frames with headers, without preamble, checksum and gap.
     pub frame_bytes: u64,
-    /// How long a cable needs for them: no way to send is faster.
+    /// Time on a cable, a lower bound for any algorithm.
     pub time: Duration,
 }
 
 impl OneCopy {
-    /// The message's frames under these conditions.
     pub fn new(bytes: u64, conditions: &Conditions) -> OneCopy {
         let frames = bytes.div_ceil(conditions.payload_bytes());
         let frame_bytes = bytes + frames * OVERHEAD_BYTES as u64;
@@ -62,26 +56,17 @@ impl OneCopy {
     }
 }
 
-/// The resolved arguments.
 #[derive(Debug)]
 pub struct Settings {
-    /// What the topology is called in reports.
     pub name: String,
-    /// The cluster.
     pub topology: Topology,
-    /// The host that has the bytes, by its id in the topology.
+    /// Topology index of the sending host.
     pub root: usize,
-    /// Bytes to send.
     pub bytes: u64,
-    /// What they are on a cable.
     pub copy: OneCopy,
-    /// The ways to send them, one run each.
     pub routes: Routes,
-    /// Cables and hosts.
     pub conditions: Conditions,
-    /// What the model is to believe of the network.
     pub calibration: Calibration,
-    /// Whether its prediction stands beside each run.
     pub compared: bool,
 }
 
@@ -99,7 +84,7 @@ impl Settings {
         let mut conditions = conditions(args, topology.fastest_host_rate())?;
         if let Some(plan) = saved {
             plan.check_segment(conditions.payload_bytes() * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
-            // What contention does is worth a look, and hurts nobody here.
+            // Contention may be studied here and harms nobody.
             admit(plan, Some(&topology), Contention::Allowed)?;
         }
         check_bytes(args.size)?;
@@ -122,7 +107,6 @@ impl Settings {
         })
     }
 
-    /// The root's name.
     pub fn root_name(&self) -> &str {
         &self.topology.hosts()[self.root]
     }

@@ -1,4 +1,4 @@
-//! What cables carry between the first data frame and the last verdict.
+//! Load of the cables between the first data frame and the last verdict.
 
 use super::process::{Host, Sender};
 use super::settings::Conditions;
@@ -8,23 +8,19 @@ use ethbcast_transport::sim::{DirectionStats, Outcome, RandomFaults, Simulation,
 use std::cell::Cell;
 use std::time::Duration;
 
-/// A run that is not over by then, in simulated time, is given up.
 const LONGEST_RUN: Duration = Duration::from_secs(24 * 3600);
 
-/// The load of one direction of a cable between the first data frame and the last verdict.
+/// Load of one direction of a cable between the first data frame and the last verdict.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Name of the end that sends.
     pub from: String,
-    /// Name of the end that receives.
     pub to: String,
     /// Frames, and their bytes without preamble, checksum and gap.
     pub counted: DirectionStats,
-    /// Share of the time that bits were on it.
     pub busy: f64,
 }
 
-/// Counters at the two moments that matter.
+/// Counters at the first data frame and at the last verdict.
 #[derive(Debug, Default)]
 pub struct Watch {
     at_first_data: Stats,
@@ -33,8 +29,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Runs until the network is quiet, and reads its counters when data begins to flow and when the last verdict is
-    /// in.
+    /// Runs until the network is quiescent, and reads its counters at the first data frame and at
+    /// the last verdict.
     pub fn run(simulation: &mut Simulation<Host, RandomFaults>, root: usize) -> (Outcome, Watch) {
         let mut watch = Watch::default();
         if let Some(outcome) = run_until(simulation, root, |sender| sender.began().is_some()) {
@@ -48,12 +44,12 @@ impl Watch {
         (early.unwrap_or_else(rest), watch)
     }
 
-    /// From the last verdict to the moment `quiet_at`.
     pub fn quiet_after(&self, quiet_at: Instant) -> Duration {
         self.ended_at.map_or(Duration::ZERO, |ended_at| quiet_at.since(ended_at))
     }
 
-    /// The load of every direction of every cable, in the topology's order; `took` is the time between the two moments.
+    /// Returns the load of each direction of each cable, in the topology's order. `took` is the
+    /// time between both moments.
     pub fn loads(&self, wiring: &Wiring, conditions: &Conditions, took: Duration) -> Vec<Load> {
         let pairs = self.at_first_data.cables.iter().zip(&self.at_last_verdict.cables).zip(&wiring.ends);
         let load = |from: &str, to: &str, counted: DirectionStats| {
@@ -71,7 +67,7 @@ impl Watch {
     }
 }
 
-/// Runs until the root has reached something; an outcome if the run is over before.
+/// Runs until the root meets a condition, or returns the outcome if the run ends before.
 fn run_until(
     simulation: &mut Simulation<Host, RandomFaults>,
     root: usize,

@@ -1,5 +1,5 @@
-//! The simulated network: a topology's switches, hosts and cables, each of the rate the topology gives it, or else of
-//! the one that is asked for.
+//! The simulated network: switches, hosts and cables of a topology, each cable with its own or the
+//! default rate.
 
 use super::settings::Conditions;
 use ethbcast_planning::topology::Topology;
@@ -7,18 +7,17 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::{HostSettings, Network};
 use std::time::Duration;
 
-/// A network built from a topology; hosts and switches keep their ids.
+/// A network built from a topology, with the topology's ids.
 #[derive(Debug)]
 pub struct Wiring {
-    /// The network.
     pub network: Network,
-    /// The names at both ends of each cable, in the simulator's order.
+    /// Names at both ends of each cable, in the simulator's order.
     pub ends: Vec<[String; 2]>,
 }
 
 impl Wiring {
-    /// Builds `topology` under `conditions`; every host takes frames for `group`, and the message keeps a cable busy
-    /// for `transfer`.
+    /// Builds `topology` under `conditions`. Every host accepts frames for `group`, and the message
+    /// occupies a cable for `transfer`.
     pub fn new(topology: &Topology, conditions: &Conditions, transfer: Duration, group: MacAddr) -> Wiring {
         let mut network = Network::new()
             .with_mtu_bytes(usize::from(conditions.mtu_bytes))

@@ -1,4 +1,4 @@
-//! `ethbcast topo`: what a topology is, drawn, checked, or imported from what others know of the network.
+//! `ethbcast topo`: description, drawing, validation and import of topologies.
 
 use crate::args::{DrawingArgs, ImportArgs, TopoArgs, TopoCommand};
 use crate::exit::{Code, Failure, WithCode, report};
@@ -7,10 +7,6 @@ use ethbcast_planning::draw::{self, Overlay};
 use ethbcast_planning::topology::{Imported, Topology, nodeset, slurm};
 use std::path::Path;
 
-/// Runs the command.
-///
-/// # Errors
-/// A [`Failure`] whose code is the exit code.
 pub fn run(args: TopoArgs) -> anyhow::Result<()> {
     match args.command {
         TopoCommand::Show { file, drawing } => {
@@ -22,7 +18,7 @@ pub fn run(args: TopoArgs) -> anyhow::Result<()> {
     }
 }
 
-/// A topology, and what is laid over it, drawn as asked for.
+/// Draws a topology with an overlay, in the requested format.
 pub fn drawn(topology: &Topology, overlay: &Overlay, drawing: DrawingArgs) -> String {
     match drawing {
         DrawingArgs { dot: true, .. } => draw::dot(topology, overlay),

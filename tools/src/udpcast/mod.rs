@@ -1,5 +1,5 @@
-//! udpcast's command line: under the names `udp-sender` and `udp-receiver` the program takes its options, so that
-//! scripts which call udpcast run as they are. What goes over the wire is ethbcast's own.
+//! udpcast's command line: as `udp-sender` and `udp-receiver` the program takes udpcast's options,
+//! so that scripts run unchanged. The protocol on the wire is ethbcast's.
 
 mod options;
 mod receiver;
@@ -14,15 +14,16 @@ use std::fs::File;
 use std::os::fd::{AsFd, IntoRawFd};
 use std::path::Path;
 
-/// More lines than ten a second `send` and `recv` have not.
+/// Shortest interval of progress lines that `send` and `recv` support.
 const LEAST_PERIOD_MS: u32 = 100;
 
-/// What `send` or `recv` is to do for a command line of udpcast's, and the file that takes the log.
+/// Returns the equivalent command line of `send` or `recv`, and the log file.
 ///
 /// # Errors
-/// A [`Failure`] with code 2 if an option means what cannot be had here, 4 if the log cannot be written.
+/// A [`Failure`] with code 2 if an option means what cannot be had here, 4 if the log cannot be
+/// written.
 pub fn command_line(role: Role, own: &[OsString]) -> anyhow::Result<(Cli, Option<File>)> {
-    // clap prints help to stdout (exit 0) and mistakes to stderr (exit 2).
+    // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
     let matches = options::command(role).try_get_matches_from(own).unwrap_or_else(|error| error.exit());
     say_what_is_not_done(&matches)?;
     let arguments = match role {
@@ -37,7 +38,7 @@ pub fn command_line(role: Role, own: &[OsString]) -> anyhow::Result<(Cli, Option
     Ok((cli, log.transpose()?))
 }
 
-/// The file to which is added what is logged.
+/// Opens the log file for appending.
 ///
 /// # Errors
 /// A [`Failure`] with code 4 if it cannot be written.
@@ -47,7 +48,7 @@ pub fn open_log(path: &Path) -> anyhow::Result<File> {
     opened.map_err(named).code(Code::System)
 }
 
-/// Says once what is ignored, and what cannot be obeyed.
+/// Warns about ignored options, and fails for those that cannot be supported.
 fn say_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
     let given = |wanted: Meaning| {
         let is = |id: &&str| {
@@ -72,12 +73,11 @@ fn say_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says of options that nothing becomes of them.
 pub fn say_ignored(names: &str) {
     say(format_args!("ethbcast: ignored, as raw Ethernet frames have no use for it: {names}"));
 }
 
-/// The options of `send` and `recv` that both roles share: group and interface.
+/// Returns the options that both roles share: group and interface.
 fn shared(command: &str, matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     let portbase = *matches.get_one::<u16>("portbase").expect("it has a default");
     if !portbase.is_multiple_of(2) {
@@ -99,7 +99,7 @@ fn shared(command: &str, matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> 
     Ok(arguments)
 }
 
-/// A command of --pipe with a file, or this process's own stdin or stdout, at its other end.
+/// Returns the command of --pipe, connected to a file or to this process's own stdin or stdout.
 fn piped(command: &str, direction: char, file: Option<&OsString>, own: impl AsFd) -> anyhow::Result<String> {
     let end = match file {
         Some(path) => {
@@ -108,7 +108,7 @@ fn piped(command: &str, direction: char, file: Option<&OsString>, own: impl AsFd
             })?;
             format!("{direction} '{}'", text.replace('\'', "'\\''"))
         }
-        // Kept open for the command, whose own are taken.
+        // Kept open for the command, whose own stdin and stdout are in use.
         None => match nix::unistd::dup(own).code(Code::System)?.into_raw_fd() {
             number @ 0..=9 => format!("{direction}&{number}"),
             number => format!("{direction} /dev/fd/{number}"),

@@ -1,10 +1,11 @@
-//! Which options udpcast has, by its manual and its help, and what becomes of each here.
+//! udpcast's options according to its manual and help, and their treatment here.
 
 use crate::args::{Role, unused, without_use};
 use clap::{Arg, ArgAction, Command, value_parser};
 use std::ffi::OsString;
 
-/// The command line of a role; a long option may be cut short, as with udpcast, where only one begins so.
+/// Returns the command line of a role. Long options may be abbreviated unambiguously, as with
+/// udpcast.
 pub fn command(role: Role) -> Command {
     let command = Command::new(role.name())
         .about("udpcast's command line for ethbcast: the options are udpcast's, the frames are not")

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// The arguments of `ethbcast recv`.
+/// Returns the arguments of `ethbcast recv`.
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) with code 2.
@@ -22,7 +22,7 @@ pub fn arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     match (command, file) {
         (Some(command), file) => {
             let command = piped(command, '>', file, std::io::stdout())?;
-            // What the command writes to stdout is data: no report may be among it.
+            // The command's stdout carries data, which a report must not mix with.
             if !matches.get_flag("no-progress") {
                 arguments.push("--quiet".into());
             }
@@ -32,14 +32,14 @@ pub fn arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
             let command = piped("cat", '>', Some(file), std::io::stdout())?;
             arguments.push(format!("--pipe={command}").into());
         }
-        // As udpcast does: what is there is overwritten.
+        // An existing file is overwritten, as by udpcast.
         (None, Some(file)) => arguments.extend(["--force".into(), "--".into(), file.clone()]),
         (None, None) => arguments.extend(["--".into(), "-".into()]),
     }
     Ok(arguments)
 }
 
-/// Whether a file is a pipe or a device of characters, in whose place no other can be put.
+/// Whether a file is a pipe or character device, which cannot be replaced.
 fn takes_what_comes(path: &Path) -> bool {
     path.metadata().is_ok_and(|there| there.file_type().is_fifo() || there.file_type().is_char_device())
 }

@@ -8,12 +8,13 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// Without --start-timeout the first receiver may come when it likes: the longest time `send` takes, in seconds.
+/// Wait for the first receiver without --start-timeout, the longest that `send` accepts, in
+/// seconds.
 const FOR_EVER: u32 = 1_000_000_000;
-/// Between two of udpcast's hellos, in milliseconds.
+/// Interval of udpcast's hello messages, in milliseconds.
 const HELLO_MS: u32 = 1000;
 
-/// The arguments of `ethbcast send`.
+/// Returns the arguments of `ethbcast send`.
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) with code 2.
@@ -38,7 +39,7 @@ pub fn arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     Ok(arguments)
 }
 
-/// When it starts.
+/// Returns the start conditions.
 ///
 /// # Errors
 /// A [`Failure`](crate::exit::Failure) with code 2 if nothing ever would.
@@ -62,7 +63,7 @@ pub fn start_rule(matches: &ArgMatches) -> anyhow::Result<Option<StartRule>> {
     }))
 }
 
-/// A number of seconds, if it is given; 0 is as if it were not.
+/// Returns a number of seconds; 0 counts as not given.
 fn seconds(matches: &ArgMatches, name: &str) -> Option<u32> {
     matches.get_one::<u32>(name).copied().filter(|&seconds| seconds > 0)
 }

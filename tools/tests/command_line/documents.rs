@@ -1,16 +1,14 @@
-//! What the documents tell users to type: commands and options are there, and so is every page.
+//! Commands, options and links in the documents exist in the program.
 
 use super::ended_here;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The tree.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tree").to_owned()
 }
 
-/// README.md and the pages of docs/, by their paths in the tree.
 fn pages() -> BTreeMap<String, String> {
     let entries = fs::read_dir(root().join("docs")).expect("there are documents");
     let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
@@ -19,7 +17,6 @@ fn pages() -> BTreeMap<String, String> {
     texts.map(|page| (fs::read_to_string(root().join(&page)).expect("readable"), page)).map(|(a, b)| (b, a)).collect()
 }
 
-/// The lines that a page shows as commands of a shell.
 fn shell_lines(page: &str) -> Vec<&str> {
     let mut fence: Option<&str> = None;
     let mut lines = Vec::new();
@@ -34,7 +31,8 @@ fn shell_lines(page: &str) -> Vec<&str> {
     lines
 }
 
-/// The calls of the program in a line, each with the words behind it: `lab exec n0 -- ethbcast send …` are two.
+/// Returns the calls of the program in a line, each with its arguments: `lab exec n0 -- ethbcast
+/// send …` contains two.
 fn calls(line: &str) -> Vec<Vec<String>> {
     let line = line.split(" #").next().expect("there is a first");
     let mut calls: Vec<Vec<String>> = Vec::new();
@@ -42,7 +40,7 @@ fn calls(line: &str) -> Vec<Vec<String>> {
     for word in line.split_whitespace() {
         let word = word.trim_matches(['\'', '"', '(', ')']);
         match word {
-            // `command -v ethbcast` asks where it is.
+            // `command -v ethbcast` is not a call.
             "ethbcast" if before != "-v" => {
                 calls.push(Vec::new());
                 is_open = true;
@@ -56,14 +54,14 @@ fn calls(line: &str) -> Vec<Vec<String>> {
     calls
 }
 
-/// What the program says of a command: the long help of `send`, or of `lab up`.
+/// Returns the long help of a command, such as `send` or `lab up`.
 fn help(words: &[String]) -> String {
     let commands = words.iter().map(String::as_str).take_while(|word| !word.starts_with('-'));
     let (mut arguments, mut help) = (Vec::new(), String::new());
     for command in commands.take(2) {
         arguments.push(command);
         let ended = ended_here(&[&arguments[..], &["--help"]].concat());
-        // The second word may be an argument of the first, and is then not refused before its help is told.
+        // The second word may be an argument of the first.
         if ended.code() == 0 {
             help = ended.stdout_text().to_owned();
         }
@@ -71,7 +69,7 @@ fn help(words: &[String]) -> String {
     help
 }
 
-/// The options among the words: `--rate` of `--rate=4m`, `-n`.
+/// Returns the options among the words: `--rate` for `--rate=4m`, `-n`.
 fn options(words: &[String]) -> impl Iterator<Item = &str> {
     let options = words.iter().filter(|word| word.len() > 1 && word.starts_with('-'));
     options.map(|word| word.split('=').next().expect("there is a first"))

@@ -1,11 +1,10 @@
-//! `ethbcast explain`: every code is explained, and whoever names a code names one that is.
+//! `ethbcast explain`: every code is explained, and every code in the sources exists.
 
 use super::ended_here as run;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The codes that are explained.
 fn codes() -> BTreeSet<String> {
     let listed = run(&["explain"]);
     listed.assert_code(0);

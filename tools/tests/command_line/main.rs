@@ -1,4 +1,5 @@
-//! What the program does without a network: usage, plans, topologies, simulations. These tests need no root.
+//! Behaviour of the program without a network: usage, plans, topologies, simulations. These tests
+//! need no root.
 
 mod documents;
 mod dump;
@@ -13,7 +14,7 @@ mod usage;
 
 use ethbcast_tests::lab::{Ended, LIMIT, Run};
 
-/// The program, to its end.
+/// Runs the program to its end.
 fn ended_here(arguments: &[&str]) -> Ended {
     Run::here(env!("CARGO_BIN_EXE_ethbcast"), arguments).end(LIMIT)
 }

@@ -1,10 +1,10 @@
-//! Man pages and completions say what the program understands.
+//! Man pages and completions match the program's options.
 
 use super::ended_here;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The long options that a help text begins a line with.
+/// Returns the long options at the beginning of a help text's lines.
 fn options(help: &str) -> BTreeSet<String> {
     let begins = |line: &str| line.trim_start().starts_with('-').then(|| line.trim_start().to_owned());
     let name = |line: String| {
@@ -14,7 +14,7 @@ fn options(help: &str) -> BTreeSet<String> {
     help.lines().filter_map(begins).filter_map(name).collect()
 }
 
-/// What a reader sees of a page: no escapes, no fonts.
+/// Returns a page's text without escapes and fonts.
 fn text(page: &Path) -> String {
     let page = std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
     page.replace("\\-", "-").replace("\\fB", "").replace("\\fI", "").replace("\\fR", "")

@@ -1,4 +1,4 @@
-//! The lines that `ethbcast mpi-env` prints.
+//! Output of `ethbcast mpi-env`.
 
 use super::ended_here;
 

@@ -1,4 +1,5 @@
-//! Ways, sizes, plans and calibrations that cannot be: of `plan`, and of `send` before it looks for an interface.
+//! Invalid algorithms, sizes, plans and calibrations, for `plan` and for `send` before it opens an
+//! interface.
 
 use super::ended_here;
 use ethbcast_tests::lab::scratch;
@@ -7,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A chain of three in a file, as `plan --out` writes it; its lines are counted below.
+/// A plan of a chain of three as `plan --out` writes it; its line numbers are used below.
 const CHAIN: &str = "schema = 1\nvia = \"chain\"\nroot = \"n0\"\n\
     epoch = 1\nsegment_bytes = 1468\nmembers = \"n[0-2]\"\n\
     [[edge]]\nfrom = \"n0\"\nto = \"n1\"\norder = 0\n\
@@ -28,7 +29,7 @@ const WAYS: [&str; 12] = [
     "latency",
 ];
 
-/// A place for files, and what is refused with them.
+/// A directory for files, and checks of refusals with them.
 pub struct Place {
     directory: TempDir,
 }
@@ -48,7 +49,8 @@ impl Place {
         path
     }
 
-    /// Fails unless `send`, told so, ends with this code and words before it so much as looks for its interface.
+    /// Fails unless `send` with this option ends with the code and words before it opens its
+    /// interface.
     #[track_caller]
     fn send_is_refused(&self, option: &str, file: &Path, code: i32, parts: &[&str]) {
         let file = file.to_str().expect("UTF-8");
@@ -69,7 +71,7 @@ fn an_unknown_way_is_answered_with_all_ways() {
         ended_here(&["send", "-n", "1", "-i", "nosuch", "--via", name, "source"]).assert_refusal(2, &parts);
         plan(&["--via", name]).assert_refusal(2, &[parts.as_slice(), &["all"]].concat());
     }
-    // To compare all is a question, and no way to send.
+    // `all` is a comparison and not an algorithm.
     ended_here(&["send", "-n", "1", "-i", "nosuch", "--via", "all", "source"])
         .assert_refusal(2, &["`all` is no way to send"]);
 }
@@ -106,7 +108,7 @@ fn a_saved_plan_decides_alone() {
             ended.stderr
         );
     }
-    // By itself it is a good one: what is missing is the interface.
+    // The plan itself is valid; only the interface is missing.
     place.send_is_refused("--plan", Path::new(file), 4, &["nosuch"]);
 }
 
@@ -136,7 +138,7 @@ fn a_plan_file_that_is_no_plan_is_refused_with_file_and_line() {
     refused("order = 0", "", &["plan.toml:7:", "order"]);
     refused("order = 0", "order = 0\nweight = 2", &["plan.toml:11:", "weight"]);
     refused("[[edge]]", "[[edge]", &["plan.toml:7:"]);
-    // What only all edges together show.
+    // Only all edges together show the defect.
     refused("from = \"n1\"\nto = \"n2\"", "from = \"n1\"\nto = \"n0\"", &["plan.toml", "no plan", "root"]);
     refused(
         "from = \"n1\"\nto = \"n2\"\norder = 0",
@@ -147,7 +149,7 @@ fn a_plan_file_that_is_no_plan_is_refused_with_file_and_line() {
     refused("members = \"n[0-2]\"", "members = \"n[0-3]\"", &["plan.toml", "no plan", "no parent"]);
 }
 
-/// Two blocks of a row: the plan goes from one to the other and back, four times.
+/// Two blocks of a row, with a plan that crosses between them four times.
 const TO_AND_FRO: &str = "schema = 1\nvia = \"chain\"\nroot = \"n0\"\n\
     epoch = 1\nsegment_bytes = 1468\nmembers = \"n[0-1,8-9]\"\n\
     [[edge]]\nfrom = \"n0\"\nto = \"n8\"\norder = 0\n\
@@ -167,7 +169,7 @@ fn a_saved_plan_is_judged_on_the_topology() {
     assert!(said.iter().all(|part| checked.stderr.contains(part)), "{}", checked.stderr);
     assert!(checked.stdout_text().contains("contention: switch s0 to switch s1"), "{}", checked.stdout_text());
 
-    // Whoever wants it so has it so, is told, and lacks nothing but the interface.
+    // With contention allowed there is a warning, and only the interface is missing.
     let allowed = ["send", "-n", "1", "-i", "nosuch", "--plan", bad, "--topology", "fig9-4", "--allow-contention", "x"];
     let allowed = ended_here(&allowed);
     allowed.assert_code(4);
@@ -175,7 +177,7 @@ fn a_saved_plan_is_judged_on_the_topology() {
     let checked = ended_here(&["plan", "--check", bad, "--topology", "fig9-4", "--allow-contention", "--json"]);
     checked.assert_code(0);
     assert_eq!(checked.json()["contention"]["cables"][0]["senders"], 2, "{}", checked.json());
-    // On one switch there is nothing to share; and without a topology that is all that can be said.
+    // On one switch there is no shared cable, and without a topology one switch is assumed.
     ended_here(&["plan", "--check", bad, "--topology", "fig9-1"]).assert_code(0);
     let unjudged = ended_here(&["send", "-n", "1", "-i", "nosuch", "--plan", bad, "source"]);
     assert!(unjudged.stderr.contains("note: the plan is run unjudged"), "{}", unjudged.stderr);
@@ -273,7 +275,7 @@ fn a_plan_is_about_one_root_one_size_and_whole_frames() {
         assert_eq!(ended.stdout_text(), "", "{arguments:?}");
     }
     planned(&["--root", "n0", "--size", "1", "--json", "--svg"]).assert_code(2);
-    // Drawings and files are of one plan, not of all.
+    // Drawings and files are for a single plan.
     let place = Place::new();
     let out = place.path("plan.toml");
     for more in [&["--dot"][..], &["--svg"], &["--out", out.to_str().expect("UTF-8")]] {

@@ -1,4 +1,4 @@
-//! `ethbcast report`: a page of a report of `send`, whoever wrote that.
+//! `ethbcast report`: the page of a report, including hostile ones.
 
 use super::ended_here;
 use ethbcast_tests::lab::{Ended, scratch};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of the page of 100 hosts.
+/// Limit on the page of 100 hosts, in bytes.
 const MOST_BYTES: usize = 500_000;
-/// Names that mean something to who writes a page without care.
+/// Names that would be harmful without escaping.
 const HOSTILE: [&str; 7] = [
     "<script>alert(1)</script>",
     "\"><svg onload=alert(1)>",
@@ -19,7 +19,8 @@ const HOSTILE: [&str; 7] = [
     "\u{FFFF}\u{0}",
 ];
 
-/// The report of a run to these hosts, with as many moments as there can be; the last has died.
+/// Creates the report of a run to these hosts with the maximum number of samples; the last host has
+/// died.
 fn run_of(hosts: &[String]) -> Value {
     let (bytes, seconds) = (1_u64 << 30, 20.0);
     let moments: Vec<f64> = (1..=200).map(|at| f64::from(at) * 0.1).collect();
@@ -29,7 +30,7 @@ fn run_of(hosts: &[String]) -> Value {
         json!({ "host": host, "rank": at + 1, "status": status, "bytes": if at == died { 0 } else { bytes },
                 "seconds": if at == died { 11.0 } else { 19.0 + at as f64 / 100.0 }, "reason": host })
     });
-    // Nothing of it lies on a straight line, so that all of it is drawn.
+    // No points on a straight line, so that all are drawn.
     let track = |(at, host): (usize, &String)| {
         let wiggle = |moment: usize| (moment * 7919 + at * 104_729) % 997 * 4000;
         let there: Vec<u64> = (1..=200).map(|moment| (moment * 5_000_000 + wiggle(moment)) as u64).collect();
@@ -65,7 +66,7 @@ fn hostile_hosts(count: usize) -> Vec<String> {
     (0..count).map(|at| format!("{}{at}", HOSTILE[at % HOSTILE.len()])).collect()
 }
 
-/// The end of `ethbcast report` on this text.
+/// Runs `ethbcast report` on this text.
 fn ended_with(directory: &Path, text: &str) -> Ended {
     let file = directory.join("run.json");
     fs::write(&file, text).expect("written");
@@ -79,7 +80,7 @@ fn page_of(report: &Value) -> String {
     ended.stdout_text()
 }
 
-/// The pictures of a page, each of which is XML.
+/// Parses the pictures of a page as XML.
 fn pictures(page: &str) -> Vec<roxmltree::Document<'_>> {
     let parts = page.split("<svg").skip(1).map(|part| {
         let end = part.find("</svg>").expect("a picture ends") + "</svg>".len();
@@ -103,7 +104,7 @@ fn a_page_of_100_hosts_is_small_asks_for_nothing_and_names_all() {
     assert_eq!(outside.map(|word| without_names.matches(word).count()), [0; 8]);
     assert_eq!(page.matches("url(").count(), page.matches("url(#head)").count());
     let pictures = pictures(&page);
-    // All together, each host, and the plan.
+    // The common chart, each host, and the plan.
     assert_eq!(pictures.len(), 102);
     let points = |picture: &roxmltree::Document<'_>| {
         let paths = picture.descendants().filter_map(|node| node.attribute("d")).map(|path| path.matches('L').count());

@@ -1,19 +1,20 @@
-//! `ethbcast simulate`: what it prints is what the network must do, and what it cannot simulate it refuses.
+//! `ethbcast simulate`: its results are those the network must have, and it refuses impossible
+//! settings.
 
 use super::ended_here;
 use super::plan::Place;
 use ethbcast_tests::lab::Ended;
 use serde_json::Value;
 
-/// Bytes that these simulations send, at this rate.
+/// Size and rate of these simulations.
 const SIZE: &[&str] = &["--size", "1M", "--rate", "100mbit"];
-/// A full frame at MTU 1500, its payload, and what it costs on a cable beside its own bytes.
+/// Length of a full frame at MTU 1500, its payload, and its overhead on a cable.
 const FRAME_BYTES: f64 = 1514.0;
 const PAYLOAD_BYTES: f64 = 1468.0;
 const GAP_BYTES: f64 = 24.0;
-/// Data frames of the message, and the end.
+/// Data frames of the message, with the end.
 const FRAMES: f64 = 716.0;
-/// How long a full frame takes at 100 Mbit/s.
+/// Time of a full frame at 100 Mbit/s.
 const FRAME_SECONDS: f64 = (FRAME_BYTES + GAP_BYTES) * 8.0 / 1e8;
 
 /// A chain from the last host to the first, in segments of two frames.
@@ -27,7 +28,7 @@ fn simulate(arguments: &[&str]) -> Ended {
     ended_here(&[&["simulate"], arguments].concat())
 }
 
-/// The report of a simulation that succeeds.
+/// Returns the report of a successful simulation.
 #[track_caller]
 fn report(arguments: &[&str]) -> Value {
     let ended = simulate(&[arguments, SIZE, &["--json"]].concat());
@@ -40,7 +41,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// The load of one direction of a cable.
+/// Returns the load of one direction of a cable.
 #[track_caller]
 fn cable<'a>(report: &'a Value, from: &str, to: &str) -> &'a Value {
     let cables = report["cables"].as_array().expect("a list");
@@ -52,8 +53,8 @@ fn cable<'a>(report: &'a Value, from: &str, to: &str) -> &'a Value {
 fn a_chain_takes_the_time_of_one_copy_and_of_the_way_through_all_hosts() {
     let report = report(&["--topology", "fig9-4", "--via", "chain"]);
     let limit = (1_048_576.0 / PAYLOAD_BYTES).ceil() * FRAME_SECONDS;
-    // 31 hops over two cables each and three more between switches; the driver sleeps through dense arrivals for 250
-    // µs.
+    // 31 hops over two cables each and three more between switches; receive coalescing delays a
+    // frame by up to 250 µs.
     let depth = (31.0 * 2.0 + 3.0) * FRAME_SECONDS + 31.0 * 250e-6;
     let seconds = number(&report["seconds"]);
     assert!((limit..limit * 1.05 + depth).contains(&seconds), "{limit} + {depth}: {seconds}");
@@ -94,7 +95,8 @@ fn a_chain_that_does_not_know_the_switches_takes_several_times_as_long() {
     let [aware, unaware] = ["chain", "chain-unaware"].map(|via| report(&["--topology", "fig9-5", "--via", via]));
     let [fast, slow] = [&aware, &unaware].map(|report| number(&report["seconds"]));
     assert!(slow > fast * 2.0, "{fast} s and {slow} s");
-    // Neighbours by number are on neighbouring switches: eight edges cross each cable between those.
+    // Hosts with neighbouring numbers are on neighbouring switches: eight edges cross each cable
+    // between them.
     let crowded = number(&cable(&unaware, "s1", "s2")["bytes"]) / (FRAMES * FRAME_BYTES);
     assert!(crowded >= 8.0, "{crowded} copies");
 }
@@ -133,7 +135,7 @@ fn a_chain_uses_no_cable_twice_and_a_cast_each_once() {
         |report: &Value, from: &str, to: &str| number(&cable(report, from, to)["bytes"]) / (FRAMES * FRAME_BYTES);
     let chain = report(&["--topology", "fig9-5", "--via", "chain"]);
     for load in chain["cables"].as_array().expect("a list") {
-        // Acknowledgements of the next edge and signs of life come on top of at most one copy.
+        // The cable carries at most one copy, and acknowledgements and heartbeats.
         let copies = number(&load["bytes"]) / (FRAMES * FRAME_BYTES);
         assert!(copies < 1.05 && number(&load["busy"]) <= 1.0, "{load}");
     }

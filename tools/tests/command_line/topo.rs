@@ -1,4 +1,4 @@
-//! `ethbcast topo`: what it draws, checks and imports, and what is no topology.
+//! `ethbcast topo`: drawing, checking and importing topologies, and refusing invalid ones.
 
 use super::ended_here;
 use ethbcast_tests::lab::scratch;
@@ -9,7 +9,7 @@ const OWN: &str = "schema = 1\n\
     [[switch]]\nname = \"s0\"\nhosts = \"n[00-03]\"\nlinks = [\"top\"]\n\
     [[switch]]\nname = \"s1\"\nhosts = \"n[04-07]\"\nlinks = [\"top\"]\n\
     [[switch]]\nname = \"top\"\n";
-/// The same as Slurm has it, keys in any case.
+/// An equivalent topology in Slurm's format, with keys in various cases.
 const SLURM: &str = "# two racks\n\
     SwitchName=s0 Nodes=n[00-03]\n\
     switchname=s1 NODES=n[04-05,06-07] LinkSpeed=1\n\

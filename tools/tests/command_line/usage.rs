@@ -1,4 +1,4 @@
-//! Mistakes on the command line itself.
+//! Errors in the command line itself.
 
 use super::ended_here;
 
@@ -89,7 +89,7 @@ fn with_json_a_failure_is_an_object_on_stdout_too() {
         &["cp", "--json", "-i", "nosuch", "Cargo.toml", "n1:"],
         &["hosts", "--json", "-i", "nosuch"],
         &["plan", "--json", "--topology", "fig9-1", "--root", "n16", "--size", "1"],
-        // What the reader of the command line refuses.
+        // Errors of the command-line parser.
         &["send", "--no-such-flag", "--json", "file"],
         &["send", "--json"],
         &["recv", "--json", "--stat-period", "0.05", "file"],

@@ -1,4 +1,4 @@
-//! Headless Chromium: what is wrong with a page by its own layout, and a picture of it.
+//! Headless Chromium: layout faults of a page, and screenshots.
 
 use ethbcast_tests::lab::Run;
 use std::fmt;
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The page around the one that is looked at.
+/// A page that embeds the examined one.
 const AROUND: &str = include_str!("look.html");
-/// How long a browser may take for one look on a machine that has other work, too.
+/// Limit on one run of the browser on a busy machine.
 const LOOK_LIMIT: Duration = Duration::from_secs(300);
-/// The height of a picture.
+/// Height of a screenshot, in pixels.
 const HEIGHT: u32 = 2400;
-/// Fewer colours are no page with text and lines in it.
+/// Number of colours below which a screenshot is not a page with text and lines.
 const LEAST_COLOURS: usize = 30;
 
-/// How a page is looked at.
+/// Settings of the browser.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// The width of the window.
+    /// Width of the window, in pixels.
     pub width: u32,
-    /// Whether the user prefers dark colours.
+    /// Whether dark colours are preferred.
     pub is_dark: bool,
 }
 
@@ -31,18 +31,17 @@ impl fmt::Display for Look {
     }
 }
 
-/// The browser, with a profile of its own.
 pub struct Chromium {
     directory: PathBuf,
 }
 
 impl Chromium {
-    /// With what it keeps in a directory.
+    /// Keeps the profile in `directory`.
     pub fn new(directory: &Path) -> Chromium {
         Chromium { directory: directory.to_owned() }
     }
 
-    /// What is wrong with a page, a line each.
+    /// Returns the layout faults of a page, one per line.
     pub fn look(&self, page: &Path, look: Look) -> Vec<String> {
         let around = self.around(page, look);
         let shown = self.run(look, 900, &["--dump-dom", &around]);
@@ -51,7 +50,7 @@ impl Chromium {
         found.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
-    /// A picture of a page.
+    /// Takes a screenshot of a page.
     pub fn picture(&self, page: &Path, look: Look) -> PathBuf {
         let picture = self.directory.join(format!("{look}.png"));
         let around = self.around(page, look).replace("look-", "picture-");
@@ -62,7 +61,7 @@ impl Chromium {
         picture
     }
 
-    /// The address of a page with the one to be looked at in it.
+    /// Returns the address of the embedding page.
     fn around(&self, page: &Path, Look { width, is_dark }: Look) -> String {
         let around = self.directory.join(format!("look-{}.html", Look { width, is_dark }));
         let text = AROUND.replace("PAGE", &format!("file://{}", page.display()));
@@ -71,10 +70,11 @@ impl Chromium {
         format!("file://{}", around.display())
     }
 
-    /// Its stdout.
+    /// Runs the browser and returns its stdout.
     fn run(&self, look: Look, height: u32, arguments: &[&str]) -> String {
         let mut command = Command::new("chromium");
-        // As root it has no sandbox. A page of a file may look into another only if it is told so.
+        // The sandbox does not work as root. Access from one local file to another must be allowed
+        // explicitly.
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]);
         command.args(["--virtual-time-budget=5000", "--disable-dev-shm-usage", "--no-first-run"]);
         command.arg(format!("--user-data-dir={}", self.directory.join("profile").display()));
@@ -87,7 +87,7 @@ impl Chromium {
     }
 }
 
-/// What is wrong with a picture of a page.
+/// Returns the faults of a screenshot.
 pub fn faults_of(picture: &Path, look: Look) -> impl Iterator<Item = String> {
     let file = std::io::BufReader::new(fs::File::open(picture).expect("it was taken"));
     let mut reader = png::Decoder::new(file).read_info().expect("a picture");

@@ -1,7 +1,8 @@
-//! Pages of reports in a real browser, headless Chromium: wide and narrow, light and dark. Whatever hangs out of its
-//! place, lies over something else or cannot be read is found by where the browser puts it, and in which colour.
+//! Pages of reports in a real browser, headless Chromium: wide and narrow, light and dark.
+//! Overflow, overlap and unreadable text are found by the positions and colours that the browser
+//! computes.
 //!
-//! These tests need `chromium`, and fail without it. `ETHBCAST_PICTURES=DIR` keeps the pictures that they take.
+//! These tests need `chromium`, and fail without it. `ETHBCAST_PICTURES=DIR` keeps the screenshots.
 
 mod chromium;
 mod report;
@@ -11,10 +12,10 @@ use ethbcast_tests::lab::{LIMIT, Run, scratch};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The widths at which a page must be legible: a window, and a telephone.
+/// Widths of a desktop window and of a telephone, in pixels.
 const WIDTHS: [u32; 2] = [1280, 375];
 
-/// The page of a report, beside it.
+/// Writes a report, and returns its page.
 fn page(directory: &Path, name: &str, report: &serde_json::Value) -> PathBuf {
     let (json, html) = (directory.join(format!("{name}.json")), directory.join(format!("{name}.html")));
     fs::write(&json, report.to_string()).expect("written");
@@ -24,7 +25,7 @@ fn page(directory: &Path, name: &str, report: &serde_json::Value) -> PathBuf {
     html
 }
 
-/// Looks at a page in every way, and fails if something is wrong in any.
+/// Fails if a page has faults with any settings.
 fn look_at(name: &str, report: &serde_json::Value) {
     let directory = scratch();
     let page = page(directory.path(), name, report);
@@ -51,7 +52,7 @@ fn a_run_in_which_a_host_died_and_another_stood_still_is_legible_light_and_dark_
     look_at("died", &report::run_of(7, true));
 }
 
-/// More pages: run by `./test --full`.
+/// Further pages, run by `./test --full`.
 mod full {
     use super::{look_at, report};
 

@@ -1,13 +1,13 @@
-//! Reports of runs as they could have been.
+//! Reports of plausible runs.
 
 use serde_json::{Value, json};
 
-/// Moments of a run.
+/// Samples of a run.
 const MOMENTS: usize = 200;
 const SECONDS: f64 = 20.0;
 const BYTES: u64 = 1 << 30;
 
-/// A run to so many receivers on two switches, in which hosts may have died and stood still.
+/// Creates a run to `receivers` receivers on two switches; `with_trouble` adds deaths and stalls.
 pub fn run_of(receivers: usize, with_trouble: bool) -> Value {
     let hosts: Vec<String> = (1..=receivers).map(|at| format!("n{at}")).collect();
     let dead = with_trouble.then_some(receivers / 2);
@@ -59,7 +59,7 @@ fn sent(seconds: f64) -> u64 {
     (BYTES as f64 * (seconds / SECONDS * 1.04).min(1.0)) as u64
 }
 
-/// The course of one receiver: each a little behind the one before, some with a rest in the middle.
+/// Creates the progress of a receiver, slightly behind its predecessor, some with a pause.
 fn track(at: usize, host: &str, dead: Option<usize>, with_trouble: bool) -> Value {
     let rests = with_trouble && at % 5 == 1;
     let moment = |moment: usize| {

@@ -1,4 +1,4 @@
-//! The dissector for Wireshark, run by tshark: it says what `dump` says, of every frame.
+//! The Wireshark dissector in tshark, whose values equal those of `dump` for every frame.
 //!
 //! These tests need `tshark`, and no root.
 
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A capture made in a lab: a session by chain and one by cast, a probe, and a group of ranks.
+/// Returns a capture made in a lab: sessions by chain and by cast, a probe, and a group of ranks.
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/lab.pcap")
 }
@@ -21,14 +21,14 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// The lines of `dump --json`.
+/// Returns the lines of `dump --json`.
 fn dumped(path: &Path) -> Vec<Value> {
     let ended = Run::here(env!("CARGO_BIN_EXE_ethbcast"), &["dump", "--json", text(path)]).end(LIMIT);
     ended.assert_code(0);
     ended.stdout_text().lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
 }
 
-/// What tshark makes of each frame.
+/// Returns tshark's fields of each frame.
 fn dissected(file: &Path) -> Vec<Map<String, Value>> {
     let script = concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/wireshark/ethbcast.lua");
     let ended = Run::here("tshark", &["-X", script, "-r", text(file), "-T", "json", "--no-duplicate-keys"]).end(LIMIT);
@@ -39,7 +39,7 @@ fn dissected(file: &Path) -> Vec<Map<String, Value>> {
     all.iter().map(layer).collect()
 }
 
-/// The fields of a body as tshark has them.
+/// Returns the fields of a body in tshark's form.
 fn body(frame: &Map<String, Value>) -> Map<String, Value> {
     let own = |(name, value): (&String, &Value)| Some((name.strip_prefix("ethbcast.body.")?.to_owned(), value.clone()));
     frame.iter().filter_map(own).collect()
@@ -49,7 +49,7 @@ fn as_text(value: &Value) -> Value {
     value.as_u64().map_or_else(|| value.clone(), |number| Value::String(number.to_string()))
 }
 
-/// Fails unless tshark says of every frame what `dump` says; the kinds that there were.
+/// Fails unless tshark and `dump` agree on every frame. Returns the kinds of frames.
 #[track_caller]
 fn assert_alike(file: &Path) -> BTreeSet<String> {
     let (dumped, dissected) = (dumped(file), dissected(file));

@@ -1,4 +1,4 @@
-//! What cards and disks do, which a lab has none of: stand-ins say and do what they would.
+//! Cards and disks, simulated by stand-in programs, because a lab has none.
 
 use super::{assert_healthy, fix_of, must, shell};
 use ethbcast_tests::lab::{Site, one_switch};
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 #[test]
 fn what_somebody_has_set_at_a_card_is_found() {
     let site = Site::beside("doctorcard", one_switch(2));
-    // No cable of a lab has a card: a program says what ethtool would of one, and takes what it would take.
+    // A program plays ethtool for a card, which no cable of a lab has.
     let programs = site.directory("programs");
     let said = |name: &str, text: &str| site.file(name, text);
     said("n", "Total 0 rules\n");
@@ -42,7 +42,7 @@ fn what_somebody_has_set_at_a_card_is_found() {
 #[test]
 fn a_disk_that_is_slower_than_any_network_is_found() {
     let site = Site::beside("doctordisk", one_switch(2));
-    // Each sync takes as long as on a card that fails.
+    // Each sync takes as long as on a failing disk.
     let source =
         site.file("slow.c", "#include <unistd.h>\nint fdatasync(int file) { (void)file; usleep(250000); return 0; }\n");
     let shim = site.path("slow.so");

@@ -1,8 +1,8 @@
-//! `ethbcast doctor` on the hosts of a lab: nothing is found where nothing is wrong; each fault that is planted is
-//! found, what is named for it mends it, and then nothing is found.
+//! `ethbcast doctor` on the hosts of a lab. It finds nothing on a healthy host. Each planted fault
+//! is found, and the named remedy removes it.
 //!
-//! These tests need root, and fail without it: a test that skips itself says nothing. Not planted, because a kernel
-//! need not have them: bonds and teams, filters of tc, netem.
+//! These tests need root, and fail without it. Bonds, teams, tc filters and netem are not planted,
+//! because a kernel may lack them.
 
 mod hardware;
 
@@ -16,7 +16,7 @@ use std::path::Path;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ethbcast");
 
-/// One line for the shell on a host, which finds `ethbcast` by its name.
+/// Runs a shell line on a host, in which `ethbcast` is found by name.
 fn shell(site: &Site, host: &str, line: &str) -> Ended {
     let beside = Path::new(PROGRAM).parent().expect("a directory").display();
     let path = format!("{beside}:{}", std::env::var("PATH").unwrap_or_default());
@@ -30,17 +30,17 @@ fn must(site: &Site, host: &str, line: &str) {
     shell(site, host, line).assert_code(0);
 }
 
-/// What `doctor` says on n0.
+/// Runs `doctor` on n0.
 fn doctor(site: &Site, more: &str) -> Ended {
     on("eth0", site, more)
 }
 
-/// The same, of another of its interfaces.
+/// Runs `doctor` on another interface of n0.
 fn on(interface: &str, site: &Site, more: &str) -> Ended {
     shell(site, "n0", &format!("ethbcast doctor -i {interface} --json {more}"))
 }
 
-/// What it found: codes, and what mends them.
+/// Returns the codes found, with their remedies.
 #[track_caller]
 fn findings(ended: &Ended) -> Vec<(String, String)> {
     let text = |finding: &Value, name: &str| finding[name].as_str().expect("a text").to_owned();
@@ -55,7 +55,7 @@ fn assert_healthy(ended: &Ended) {
     ended.assert_code(0);
 }
 
-/// What mends the only finding, which must be this one.
+/// Returns the remedy of the only finding, which must have this code.
 #[track_caller]
 fn fix_of(ended: &Ended, code: &str) -> String {
     let found = findings(ended);
@@ -64,7 +64,8 @@ fn fix_of(ended: &Ended, code: &str) -> String {
     found[0].1.clone()
 }
 
-/// Plants a fault on n0, which must be found as this one, mends it by what is named, and leaves nothing of it.
+/// Plants a fault on n0, checks that it is found, applies the remedy, and checks that nothing is
+/// left.
 #[track_caller]
 fn plant_and_mend(site: &Site, code: &str, plant: &str, interface: &str) {
     must(site, "n0", plant);
@@ -118,7 +119,7 @@ fn a_rule_that_drops_the_frames_is_found_and_one_before_it_lets_them_pass() {
     ] {
         plant_and_mend(&site, "E-FILTER", &plant, "eth0");
     }
-    // Rules for other protocols, interfaces and layers are none of ours.
+    // Rules for other protocols, interfaces and layers do not matter.
     for harmless in [
         format!("{ingress}; add rule netdev t c ether type arp drop'"),
         format!("{ingress}; add rule netdev t c ether type 0x88b5 accept; add rule netdev t c drop'"),
@@ -131,7 +132,7 @@ fn a_rule_that_drops_the_frames_is_found_and_one_before_it_lets_them_pass() {
         assert_healthy(&doctor(&site, ""));
         must(&site, "n0", "nft flush ruleset");
     }
-    // But those of bridges are, where the interface is one.
+    // Bridge rules matter for a bridge interface.
     must(&site, "n0", "ip link add br0 type bridge && ip link set eth0 master br0 && ip link set br0 up");
     let plant = "nft 'add table bridge t; add chain bridge t c { type filter hook input priority 0; }; \
                  add rule bridge t c ether type 0x88b5 drop'";
@@ -148,7 +149,7 @@ fn an_interface_that_will_not_do_is_told_from_one_that_does() {
         assert!(ended.stdout_text().contains(part), "{ended:?}");
         must(&site, "n0", &fix);
     }
-    // The only one that there is needs no name, and is switched on when asked.
+    // The only interface needs no name, and is brought up on request.
     must(&site, "n1", "ip link set eth0 down");
     assert_eq!(fix_of(&shell(&site, "n1", "ethbcast doctor --json"), "E-INTERFACE"), "ip link set eth0 up");
     assert_healthy(&shell(&site, "n1", "ethbcast doctor --json --fix"));
@@ -157,7 +158,7 @@ fn an_interface_that_will_not_do_is_told_from_one_that_does() {
 #[test]
 fn a_slow_link_one_at_half_duplex_and_a_fast_one_with_short_frames_are_found() {
     let site = Site::beside("doctorrate", one_switch(2));
-    // A cable of a lab has no rate to set, a TAP has; nobody holds its other end, and that is found, too.
+    // A lab's cable has no rate to set, but a TAP device has. Its missing peer is found too.
     must(&site, "n0", "ip tuntap add dev tap0 mode tap && ip link set tap0 up");
     let others = |line: &str| -> Vec<(String, String)> {
         if !line.is_empty() {
@@ -186,7 +187,7 @@ fn a_slow_link_one_at_half_duplex_and_a_fast_one_with_short_frames_are_found() {
 #[test]
 fn a_small_ring_of_a_card_is_found() {
     let site = Site::beside("doctorring", one_switch(2));
-    // No cable of a lab has a ring: a program says what ethtool would of a card, and takes what it would take.
+    // A program plays ethtool for a card, because a lab's cable has no ring.
     let programs = site.directory("programs");
     let slots = site.file("slots", "64");
     let program = site.file(
@@ -212,16 +213,16 @@ fn what_cannot_be_looked_at_is_said_and_is_no_fault() {
         assert_healthy(&ended);
         ended.json()["not_checked"].to_string()
     };
-    // Without the host's own /sys, as for who enters a namespace by hand.
+    // Without the host's own /sys, as after entering a namespace by hand.
     let namespace = format!("--net=/run/netns/{}", site.lab().namespace("n0").expect("a host"));
     let entered = Run::here("nsenter", &[&namespace, PROGRAM, "doctor", "-i", "eth0", "--json"]).end(LIMIT);
     assert!(unchecked(entered).contains("/sys shows another network namespace"));
-    // Without the programs that know.
+    // Without the programs that are queried.
     let bare = unchecked(shell(&site, "n0", &format!("PATH=/nonexistent; {PROGRAM} doctor -i eth0 --json")));
     for program in ["ip", "tc", "nft", "ethtool"] {
         assert!(bare.contains(&format!("`{program}` does not run")), "{bare}");
     }
-    // With one that never ends.
+    // With a program that never ends.
     let programs = site.directory("programs");
     let program = site.file("programs/nft", "#!/bin/sh\nexec sleep 1000\n");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("ours");
@@ -237,7 +238,8 @@ fn a_place_that_is_missing_closed_full_or_read_only_is_found() {
     let fix = fix_of(&doctor(&site, &dest), "E-DEST");
     must(&site, "n0", &fix);
     assert_healthy(&doctor(&site, &format!("{dest} --size 1M")));
-    // Each command has its own mounts on a host of a lab: file system, doctor and the fix in one shell.
+    // Each command has its own mounts on a host of a lab: file system, doctor and remedy run in one
+    // shell.
     let small = small.display();
     let on_a_disk = |options: &str, size: &str, fix: &str| {
         let again = format!("ethbcast doctor -i eth0 --json --dest {small}/image --size {size}");
@@ -272,7 +274,7 @@ fn who_may_not_send_frames_or_write_a_directory_is_told_so() {
     let program = program.display();
     let user = "setpriv --reuid 65534 --regid 65534 --clear-groups";
     let look = format!("{user} {program} doctor -i eth0 --json --dest {}/image", closed.display());
-    // The program on a file system of its own, where capabilities are kept, or not.
+    // The program on a file system of its own, where capabilities are kept or not.
     let nobody = |options: &str, fix: &str| {
         let copy = format!("mount -t tmpfs -o {options} none {} && cp {PROGRAM} {program}", own.display());
         shell(&site, "n0", &format!("unshare --mount sh -c '{copy} && {{ {fix}\n}} && {look}'"))
@@ -296,7 +298,7 @@ fn what_is_safe_is_done_when_asked_and_nothing_else() {
     let dest = site.path("new/below");
     must(&site, "n0", "ip link set eth0 mtu 1400 && ip link set eth0 down");
     let ended = doctor(&site, &format!("--fix --dest {}/image", dest.display()));
-    // The interface is on now, and only then its MTU is seen; that is its user's to decide.
+    // The MTU is visible only now that the interface is up; its remedy is the user's decision.
     assert_eq!(fix_of(&ended, "E-MTU"), "ip link set eth0 mtu 1500");
     let fixed = ended.json()["fixed"].clone();
     assert_eq!(fixed, serde_json::json!(["ip link set eth0 up", format!("mkdir -p {}", dest.display())]));
@@ -307,7 +309,7 @@ fn what_is_safe_is_done_when_asked_and_nothing_else() {
     assert_eq!(ended.stdout_text(), "nothing wrong was found on eth0\n");
 }
 
-/// Who answers probes on n1, on n0's side of whatever is planted.
+/// Starts an answering probe on n1.
 fn answering(site: &Site) -> Run {
     let mut command = site.command("n1", PROGRAM);
     command.args(["probe", "--answer", "-i", "eth0"]);
@@ -318,7 +320,7 @@ fn answering(site: &Site) -> Run {
 
 #[test]
 fn what_is_wrong_on_the_way_to_another_host_is_found() {
-    // A rate that processors can keep up with, so that nothing is lost but what is taken.
+    // A rate that the processors sustain, so that only the planted faults lose frames.
     let site = Site::alone("doctorpeer", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(2) });
     let look = || doctor(&site, "--peer n1");
     fix_of(&look(), "E-NOBODY");
@@ -339,7 +341,7 @@ fn what_is_wrong_on_the_way_to_another_host_is_found() {
         at_n1(rule);
         let fix = fix_of(&look(), code);
         println!("{rule}\n  {code}: {fix}");
-        // The doctor there has the command, as this one says.
+        // The remedy is to run the doctor on that host, which names the command.
         assert!(fix.contains("`ethbcast doctor`"), "{fix}");
         must(&site, "n1", &fix_of(&shell(&site, "n1", "ethbcast doctor -i eth0 --json"), "E-FILTER"));
         assert_healthy(&look());
@@ -359,7 +361,7 @@ fn what_is_wrong_on_the_way_to_another_host_is_found() {
     flood("off");
     assert!(fix_of(&look(), "E-MULTICAST").contains("--via chain"));
     flood("on");
-    // Another VLAN is another network: here, a switch that the port is taken to.
+    // A VLAN is a separate network, represented by another switch for the port.
     let vlan = |line: &str| {
         must(&site, "n0", &format!("nsenter --net=/run/netns/{} sh -c '{line}'", site.lab().switches_namespace()))
     };

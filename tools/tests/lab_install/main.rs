@@ -1,4 +1,4 @@
-//! What packaging/ builds, installed and tried. What takes minutes of building runs in `./test --full` alone.
+//! Installation and trial of the packages from packaging/. Long builds run in `./test --full` only.
 
 mod full;
 
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How packages are built for these tests.
+/// Build profile of the packages.
 const PROFILE: &str = "packaging";
 
-/// Files that a package is promised to have, beside the program and the libraries.
+/// Files that a package must contain beside the program and the libraries.
 const PROMISED: [&str; 9] = [
     "usr/share/man/man8/ethbcast-send.8.gz",
     "usr/share/man/man5/ethbcast.toml.5.gz",
@@ -23,15 +23,14 @@ const PROMISED: [&str; 9] = [
     "usr/share/doc/ethbcast/docs/protocol.md",
 ];
 
-/// How long a script may build, on a machine that has other work, too.
+/// Limit on a script's build time on a busy machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 
-/// The root of the tree.
 fn tree() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the tree")
 }
 
-/// What a command printed, which must succeed.
+/// Returns the output of a command, which must succeed.
 #[track_caller]
 fn printed(command: Command) -> String {
     let ended = Run::to_end(command, BUILD_LIMIT);
@@ -39,7 +38,8 @@ fn printed(command: Command) -> String {
     ended.stdout_text()
 }
 
-/// What a program in a root directory prints, with no environment to speak of, which must succeed.
+/// Returns the output of a program in a root directory with a minimal environment, which must
+/// succeed.
 #[track_caller]
 fn inside(root: &Path, words: &[&str]) -> String {
     let path = "/usr/sbin:/usr/bin:/sbin:/bin";
@@ -48,7 +48,7 @@ fn inside(root: &Path, words: &[&str]) -> String {
     printed(command)
 }
 
-/// What a script of packaging/ has made: the path with which its last line begins.
+/// Returns the path of a package, with which the last line of the script begins.
 #[track_caller]
 fn packaged(script: &str) -> PathBuf {
     require_root();
@@ -59,7 +59,7 @@ fn packaged(script: &str) -> PathBuf {
     tree().join(last.unwrap_or_else(|| panic!("{script} says nothing of what it made")))
 }
 
-/// The short form of the package: its files, made by the program that is tested.
+/// Checks the files of the package, made by the tested program.
 #[test]
 fn the_tree_of_the_package_has_what_is_promised() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -68,7 +68,7 @@ fn the_tree_of_the_package_has_what_is_promised() {
     let mut script = Command::new(tree().join("packaging/tree"));
     script.args([built, &made]);
     printed(script);
-    // cargo-deb itself puts the program and the licence.
+    // cargo-deb adds the program and the licence.
     let missing: Vec<_> =
         PROMISED.iter().filter(|file| !file.ends_with("/copyright") && !made.join(file).is_file()).collect();
     assert!(missing.is_empty(), "the tree lacks {missing:?}");

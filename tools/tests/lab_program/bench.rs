@@ -1,4 +1,4 @@
-//! `ethbcast bench`: a small one, beside the other tools of this machine; what it says no to; what it leaves behind.
+//! `ethbcast bench`: a short run with this machine's other tools, its refusals and its clean-up.
 
 use crate::harness::{LIMIT, PROGRAM, Run, ended_here, here, names_in, namespaces, require_root, scratch};
 use nix::sys::signal::Signal;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Two ways, a message and a file, two receivers, as fast as it goes.
+/// Two algorithms, a message and a file, two receivers, unshaped.
 const SMALL: [&str; 13] = [
     "bench",
     "--sizes",
@@ -42,7 +42,7 @@ fn a_small_bench_has_limits_and_all_tools_in_one_object_and_one_page() {
     assert_eq!(cells.len(), 4, "two sizes with two losses");
     for cell in cells {
         let number = |key: &str| cell[key].as_f64().unwrap_or_else(|| panic!("{key}: {cell}"));
-        // A shaped cable carries its rate, less headers, also raw.
+        // A shaped cable carries its rate minus headers, also with raw frames.
         let raw = number("raw_broadcast_bits_per_second");
         assert!((10e6..220e6).contains(&raw), "{raw}");
         let seconds = |tool: &str| {
@@ -55,7 +55,7 @@ fn a_small_bench_has_limits_and_all_tools_in_one_object_and_one_page() {
         };
         for tool in expected {
             let time = seconds(tool).unwrap_or_else(|| panic!("{tool} has no time: {cell}"));
-            // A bucket of some frames is full at first, and a small message fits into it.
+            // A token bucket is full at first, and a small message fits into its burst.
             let is_limited = cell["kind"] == "file";
             assert!(time > 0.0 && (!is_limited || time > 0.8 * number("wire_seconds")), "{tool}: {time} s, {cell}");
         }
@@ -104,12 +104,12 @@ fn a_bench_says_what_it_cannot_measure_before_it_begins() {
         ended.assert_code(2);
         assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr);
     }
-    // A machine on which nothing is installed.
+    // A machine without any other tool.
     let empty = scratch();
     let mut bench = Command::new(PROGRAM);
     bench.args(["bench", "--peers"]).env("PATH", empty.path());
     Run::start("here", bench).end(LIMIT).assert_refusal(4, &["udpcast", "uftp", "openmpi-bin", "mpich", "--peers"]);
-    // Somebody else.
+    // Another user.
     let mut bench = Command::new("setpriv");
     bench.args(["--reuid", "65534", "--clear-groups", PROGRAM, "bench"]);
     Run::start("here", bench).end(LIMIT).assert_refusal(4, &["needs root", "sudo"]);

@@ -1,10 +1,8 @@
-//! The lab's demo.
-
 use crate::harness::{LIMIT, here, names_in, namespaces, require_root, within};
 use nix::sys::signal::Signal;
 use std::path::Path;
 
-/// What demos keep in memory at the moment.
+/// Returns the files of running demos in memory.
 fn demo_files() -> Vec<String> {
     let places = [Path::new("/dev/shm"), &std::env::temp_dir()].map(Path::to_owned);
     let names = places.iter().filter(|place| place.is_dir()).flat_map(|place| names_in(place));
@@ -31,7 +29,7 @@ fn the_demo_shows_both_paths_and_cleans_up_also_when_interrupted() {
     demo.signal(Signal::SIGINT);
     demo.end(LIMIT).assert_refusal(130, &["interrupted", "taken down"]);
     assert_eq!(namespaces(&prefix), [""; 0]);
-    // Somebody else's demo may come and go meanwhile.
+    // Other demos may run meanwhile.
     let clean = within(LIMIT, || demo_files().iter().all(|name| before.contains(name)).then_some(()));
     assert!(clean.is_some(), "{:?}", demo_files());
 }

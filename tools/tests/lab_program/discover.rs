@@ -1,4 +1,4 @@
-//! `ethbcast probe --discover` on real frames: the switches that are found are the lab's.
+//! `ethbcast probe --discover` on real frames, which must find the lab's switches.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, Run, Site, one_switch};
 use ethbcast_lab::LabConfig;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Labs of the test of random ones; `ETHBCAST_DISCOVERIES=100` for more.
+/// Number of random labs; `ETHBCAST_DISCOVERIES=100` sets more.
 const LABS: u64 = 3;
 
 fn site(topology: Topology) -> Site {
@@ -30,7 +30,8 @@ fn discover(site: &Site, hosts: usize, arguments: &[&str]) -> Run {
     Run::start("n0", site.ethbcast("n0", words.iter().chain(arguments)))
 }
 
-/// The hosts beyond each cable as n0 sees it, and whether the report vouches for all cables.
+/// Returns the hosts beyond each cable as seen from n0, and whether the report is certain of all
+/// cables.
 fn found(ended: &Ended) -> (BTreeSet<BTreeSet<String>>, bool) {
     let report = ended.json();
     let cables = report["cables"].as_array().expect("a list");
@@ -44,7 +45,8 @@ fn found(ended: &Ended) -> (BTreeSet<BTreeSet<String>>, bool) {
     (cables.iter().map(side).collect(), report["confidence"] == "high")
 }
 
-/// A tree of two to five switches with two hosts at least on each; the hosts beyond each of its cables.
+/// Returns a tree of two to five switches with at least two hosts each, and the hosts beyond each
+/// of its cables.
 fn random_tree(random: &mut Random) -> (Topology, BTreeSet<BTreeSet<String>>) {
     let switches = 2 + random.below(4);
     let hosts = (8 + random.below(9)).max(2 * switches);
@@ -87,7 +89,7 @@ fn the_switches_of_random_labs_are_found() {
         drop(answerers);
     }
     println!("{right} of {labs} right");
-    // What hosts that wait for processors cannot tell they do not vouch for.
+    // Hosts that wait for processors may be uncertain, but not wrong.
     assert!(right > 0, "none of {labs} right");
 }
 
@@ -97,7 +99,7 @@ fn what_is_found_is_a_topology_that_send_takes_and_one_switch_has_no_cables() {
     let hosts: Vec<String> = (1..5).map(|host| format!("n{host}")).collect();
     let answerers = answerers(&site, &hosts);
     let path = site.path("found.toml");
-    // Hosts that wait for processors are not sure.
+    // Hosts that wait for processors are uncertain.
     let ended = in_a_quiet_moment(|| {
         let ended = discover(&site, 5, &["--out", path.to_str().expect("ours")]).end(LIMIT);
         if ended.code() == 0 { Ok(ended) } else { Err(ended.stderr) }

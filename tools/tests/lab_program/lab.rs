@@ -1,4 +1,4 @@
-//! The commands of the lab.
+//! The commands of `ethbcast lab`.
 
 use crate::harness::{
     Ended, LIMIT, MEBIBYTE, PROGRAM, content, ended_here, here, lab_name, names_in, namespaces, require_root,
@@ -8,7 +8,7 @@ use ethbcast_planning::topology::Topology;
 use nix::sys::signal::Signal;
 use std::fs;
 
-/// A lab brought up by the tool itself; gone, whatever happens, when this is dropped.
+/// A lab brought up by the program itself, and removed on drop.
 struct ToolLab {
     name: String,
 }

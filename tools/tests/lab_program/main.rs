@@ -1,6 +1,7 @@
-//! The program on the hosts of a lab: transfers by every way, faults, measurements, and what it says no to.
+//! The program on the hosts of a lab: transfers by every algorithm, faults, measurements, and
+//! refusals.
 //!
-//! These tests need root, and fail without it: a test that skips itself says nothing.
+//! These tests need root, and fail without it, because a skipped test would prove nothing.
 
 mod bench;
 mod demo;

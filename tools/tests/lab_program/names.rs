@@ -1,10 +1,10 @@
-//! The same host, whatever it is called; hosts that share a name; and those that did not take part.
+//! Various names of one host, hosts that share a name, and hosts that did not take part.
 
 use crate::harness::{Ethbcast, LIMIT, Run, Site, one_switch};
 use serde_json::Value;
 use std::fs;
 
-/// A receiver under another name.
+/// Starts a receiver under another name.
 fn called(site: &Site, host: &str, name: &str, options: &[&str]) -> Run {
     let arguments = [&["recv", "-i", "eth0", "--max-wait", "20", "--host", name], options].concat();
     site.start(host, &arguments, site.path(host))
@@ -62,7 +62,7 @@ fn hosts_that_share_a_name_are_named_by_address_and_who_did_not_take_part_is_sen
     assert_eq!(text(&root.json()["left_out"], "status"), ["absent"]);
     assert!(root.stderr.contains(&format!("{} has not got it", nodes[2])), "{}", root.stderr);
     receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
-    // Another of the name is none of those that lack it.
+    // Another host of that name is not among those that lack it.
     let line = ["send", "--json", "-i", "eth0", "--report", report, "--only-missing", "--max-wait", "20"];
     let root = site.start("n0", &line, &source);
     let other = called(&site, "n1", "pc", &["--once", "--force"]);

@@ -1,4 +1,5 @@
-//! Several processes of a communicator on each host, killed and started anew: nobody hangs, and all say who it was.
+//! Several processes of a communicator on each host, killed and restarted: none hangs, and all name
+//! the dead one.
 
 use crate::harness::{Ethbcast, LIMIT, Run, Site, one_switch, within};
 use nix::sys::signal::Signal;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 const RANKS: usize = 6;
 
-/// Starts so many ranks on each of two hosts, in this order; the first is the root.
+/// Starts ranks on each of two hosts in this order; the first is the root.
 fn start(site: &Site, size: &str, iterations: &str) -> Vec<Run> {
     let root = ["perf", "-i", "eth0", "-n", "6", "--max-wait", "20", "--root", "--json", "--no-probe"];
     let root = Run::start("n0", site.ethbcast("n0", root.iter().chain(&["--sizes", size, "--iterations", iterations])));
@@ -17,7 +18,7 @@ fn start(site: &Site, size: &str, iterations: &str) -> Vec<Run> {
     std::iter::once(root).chain(others).collect()
 }
 
-/// How many files the ranks of a host share with each other.
+/// Returns the number of files that the ranks of a host share.
 fn files(site: &Site, host: &str) -> usize {
     let read = || std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino();
     let prefix = format!("ethbcast-{:x}-", site.lab().run_on(host, read).expect("a host"));
@@ -39,7 +40,8 @@ fn six_ranks_on_two_hosts_measure_and_leave_nothing_behind() {
 #[test]
 fn a_rank_that_is_killed_whichever_and_whenever_is_named_by_all_others_and_nobody_hangs() {
     let site = Site::beside("nodeskill", one_switch(2));
-    // The root, which hears the wire for its host; one that hears for the other host, or does not; at any moment.
+    // The root, which receives for its host; a rank that receives for the other host, or does not;
+    // at any moment.
     for (killed, host, pause_ms) in [(0, "n0", 0), (1, "n0", 3), (3, "n1", 1), (4, "n1", 2), (5, "n1", 7), (3, "n1", 0)]
     {
         let received = || site.lab().counters("n1").expect("a host").received_frames;

@@ -1,9 +1,9 @@
-//! `ethbcast perf --op`: the operations of a communicator, and how they end when a rank does.
+//! `ethbcast perf --op`: the operations of a communicator, and their end when a rank ends.
 
 use crate::harness::{Ethbcast, LIMIT, Run, Site, one_switch, within};
 use nix::sys::signal::Signal;
 
-/// Waits until all have joined, and a host hears of one operation after the other.
+/// Waits until all ranks have joined and a host receives one operation after the other.
 fn wait_for_operations(site: &Site, host: &str) {
     let received = || site.lab().counters(host).expect("a host of this lab").received_frames;
     within(LIMIT, || (received() > 2000).then_some(())).unwrap_or_else(|| panic!("{host} has {} frames", received()));
@@ -71,7 +71,7 @@ fn an_interrupt_ends_a_call_that_is_blocked() {
     let leaver = rank(&site, "n3", &["--op", "barrier"]);
     let root = rank(&site, "n0", &["--op", "barrier", "--root", "--iterations", "1000000"]);
     wait_for_operations(&site, "n1");
-    // All wait for n1 now, which nobody takes for dead so soon.
+    // All wait for n1, which is not considered dead so soon.
     stopped.signal(Signal::SIGSTOP);
     std::thread::sleep(std::time::Duration::from_millis(200));
     leaver.signal(Signal::SIGINT);

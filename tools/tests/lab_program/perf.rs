@@ -1,5 +1,5 @@
-//! `ethbcast perf` on real frames: what it reports, what it costs on the wire, and how it ends when a rank is not there
-//! any more.
+//! `ethbcast perf` on real frames: its report, its cost on the wire, and its end when a rank
+//! vanishes.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, Run, Site, one_switch, within};
 use ethbcast_lab::LabConfig;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const ROOT: &str = "n0";
 const OTHERS: [&str; 3] = ["n1", "n2", "n3"];
 const RANKS: u64 = 4;
-/// Starts a rank that is not the root.
+/// Starts a rank other than the root.
 fn member(site: &Site, host: &str) -> Run {
     Run::start(host, site.ethbcast(host, ["perf", "-i", "eth0", "-n", "4", "--max-wait", "20"]))
 }
@@ -23,7 +23,7 @@ fn root(site: &Site, more: &[&str]) -> Run {
     Run::start(ROOT, site.ethbcast(ROOT, arguments.iter().chain(more)))
 }
 
-/// A whole run of four ranks, all of which must end well, and what the root reports.
+/// Runs four ranks, all of which must succeed, and returns the root's report.
 fn measured(site: &Site, more: &[&str]) -> Value {
     let members = OTHERS.map(|host| member(site, host));
     let root = root(site, more).end(LIMIT);
@@ -39,8 +39,8 @@ fn seconds(result: &Value, name: &str) -> f64 {
     seconds
 }
 
-/// Fails unless a report has all fields that scripts may rely on, none of which contradicts another; `via` is the way
-/// that was asked for.
+/// Fails unless a report has all documented fields, consistent with each other; `via` is the
+/// requested algorithm.
 #[track_caller]
 fn assert_report(report: &Value, via: &str, sizes: &[u64]) {
     assert_eq!(
@@ -151,7 +151,7 @@ fn a_rank_that_is_missing_ends_the_run_in_time() {
     let ended = root(&site, &["--max-wait", "2"]).end(LIMIT);
     ended.assert_refusal(3, &["3 of 4", "n0, n1, n2"]);
     assert!(ended.took >= Duration::from_secs(2), "{:?}", ended.took);
-    // Each waits as long as it was told: whoever is missing may be started anew.
+    // Each waits as long as requested, because a missing rank may be restarted.
     for member in members {
         member.end(LIMIT).assert_refusal(3, &["of 4 were there"]);
     }
@@ -205,7 +205,7 @@ fn ctrl_c_at_the_root_of_a_measurement_sends_everybody_home() {
     }
 }
 
-/// What one run with so many iterations puts on the wire: frames of the root, and of the three others together.
+/// Returns the frames of the root, and of the other three together, in a run of `iterations`.
 fn frames_of(site: &Site, iterations: u64) -> (u64, u64) {
     let sent = |host: &str| site.lab().counters(host).expect("a host").sent_frames;
     let all = || (sent(ROOT), OTHERS.into_iter().map(sent).sum::<u64>());
@@ -220,23 +220,23 @@ fn frames_of(site: &Site, iterations: u64) -> (u64, u64) {
 #[test]
 fn a_short_broadcast_costs_one_frame_a_release_another_and_each_arrival_one() {
     let site = Site::beside("perfwire", one_switch(4));
-    // What the session itself costs is in both, and goes.
+    // The session's own cost is in both runs and cancels.
     let ((few_root, few_others), (many_root, many_others)) = (frames_of(&site, 50), frames_of(&site, 550));
     let iterations = 500;
     let (root, others) = (many_root - few_root, many_others - few_others);
     println!("counted for {iterations} iterations: {root} frames of the root, {others} of the others");
-    // Each iteration is a barrier alone (one release), later a broadcast and its release; the root says each once, to
-    // all. Beside it, it lets the others know now and then that their arrivals have come: never one by one.
+    // An iteration is a barrier (one release), later a broadcast and its release, each sent once to
+    // all. The root also acknowledges arrivals now and then, but not one by one.
     let messages = 3 * iterations;
     let arrivals = 3 * 2 * iterations;
-    // Beside them, in either run, are signs of life and, when an acknowledgement is late on a busy machine, the root's
-    // question for it: up to as many again. (The simulator holds the price exactly.)
+    // Both runs also contain heartbeats and, when an acknowledgement is late on a busy machine, the
+    // root's probes: up to as many again. (The exact cost is tested in the simulator.)
     let allowance = messages / 4;
     assert!(
         (messages - allowance..=2 * (messages + arrivals / 2 + allowance)).contains(&root),
         "{root} frames of the root for {messages} messages and {arrivals} arrivals"
     );
-    // Each arrival is a frame; what was broadcast may be acknowledged with it, or with the next.
+    // Each arrival is a frame; a broadcast may be acknowledged with it or with the next one.
     let (least, most) = (arrivals - allowance, 6 * (messages + allowance));
     assert!((least..=most).contains(&others), "{others} frames of three others for {messages} messages");
 }

@@ -1,5 +1,4 @@
-//! The protocols of a cast on real frames: what each delivers when frames are lost, and that it is the one that was
-//! asked for.
+//! The protocols of a cast on real frames: each delivers under loss, and is the requested one.
 
 use crate::harness::{Ethbcast, LIMIT, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
@@ -8,21 +7,22 @@ use std::sync::Arc;
 
 const BYTES: usize = 4 << 20;
 const RECEIVERS: [&str; 3] = ["n1", "n2", "n3"];
-/// One frame in a hundred is lost at every host.
+/// Fraction of frames lost at every host.
 const LOSS: f64 = 0.01;
-/// What the receivers lose of a transfer altogether, on average.
+/// Expected number of frames lost in a transfer, over all receivers.
 const LOST_FRAMES: f64 = (BYTES / PAYLOAD_BYTES * RECEIVERS.len()) as f64 * LOSS;
 
 fn lossy() -> LabConfig {
     LabConfig { loss: LOSS, ..one_switch(1 + RECEIVERS.len()) }
 }
 
-/// One of the frame counts of a receiver's report.
+/// Returns a frame count of a receiver's report.
 fn frames(outcome: &Outcome, host: &str, name: &str) -> u64 {
     outcome.receiver(host).json()["frames"][name].as_u64().expect("a number")
 }
 
-/// A transfer by cast that all receivers have verified, and what they threw away for being out of order.
+/// Runs a transfer by cast that all receivers have verified. Returns the frames discarded as out of
+/// order as well.
 fn cast(site: &Site, preset: &str, content: &Arc<Vec<u8>>) -> (Outcome, u64) {
     let outcome =
         Transfer::new(site, Arc::clone(content)).via("cast").send_option("--preset").send_option(preset).run();
@@ -40,14 +40,16 @@ fn the_papers_broadcasts_deliver_over_a_lossy_wire_by_going_back_and_the_default
     let content = Arc::new(content(1, BYTES));
     let (default, kept_everything) = cast(&site, "default", &content);
     assert_eq!(kept_everything, 0, "the default keeps what is out of order");
-    // A frame that is lost costs another, by unicast or by cast, which may be lost in its turn. On a busy machine rings
-    // overrun and answers come late, besides. (The exact price is held by simulations.)
+    // A lost frame costs a repair, by unicast or by cast, which may be lost as well. On a busy
+    // machine rings also overrun and acknowledgements are late. (The exact cost is tested in
+    // simulations.)
     let budget = 6.0 * LOST_FRAMES + (BYTES / PAYLOAD_BYTES) as f64 / 2.0 + 50.0;
     assert!((default.frames("data_resent") as f64) < budget, "{budget}: {}", default.root.json());
 
     for preset in ["paper", "push-pull"] {
         let (strict, thrown_away) = cast(&site, preset, &content);
-        // Most losses leave the rest of a window of 16 out of order, and all of it is sent again.
+        // Most losses leave the rest of a window of 16 out of order, and all of it is
+        // retransmitted.
         assert!(thrown_away as f64 > LOST_FRAMES, "{thrown_away} frames thrown away of some {LOST_FRAMES:.0} lost");
         let resent = strict.frames("data_resent") as f64;
         assert!(resent > 2.0 * LOST_FRAMES, "it goes back by up to a window: {resent}");
@@ -59,7 +61,7 @@ fn the_papers_broadcasts_deliver_over_a_lossy_wire_by_going_back_and_the_default
 fn the_papers_broadcasts_are_measured_and_say_so() {
     let site = Site::beside("presetperf", lossy());
     let measured = |preset: &str, more: &[&str]| {
-        // All ranks of a communicator have one protocol.
+        // All ranks of a communicator use one protocol.
         let member = ["perf", "-i", "eth0", "-n", "4", "--max-wait", "20", "--preset", preset];
         let members = RECEIVERS.map(|host| Run::start(host, site.ethbcast(host, member)));
         let arguments =

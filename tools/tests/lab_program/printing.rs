@@ -1,4 +1,4 @@
-//! What is printed where.
+//! Output on stdout and stderr.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
@@ -6,7 +6,7 @@ use ethbcast_lab::LabConfig;
 #[test]
 fn stdout_has_the_report_alone_and_stderr_no_bar_when_it_is_no_terminal() {
     let site = Site::beside("print", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) });
-    // Long enough for a bar to be drawn several times, were it drawn.
+    // Long enough for several redraws of a progress bar, if there were one.
     let outcome = Transfer::new(&site, content(3, 16 * MEBIBYTE)).run();
     outcome.assert_verified();
     for (name, stderr) in [("n0", &outcome.root.stderr), ("n1", &outcome.receiver("n1").stderr)] {

@@ -1,4 +1,4 @@
-//! `ethbcast probe` on real frames: what it measures is what the lab's cables were set to.
+//! `ethbcast probe` on real frames, which must measure the settings of the lab's cables.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, Run, Site, one_switch};
 use ethbcast_lab::LabConfig;
@@ -8,16 +8,16 @@ use ethbcast_tests::quiet::in_a_quiet_moment;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// At a rate at which a busy machine's pauses of some milliseconds leave no cable idle: 32 frames wait for it, 19 ms.
+/// Rate at which pauses of a busy machine leave no cable idle: 32 waiting frames take 19 ms.
 const RATE_BITS_PER_SECOND: u64 = 20_000_000;
-/// The sizes that are measured at MTU 1500: the paper's eight, a full frame, and twice the largest.
+/// Measured sizes at MTU 1500: the paper's eight, a full frame, and twice the largest.
 const SIZES: [u64; 10] = [256, 512, 1024, 1468, 2048, 4096, 8192, 16_384, 32_768, 65_536];
 
 fn shaped(hosts: usize) -> LabConfig {
     LabConfig { rate_bits_per_second: Some(RATE_BITS_PER_SECOND), ..one_switch(hosts) }
 }
 
-/// Hosts that answer probes.
+/// Starts hosts that answer probes.
 fn answerers(site: &Site, hosts: &[&str]) -> Vec<Run> {
     let start = |host: &&str| Run::start(host, site.ethbcast(host, ["probe", "--answer", "-i", "eth0"]));
     let answerers: Vec<Run> = hosts.iter().map(start).collect();
@@ -25,7 +25,7 @@ fn answerers(site: &Site, hosts: &[&str]) -> Vec<Run> {
     answerers
 }
 
-/// Sends them home: a user's wish, which is no success.
+/// Interrupts them, which gives no success code.
 fn dismiss(answerers: Vec<Run>) {
     for answerer in answerers {
         answerer.signal(Signal::SIGTERM);
@@ -33,7 +33,7 @@ fn dismiss(answerers: Vec<Run>) {
     }
 }
 
-/// Probes from n0, to the end.
+/// Probes from n0 to the end.
 fn probe(site: &Site, arguments: &[&str]) -> Ended {
     Run::start("n0", site.ethbcast("n0", ["probe", "-i", "eth0"].iter().chain(arguments))).end(LIMIT)
 }
@@ -42,17 +42,17 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// How much longer what is measured may take on a machine that has other work than on an idle one.
+/// Permitted factor of measured times on a busy machine.
 const BUSY: f64 = 10.0;
 
-/// Fails if a time is shorter than it is in truth, by more than a tenth, or many times as long.
+/// Fails if a time is shorter than the true one by more than a tenth, or many times as long.
 fn lasts(measured: f64, truth: f64, what: &str) -> Result<(), String> {
     let is_near = (0.9..BUSY).contains(&(measured / truth));
     if is_near { Ok(()) } else { Err(format!("{what}: {measured}, in truth {truth}")) }
 }
 
-/// How long a message takes on a cable: tbf counts a frame without preamble and checksum, 46 bytes on top of the
-/// payload.
+/// Returns the time of a message on a cable: tbf counts a frame without preamble and checksum, 46
+/// bytes on top of the payload.
 fn gap_nanos(bytes: u64) -> f64 {
     (bytes + 46 * bytes.div_ceil(1468)) as f64 * 8e9 / RATE_BITS_PER_SECOND as f64
 }
@@ -152,7 +152,7 @@ fn policed_broadcast_is_found_and_its_rate_written() {
         let text = std::fs::read_to_string(&file).expect("it was written");
         let mut lines = text.lines();
         let knee = lines.find_map(|line| line.strip_prefix("cast_max_frames_per_second = ")).expect("it is policed");
-        // So many pass; hosts that wait for processors have fewer.
+        // The policer's limit; hosts that wait for processors get fewer.
         lasts(1.0 / knee.parse::<f64>().expect("a number"), 1.0 / FRAMES_PER_SECOND / 1.2, "a frame")
     });
     dismiss(answering);
@@ -178,17 +178,17 @@ fn every_host_has_its_own_time_and_a_re_measure_renews_what_it_measured() {
         probe(&site, &["-n", "3", "--out", path]).assert_code(0);
         let measured = read();
         truths.iter().try_for_each(|&(host, truth)| lasts(known(&measured, host), truth, host))?;
-        // Its cable carries a quarter of what the others' carry.
+        // Its cable has a quarter of the others' rate.
         let is_slow = ["n1", "n3"].iter().all(|host| known(&measured, "n2") > 2.0 * known(&measured, host));
         if is_slow { Ok(measured) } else { Err(truths.map(|(host, _)| known(&measured, host).to_string()).join(", ")) }
     });
     assert_eq!(first.measured_from(), Some("n0"));
-    // One host measured again changes nothing about the others, nor about the network.
+    // A second measurement of one host changes nothing about the others or the network.
     probe(&site, &["--update", path, "n2"]).assert_code(0);
     let second = read();
     assert_eq!((second.points(), second.hosts().len()), (first.points(), 3));
     assert_eq!(second.injection_ns("n1"), first.injection_ns("n1"));
-    // What the file says of another cluster is said before anything is measured or sent.
+    // A file about another cluster is refused before anything is measured or sent.
     let others = site.file("others.toml", text.replace("n[0-3]", "m[0-3]").replace("n2", "m2"));
     let plan = ["plan", "--root", "m0", "--size", "1M", "--calibration", path, "--topology"];
     let plan = site.ethbcast("n0", plan.iter().copied().chain([others.to_str().expect("UTF-8")]));

@@ -1,4 +1,5 @@
-//! Programs beside a transfer: one whose output is sent, one that takes what comes, one that runs when all is there.
+//! Commands beside a transfer: one whose output is sent, one that takes the received bytes, and one
+//! that runs afterwards.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch};
 use nix::sys::signal::Signal;
@@ -42,7 +43,7 @@ fn a_command_that_fails_or_has_another_size_than_announced_fails_the_run_and_nob
     send(&site, &["--size", "3", "/etc/hostname"]).end(LIMIT).assert_refusal(2, &["--size", "leave it out"]);
 }
 
-/// A receiver that feeds a command.
+/// Starts a receiver that feeds a command.
 fn feed(site: &Site, host: &str, command: &str) -> Run {
     Run::start(host, site.ethbcast(host, ["recv", "-i", "eth0", "--max-wait", "20", "--pipe", command]))
 }

@@ -1,5 +1,5 @@
-//! A limit to what each host sends, by the counters of the interfaces: in no second of a transfer root and relays put
-//! a quarter more on their cables, which carry five times as much. (In the simulator it is 1 %.)
+//! The rate limit of each host, by the interfaces' counters: in no second do root and relays exceed
+//! it by more than a quarter, on cables of five times the rate. (In the simulator it is 1 %.)
 
 use crate::harness::{Ethbcast, LIMIT, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
@@ -13,28 +13,31 @@ use std::time::{Duration, Instant};
 const LINK_BITS_PER_SECOND: u64 = 200_000_000;
 const RATE: &str = "40mbit";
 const RATE_BITS_PER_SECOND: f64 = 40e6;
-/// What a second may have more where a kernel that has other work hands on late what was sent in the one before.
+/// Permitted excess within a second, because a busy kernel may send late what was queued in the
+/// second before.
 const MOST: f64 = 1.25;
 const SECOND: Duration = Duration::from_secs(1);
-/// A look at the counters that took longer says nothing of when they stood so.
+/// Duration of reading a counter above which its time is uncertain.
 const LONGEST_LOOK: Duration = Duration::from_micros(500);
-/// At both ends of a transfer bytes that are not looked at: joining, the start of the windows, the last repairs.
+/// Bytes at both ends of a transfer that are ignored: joining, the growth of the windows, the last
+/// repairs.
 const EDGE_BYTES: u64 = 400_000;
 /// Bytes of a transfer of three and a half seconds.
 const CONTENT_BYTES: usize = 17_500_000;
 
-/// What a host had sent when, in bytes.
+/// Bytes sent by a host, with the time of each reading.
 type Samples = Vec<(Instant, u64)>;
 
 fn site(story: &str) -> Site {
     Site::beside(story, LabConfig { rate_bits_per_second: Some(LINK_BITS_PER_SECOND), ..one_switch(4) })
 }
 
-/// Looks at a host's counters each 5 ms until it is over.
+/// Reads a host's counters every 5 ms until `over` is set.
 fn watch(site: &Site, host: &str, over: &AtomicBool) -> Samples {
     let look = || {
         let before = Instant::now();
-        // As /sys/class/net/eth0/statistics/tx_bytes; /sys shows the namespace in which it was mounted.
+        // As /sys/class/net/eth0/statistics/tx_bytes, but /sys shows the namespace in which it was
+        // mounted.
         let table = fs::read_to_string("/proc/thread-self/net/dev").expect("the thread's own namespace");
         let row = table.lines().find_map(|line| line.trim_start().strip_prefix("eth0:")).expect("its interface");
         let sent = row.split_whitespace().nth(8).and_then(|bytes| bytes.parse().ok()).expect("tx_bytes");
@@ -54,7 +57,7 @@ fn watch(site: &Site, host: &str, over: &AtomicBool) -> Samples {
     site.lab().run_on(host, samples).expect("a host of this lab")
 }
 
-/// Makes a transfer, with something done meanwhile, and what these hosts sent.
+/// Runs a transfer with an action meanwhile, and returns the samples of these hosts.
 fn watched(site: &Site, transfer: Transfer<'_>, hosts: &[&str], meanwhile: impl FnOnce(&Session)) -> Vec<Samples> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -70,7 +73,7 @@ fn watched(site: &Site, transfer: Transfer<'_>, hosts: &[&str], meanwhile: impl 
     })
 }
 
-/// The bits per second of every window of a second or a little more, from `from` on.
+/// Returns the rate of every window of at least a second, from `from` on, in bits per second.
 fn windows(samples: &Samples, from: Option<Instant>) -> Vec<f64> {
     let (first, last) = (samples[0].1 + EDGE_BYTES, samples[samples.len() - 1].1 - EDGE_BYTES);
     let bulk: Vec<_> = samples
@@ -95,11 +98,11 @@ fn assert_limited(samples: &Samples, from: Option<Instant>, rate: f64, what: &st
         most / rate * 100.0,
         windows.len()
     );
-    // A frame at each end of a window, and what a look is late by.
+    // A frame at each end of a window, and the delay of a reading.
     let boundary = 2.0 * 1514.0 * 8.0 + rate * LONGEST_LOOK.as_secs_f64();
     assert!(most <= rate * MOST + boundary, "{what}: {most:.0} bit/s");
-    // Where others take the processors for longer than the limit makes up for, less is sent; in the simulator nobody
-    // does, and no second has less.
+    // If others occupy the processors for longer than the limiter makes up for, less is sent. In
+    // the simulator no second has less.
     assert!(middle >= rate / 10.0, "{what}: mostly {middle:.0} bit/s");
 }
 
@@ -173,7 +176,7 @@ fn the_report_names_the_limit_and_the_prediction_knows_it() {
     outcome.assert_verified();
     let report = outcome.root.json();
     assert_eq!(report["rate_limit_bits_per_second"], 40_000_000);
-    // The cables would do with 0.2 s. Where hosts wait for processors the probe finds slower ones.
+    // The cables would need 0.2 s. The probe measures lower rates where hosts wait for processors.
     let (took, predicted) = (outcome.seconds(), report["predicted_seconds"].as_f64().expect("a number"));
     assert!((0.9..10.0).contains(&predicted) && took >= 0.9, "{took:.3} s, {predicted:.3} s predicted");
 }

@@ -1,4 +1,4 @@
-//! The README's commands, as they stand there.
+//! The README's commands, unchanged.
 
 use crate::harness::{LIMIT, MEBIBYTE, PROGRAM, content, lab_name, require_root, scratch, shown_in};
 use ethbcast_lab::Lab;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The lines between the fences of the README's block that has a text.
+/// Returns the README's code block that contains a text.
 fn block_with(text: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tree").join("README.md");
     let readme = fs::read_to_string(path).expect("the README is there");
@@ -23,11 +23,11 @@ fn the_lab_of_the_readme_brings_an_image_to_seven_hosts() {
     fs::write(directory.path().join("image.qcow2"), &image).expect("there is room");
     let place = directory.path().to_str().expect("ours");
     let block = block_with("ethbcast lab up");
-    // The lab of these tests is not the one that whoever runs them may have up.
+    // The name of the tests' lab differs from that of a lab that the user may have up.
     let named = ["up", "each", "exec", "down"].iter().fold(block, |block, command| {
         block.replace(&format!("ethbcast lab {command}"), &format!("ethbcast lab {command} --lab {name}"))
     });
-    // ... and who reads them waits for the receivers' last lines.
+    // ... and the script waits for the receivers' last lines, as a reader would.
     let script = named.replace("/tmp/", &format!("{place}/")).replace("ethbcast lab down", "wait\nethbcast lab down");
     let mut command = Command::new("sh");
     let path = std::env::var("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What `send --report` keeps of a run, as an object and as a page.
+//! The reports of `send --report`, as an object and as a page.
 
 use crate::faults::{half_way, slow};
 use crate::harness::{LIMIT, Site, Transfer, content, ended_here, one_switch, scratch};
@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
 
-/// The numbers of a list.
+/// Returns the numbers of a list.
 #[track_caller]
 fn numbers(list: &Value) -> Vec<f64> {
     let list = list.as_array().unwrap_or_else(|| panic!("{list} is no list"));

@@ -1,5 +1,5 @@
-//! What a transfer tells of itself while it runs: lines for logs and terminals, metrics for Prometheus,
-//! events for programs.
+//! Output of a running transfer: lines for logs and terminals, metrics for Prometheus, events for
+//! programs.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, Transfer, content, one_switch, within};
 use ethbcast_lab::LabConfig;
@@ -12,8 +12,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// The samples of a file in Prometheus' text format by name and labels; fails unless each stands below the type of its
-/// metric, which is named once.
+/// Parses a file in Prometheus' text format into samples by name and labels. Fails unless each
+/// stands below its metric's type, which is given once.
 #[track_caller]
 fn samples(path: &Path) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -33,7 +33,7 @@ fn samples(path: &Path) -> BTreeMap<String, f64> {
     samples
 }
 
-/// What a metric of a host with this role says.
+/// Returns a metric of a host with this role.
 #[track_caller]
 fn sample(samples: &BTreeMap<String, f64>, role: &str, name: &str, more: &str) -> f64 {
     let series = format!("ethbcast_{name}{{group=\"ethbcast\",interface=\"eth0\",role=\"{role}\"{more}}}");
@@ -93,7 +93,8 @@ fn a_receiver_whose_sender_never_comes_says_so_in_its_metrics() {
     assert!(!samples.keys().any(|series| series.contains("receivers")), "it knows of none: {samples:?}");
 }
 
-/// The events that a process has printed, one in a line; fails unless each says what it is, in the order of times.
+/// Returns the events that a process has printed, one per line. Fails unless each has a name and
+/// times ascend.
 #[track_caller]
 fn events(ended: &Ended) -> Vec<Value> {
     let read = |line: &str| -> Value { serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")) };
@@ -103,7 +104,7 @@ fn events(ended: &Ended) -> Vec<Value> {
     events
 }
 
-/// The events of this name.
+/// Returns the events of this name.
 fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["event"] == name).collect()
 }
@@ -152,7 +153,7 @@ fn a_transfer_of_which_a_receiver_dies_is_told_event_by_event_and_ends_with_the_
     assert_eq!(told[begins[4]]["report"]["status"], "verified");
 }
 
-/// What is left of a text without what turns colours on and moves a terminal's cursor.
+/// Removes colours and cursor movements from a text.
 fn without_escapes(text: &str) -> String {
     let mut pieces = text.split('\u{1b}');
     let first = pieces.next().unwrap_or_default().to_owned();
@@ -161,7 +162,7 @@ fn without_escapes(text: &str) -> String {
     rest.fold(first, |text, piece| text + piece)
 }
 
-/// How wide the terminal of the next test is.
+/// Width of the terminal in the next test.
 const COLUMNS: usize = 60;
 
 #[test]
@@ -176,7 +177,7 @@ fn a_terminal_has_a_line_for_each_of_few_hosts_no_wider_than_it_is_and_no_colour
     sent.assert_code(0);
     let shown = sent.stdout_text();
     assert!(shown.contains('\u{1b}') && !shown.contains("\u{1b}[32m"), "drawn, without green: {shown:?}");
-    // What is drawn has its lines one behind the other, each filled up to the terminal's edge.
+    // The drawn lines follow each other, each padded to the terminal's edge.
     let shown: Vec<char> = without_escapes(&shown).chars().collect();
     let drawings = shown.split(|letter| ['\r', '\n'].contains(letter)).filter(|drawing| drawing.len() >= COLUMNS);
     let drawings: Vec<Vec<String>> = drawings.map(|all| all.chunks(COLUMNS).map(String::from_iter).collect()).collect();

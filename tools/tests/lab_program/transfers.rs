@@ -1,4 +1,5 @@
-//! Real frames between hosts of a lab: every size, both paths, clean and lossy wires, and every byte compared.
+//! Real frames between hosts of a lab: every size, both algorithms, clean and lossy cables, and a
+//! comparison of every byte.
 
 use crate::harness::{
     Ethbcast, LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, full_frames, one_switch,
@@ -9,19 +10,19 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 const PATHS: [&str; 2] = ["chain", "cast"];
-/// What fits into one frame behind the ledger of one chunk.
+/// Bytes that fit into one frame behind the ledger of one chunk.
 const ONE_FRAME: usize = PAYLOAD_BYTES - 56;
-/// Nothing, the least, a frame short of one byte, a full frame, one byte more, and many frames.
+/// No bytes, one byte, a frame short of one byte, a full frame, one byte more, and many frames.
 const SIZES: [usize; 6] = [0, 1, ONE_FRAME - 1, ONE_FRAME, ONE_FRAME + 1, MEBIBYTE];
-/// Root and 7 receivers.
+/// The root and 7 receivers.
 const HOSTS: usize = 8;
 
-/// The frames of a stream: full ones, the rest, and the trailer with length and digest.
+/// Returns the frames of a stream: full ones, the rest, and the trailer with length and digest.
 fn frames(bytes: usize, payload_bytes: usize) -> u64 {
     full_frames(bytes, payload_bytes) + 1
 }
 
-/// Sends all sizes and 24 MiB by both paths, and hands each outcome, all verified, to `judge`.
+/// Sends all sizes and 24 MiB by both algorithms, and passes each verified outcome to `judge`.
 fn every_size_by_both_paths(site: &Site, mut judge: impl FnMut(&str, usize, &Outcome)) {
     for bytes in SIZES.into_iter().chain([24 * MEBIBYTE]) {
         let content = Arc::new(content(bytes as u64, bytes));
@@ -39,7 +40,7 @@ fn every_size_by_both_paths(site: &Site, mut judge: impl FnMut(&str, usize, &Out
     }
 }
 
-/// Cables that leave the machine to others, and lose so many of the frames.
+/// A lab that leaves processor time to other tests, with this loss.
 fn carrying(loss: f64) -> LabConfig {
     LabConfig { rate_bits_per_second: Some(100_000_000), loss, ..one_switch(HOSTS) }
 }
@@ -54,8 +55,8 @@ fn every_size_arrives_over_a_clean_wire_and_each_frame_is_sent_once() {
             frames(bytes, payload_bytes),
             "{bytes} bytes via {via}, {payload_bytes}"
         );
-        // A wire without loss is not one without drops: on a busy machine answers come late, and a ring overruns now
-        // and then.
+        // A cable without loss is not free of drops: on a busy machine acknowledgements are late,
+        // and a ring overruns now and then.
         let resent = outcome.frames("data_resent");
         let tolerated = frames(bytes, payload_bytes) / 2 + 50;
         assert!(resent <= tolerated, "{resent} frames sent again without loss, {bytes} bytes via {via}");
@@ -74,8 +75,9 @@ fn every_size_arrives_when_one_frame_in_ten_is_lost() {
     every_size_by_both_paths(&site, |via, bytes, outcome| repairs_are_bounded(via, bytes, outcome, 0.1));
 }
 
-/// Each frame a receiver loses costs about one more; on a busy machine rings overrun and answers come late besides (the
-/// exact price is held by simulations). The root of a chain repairs for one receiver, that of a cast for all seven.
+/// Checks that each lost frame costs about one more. On a busy machine rings also overrun and
+/// acknowledgements are late (the exact cost is tested in simulations). The root of a chain repairs
+/// for one receiver, that of a cast for all seven.
 fn repairs_are_bounded(via: &str, bytes: usize, outcome: &Outcome, loss: f64) {
     let served = if via == "cast" { HOSTS - 1 } else { 1 };
     let lost = (frames(bytes, outcome.payload_bytes()) * served as u64) as f64 * loss / (1.0 - loss);
@@ -84,7 +86,8 @@ fn repairs_are_bounded(via: &str, bytes: usize, outcome: &Outcome, loss: f64) {
     assert!(resent <= budget, "{resent} frames sent again, budget {budget:.0}: {bytes} bytes via {via} at {loss} loss");
 }
 
-/// How many times as long as to one receiver `bytes` take to all by each path, where cables carry so much.
+/// Returns the time of `bytes` to all receivers relative to one receiver, for each algorithm, at
+/// this cable rate.
 fn shares_of_one(bytes: usize, rate_bits_per_second: u64) -> [f64; 2] {
     let cables = LabConfig { rate_bits_per_second: Some(rate_bits_per_second), ..one_switch(HOSTS) };
     let site = Site::beside("shaped", cables);
@@ -106,11 +109,12 @@ fn shares_of_one(bytes: usize, rate_bits_per_second: u64) -> [f64; 2] {
 
 #[test]
 fn a_large_file_takes_about_as_long_as_its_frames_take_on_one_cable() {
-    // To one host they take as long as on one cable, so that this shows under any load. Eight hosts on the two cores of
-    // a shared machine lose slices of time to strangers, and may carry no more than 50 Mbit/s for all: what holds of a
-    // cable shows at a rate at which the cable is the limit, and the processors are not. A stream that is paced
-    // wrongly, or repaired twice, holds at none; sent to each it would take seven times as long. (`ethbcast bench`
-    // prints how near the wire's limit it is: 1.06 is the goal, and what a quiet machine shows.)
+    // A transfer to one host takes as long as one cable, so that the ratio is independent of the
+    // load. Eight hosts on the two cores of a shared machine may carry no more than 50 Mbit/s in
+    // total: the properties of a cable are visible at rates at which the cable is the limit. A
+    // stream that is paced wrongly or repaired twice fails at every rate, and unicasts to each
+    // would take seven times as long. (`ethbcast bench` prints the ratio to the wire's limit: the
+    // goal is 1.06, as measured on a quiet machine.)
     let shares = [(64, 100), (32, 50), (16, 25), (8, 12)]
         .map(|(mebibytes, megabits)| move || shares_of_one(mebibytes * MEBIBYTE / 4, megabits * 1_000_000));
     let holds = shares.iter().any(|measure| measure().iter().all(|&share| share <= 2.0));
@@ -123,7 +127,8 @@ fn four_switches_in_a_row_are_served_from_the_middle() {
     let site = Site::beside("middle", LabConfig::new(topology.clone()));
     let file = site.file("row.toml", topology.to_toml());
     let content = Arc::new(content(4, 2 * MEBIBYTE));
-    // n8 is on s1: a chain has to cover s1, both its neighbours and the switch behind one of them, each cable once.
+    // n8 is on s1: a chain must cover s1, both its neighbours and the switch behind one of them,
+    // each cable once.
     for via in PATHS {
         Transfer::new(&site, Arc::clone(&content))
             .root("n8")
@@ -155,8 +160,8 @@ fn two_groups_on_one_wire_get_each_its_own_file() {
     assert_ne!(red.root.json()["session"], blue.root.json()["session"]);
 }
 
-/// 1468 bytes in 120 µs are 100 Mbit/s; a switch that lets 500 broadcast frames through in a second makes a cast 17
-/// times as slow.
+/// 1468 bytes in 120 µs are 100 Mbit/s; a switch that passes 500 broadcast frames per second makes
+/// a cast 17 times as slow.
 #[test]
 fn without_a_path_given_the_prediction_decides() {
     let site = Site::beside("auto", one_switch(3));
@@ -172,7 +177,7 @@ fn without_a_path_given_the_prediction_decides() {
     }
 }
 
-/// Storm control at every port, of which nobody has told the sender: it is found out before the first frame.
+/// Storm control at every port without the sender's knowledge is detected before the first frame.
 #[test]
 fn a_broadcast_that_switches_police_is_not_bet_on() {
     let site = Site::beside("policed", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(HOSTS) });
@@ -197,7 +202,8 @@ fn a_pipe_into_send_comes_out_of_recv() {
     for via in PATHS {
         let receivers =
             ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "20"], "-"));
-        // A pipe's size is not known in advance, unlike that of a file on stdin: `cat` makes it a true pipe.
+        // A pipe's size is unknown in advance, unlike that of a file on stdin; `cat` provides a
+        // true pipe.
         let mut cat =
             std::process::Command::new("cat").arg(&source).stdout(Stdio::piped()).spawn().expect("cat starts");
         let mut send = site.ethbcast("n0", ["send", "--json", "-i", "eth0", "-n", "3", "--via", via, "-"]);

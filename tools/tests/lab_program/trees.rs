@@ -1,5 +1,5 @@
-//! Directories over real frames: they come out as they went in, whole or not at all, and what goes wrong with one file
-//! or at one receiver stays there.
+//! Directories over real frames: they arrive unchanged, whole or not at all, and a problem with one
+//! file or receiver does not affect the others.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, shown_in, within};
 use crate::refusals::nobody::Nobody;
@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const RECV: [&str; 5] = ["recv", "-i", "eth0", "--max-wait", "20"];
-/// 8 MiB take two seconds at this rate: long enough for trouble in the middle.
+/// Rate at which 8 MiB take two seconds, long enough for a fault in the middle.
 const SLOW_BITS_PER_SECOND: u64 = 40_000_000;
 
 fn slow(hosts: usize) -> LabConfig {
     LabConfig { rate_bits_per_second: Some(SLOW_BITS_PER_SECOND), ..one_switch(hosts) }
 }
 
-/// A directory with files of several sizes, links, and modes that are not the usual ones.
+/// Creates a directory with files of several sizes, links, and unusual modes.
 fn tree(site: &Site, large_mib: usize) -> PathBuf {
     let at = site.directory("tree");
     fs::create_dir_all(at.join("sub/empty")).expect("room");
@@ -33,7 +33,8 @@ fn tree(site: &Site, large_mib: usize) -> PathBuf {
     at
 }
 
-/// What can be seen of a directory: kind, mode, size of files, time, links and target of each name, and the bytes.
+/// Returns the visible properties of a directory: kind, mode, file size, time, links and target of
+/// each name, and the bytes.
 fn seen(at: &Path) -> String {
     let script = "find . -type d -printf '%P %y %m %T@\\n' -o -printf '%P %y %m %T@ %s %n %l\\n' | sort; \
                   find . -type f -print0 | sort -z | xargs -0 cksum";
@@ -48,7 +49,7 @@ fn start(site: &Site, host: &str, dest: &Path) -> Run {
     site.start(host, &RECV, dest)
 }
 
-/// Waits until a directory is being built in `holder`.
+/// Waits until a directory is under construction in `holder`.
 fn wait_for_hidden(holder: &Path) {
     let is_hidden = |name: &String| name.starts_with(".ethbcast-") && name.ends_with(".tree");
     within(LIMIT, || names_in(holder).iter().any(is_hidden).then_some(())).expect("nothing is being built");
@@ -89,13 +90,13 @@ fn a_single_file_keeps_its_mode_and_time() {
 #[test]
 fn a_file_that_vanishes_is_named_at_both_ends_and_the_rest_arrives() {
     let site = Site::beside("vanish", one_switch(3));
-    // More than is read ahead comes before the file.
+    // More than the read-ahead precedes the file.
     let source = tree(&site, 8);
     let sender = site.start("n0", &["send", "-i", "eth0", "-n", "2"], &source);
     sender.wait_for_line("waiting for 2 receivers");
     fs::remove_file(source.join("sub/file-9")).expect("ours");
     let dests = ["n1", "n2"].map(|host| (start(&site, host, &site.path(host)), site.path(host)));
-    // Both ends print their report, too.
+    // Both ends print a report.
     let assert_named = |ended: &Ended, words: &[&str]| {
         ended.assert_code(1);
         words.iter().for_each(|word| assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr));

@@ -1,5 +1,5 @@
-//! Command lines of udpcast's, as Clonezilla, FOG and others have them: under its names the program gives the same
-//! files and the same success or failure as udpcast itself, which each of them is run with, too.
+//! Command lines for udpcast, as Clonezilla, FOG and others use them: each is run with udpcast and
+//! with the program under its names, which gives the same files and exit status.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, PROGRAM, Run, Site, content, names_in, one_switch};
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// A call: what a shell runs on n0, and on each of n1 and n2, with the files `$SRC` and `$OUT`.
+/// A call: shell commands for n0 and for each of n1 and n2, with the files `$SRC` and `$OUT`.
 type Call = (&'static str, &'static str);
 
 const CLONEZILLA: [Call; 3] = [
@@ -21,7 +21,7 @@ const CLONEZILLA: [Call; 3] = [
          --mcast-all-addr 224.0.0.1 --portbase 2234 --ttl 1",
         "udp-receiver --interface eth0 --nokbd --mcast-all-addr 224.0.0.1 --portbase 2234 > $OUT",
     ),
-    // Fewer than are wanted have come when the longest wait is over.
+    // Fewer receivers than wanted are present after the maximum wait.
     (
         "udp-sender --file $SRC --interface eth0 --min-receivers 9 --max-wait 2 --nokbd --portbase 2236",
         "udp-receiver --interface eth0 --nokbd --portbase 2236 2>/dev/null | cat > $OUT",
@@ -43,7 +43,7 @@ const FOG: [Call; 3] = [
         "mkfifo $OUT.pipe; udp-receiver --nokbd --portbase 56782 --ttl 32 --mcast-rdv-address 224.0.0.1 2>/dev/null \
          > $OUT.pipe & cat < $OUT.pipe > $OUT; wait $!; code=$?; rm $OUT.pipe; exit $code",
     ),
-    // The second receiver comes later: there is time until the shortest wait is over.
+    // The second receiver is late, but within the minimum wait.
     (
         "udp-sender --nokbd --interface eth0 --file $SRC --min-receivers 1 --min-wait 3 --max-wait 10",
         "test ${OUT%2} = $OUT || sleep 1; udp-receiver --nokbd --interface eth0 --file $OUT",
@@ -63,14 +63,14 @@ const OTHERS: [Call; 6] = [
         "udp-sender -p 'gzip -c' -i eth0 -P 9006 --min-clients 2 --fec 8x8 --nokbd < $SRC",
         "udp-receiver -p 'gzip -dc' -i eth0 -P 9006 --nokbd | cat > $OUT",
     ),
-    // What is there is overwritten.
+    // An existing file is overwritten.
     (
         "udp-sender --min-rec 2 --nokbd --portbase 9008 --interface eth0 --broadcast --file $SRC",
         "head -c 3000000 /dev/zero > $OUT; udp-receiver --nokbd --portbase 9008 --interface eth0 --nosync --file $OUT",
     ),
-    // Nothing to send, and nobody who sends.
+    // No source, and no sender.
     (
-        // udpcast's own does not always end then.
+        // udpcast itself does not always end in that case.
         "timeout 15 udp-sender --file $SRC.missing --interface eth0 --min-receivers 2 --nokbd --portbase 9010",
         "udp-receiver --interface eth0 --nokbd --portbase 9010 --start-timeout 2 | cat > $OUT.none; rm $OUT.none",
     ),
@@ -80,7 +80,7 @@ const OTHERS: [Call; 6] = [
     ),
 ];
 
-/// A lab where udpcast works, too, and the program under its names in `bin`.
+/// Creates a lab in which udpcast works, with the program under its names in `bin`.
 fn site(story: &str) -> Site {
     let site = Site::beside(story, one_switch(3));
     for (number, host) in ["n0", "n1", "n2"].into_iter().enumerate() {
@@ -104,7 +104,7 @@ fn shell(site: &Site, host: &str, script: &str, out: &Path, is_ours: bool) -> Ru
     Run::start(host, command)
 }
 
-/// Runs a call; the ends of its shells, and the names and bytes of what the receivers have.
+/// Runs a call, and returns the ends of its shells, and names and contents of the received files.
 fn run(site: &Site, call: Call, out: &Path, is_ours: bool) -> (Vec<Ended>, Vec<(String, Vec<u8>)>) {
     fs::create_dir(out).expect("made");
     let receivers = ["n1", "n2"].map(|host| shell(site, host, call.1, out, is_ours));
@@ -190,7 +190,7 @@ fn sessions_of_different_ports_do_not_mix_and_what_cannot_be_obeyed_is_said_once
     }
 }
 
-/// Fingers that have typed udpcast for years find the same words at `send` and `recv`.
+/// udpcast's option names are accepted by `send` and `recv` where their meaning is equal.
 #[test]
 fn its_own_commands_take_udpcasts_words_where_they_mean_the_same() {
     let site = Site::beside("words", one_switch(2));

@@ -1,4 +1,4 @@
-//! The configuration file and the environment, and reading them again.
+//! The configuration file and the environment, and their reload.
 
 use crate::{PROGRAM, ethbcast, send, serve_command, wait_for_file};
 use ethbcast_tests::lab::{LIMIT, Run, Site, one_switch};

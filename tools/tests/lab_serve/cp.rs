@@ -1,4 +1,4 @@
-//! `ethbcast cp`: to hosts that serve, by name.
+//! `ethbcast cp` to named hosts with a server.
 
 use crate::{ethbcast, serve, wait_for_file};
 use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch, shown_in, within};
@@ -19,7 +19,7 @@ fn hosts_that_serve_have_it_and_those_that_do_not_are_named() {
     let servers = [1, 2, 3].map(|host| serve(&site, &format!("n{host}"), &["--force"], &dirs[host - 1]));
     let file = site.file("image", "an image");
     let path = file.to_str().expect("UTF-8");
-    // n3 serves and is not asked for; n4 does not serve; n0 is the sender.
+    // n3 serves and is not wanted; n4 does not serve; n0 is the sender.
     let ended = cp(&site, &[path, "n[0-2,4]:"], &[]);
     ended.assert_code(1);
     for part in ["n0 is this host", "not serving: n4", "1 of 3 hosts does not serve: n4; the others have it"] {
@@ -43,7 +43,7 @@ fn hosts_that_serve_have_it_and_those_that_do_not_are_named() {
     let (one, two) = (site.file("one", "the first"), site.directory("two"));
     fs::write(two.join("file"), "the second").expect("written");
     let several = [one.to_str().expect("UTF-8"), two.to_str().expect("UTF-8")];
-    // Several would take the place of the directory that is served, unless they are put into it.
+    // Several sources would replace the served directory, unless they are put into it.
     let refused = cp(&site, &[several[0], several[1], "n1:"], &[]);
     assert!(refused.code() != 0 && !dirs[0].join("one").exists(), "{refused:?}");
     let inside = site.directory("d4");
@@ -74,7 +74,7 @@ fn groups_of_hosts_are_clustershells_to_know() {
     let dir = site.directory("dest");
     let server = serve(&site, "n1", &[], &dir);
     let bin = site.directory("bin");
-    // As ClusterShell's: -e expands, -S separates.
+    // As in ClusterShell: -e expands, -S separates.
     fs::write(bin.join("nodeset"), "#!/bin/sh\ntest \"$1 $2\" = '-e -S' && test \"$4\" = @rack && echo n1\n")
         .expect("written");
     fs::set_permissions(bin.join("nodeset"), fs::Permissions::from_mode(0o755)).expect("allowed");
@@ -98,7 +98,7 @@ fn hosts_that_share_a_name_are_named_by_their_addresses() {
     let listed = Run::start("n0", ethbcast(&site, "n0", &["hosts", "-i", "eth0"])).end(LIMIT).stdout_text();
     let nodes: Vec<&str> = listed.split_whitespace().filter(|word| word.starts_with("pc@")).collect();
     assert_eq!(nodes.len(), 2, "{listed}");
-    // One that answers late is found at the next try.
+    // A late reply is found by the next attempt.
     let refused = within(LIMIT, || Some(cp(&site, &[path, "pc:"], &[])).filter(|ended| ended.code() != 0));
     refused.expect("refused").assert_refusal(2, &["pc are 2 hosts", &nodes.join(" or ")]);
     cp(&site, &[path, &format!("{}:copy", nodes[1])], &[]).assert_code(0);

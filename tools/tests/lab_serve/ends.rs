@@ -1,4 +1,4 @@
-//! SIGTERM, and what is lost by it.
+//! SIGTERM, and its effect on running sessions.
 
 use crate::{ethbcast, send, serve, wait_for_file};
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, one_switch, shown_in};

@@ -1,4 +1,4 @@
-//! `ethbcast hosts`: who listens.
+//! `ethbcast hosts`: the list of receivers.
 
 use crate::{ethbcast, send, serve, wait_for_file};
 use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, one_switch, within};
@@ -9,7 +9,7 @@ fn hosts(site: &Site, options: &[&str]) -> Ended {
     Run::start("n0", ethbcast(site, "n0", &[&["hosts", "-i", "eth0"], options].concat())).end(LIMIT)
 }
 
-/// Host, group, state and what became of the last session, of each line.
+/// Returns host, group, state and last outcome of each line.
 fn rows(ended: &Ended) -> Vec<(String, String, String, String)> {
     let report = ended.json();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -45,7 +45,7 @@ fn everybody_who_listens_is_listed_with_group_state_and_last_session() {
         ended.json()
     );
     assert_eq!(rows(&hosts(&site, &["--json", "-g", "c"])), [waiting("n2", "c")]);
-    // One is in a session, one has had one.
+    // One host is in a session, another has finished one.
     let file = site.file("file", "bytes");
     send(&site, "b", "1", &[], &file).end(LIMIT).assert_code(0);
     wait_for_file(&dir.join("file"), b"bytes");
@@ -86,7 +86,7 @@ fn a_list_that_is_watched_forgets_who_has_gone_and_ends_with_its_user() {
     let mut command = ethbcast(&site, "n0", &["hosts", "-i", "eth0", "--watch", "--json", "--wait", "0.3"]);
     command.stderr(std::process::Stdio::inherit());
     let watch = Run::start("n0", command);
-    // How many the last of its lists has.
+    // Number of hosts in the last list.
     let listed = || {
         let said = watch.stdout();
         let last = said.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok())?;

@@ -1,4 +1,5 @@
-//! A receiver that stays, on the hosts of a lab. These tests need root, and fail without it.
+//! A receiver that stays (`recv --serve`), on the hosts of a lab. These tests need root, and fail
+//! without it.
 
 mod configuration;
 mod cp;
@@ -14,31 +15,31 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-/// The program, which cargo has built for these tests.
+/// The program, built by cargo for these tests.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ethbcast");
 
-/// The program on a host, with these arguments and no configuration but them.
+/// Returns a command of the program on a host without any configuration.
 fn ethbcast(site: &Site, host: &str, arguments: &[&str]) -> Command {
     let mut command = site.command(host, PROGRAM);
     command.args(arguments).env_remove("ETHBCAST_HOST").env("ETHBCAST_CONFIG", "");
     command
 }
 
-/// A receiver that stays, with these options, into this directory.
+/// Returns the command of a server with these options that stores into a directory.
 fn serve_command(site: &Site, host: &str, options: &[&str], directory: &Path) -> Command {
     let mut command = ethbcast(site, host, &["recv", "--serve", "-i", "eth0"]);
     command.args(options).arg(directory);
     command
 }
 
-/// The same, running and ready.
+/// Starts a server and waits until it is ready.
 fn serve(site: &Site, host: &str, options: &[&str], directory: &Path) -> Run {
     let run = Run::start(host, serve_command(site, host, options, directory));
     run.wait_for_line("serving ");
     run
 }
 
-/// A sender from n0 to so many receivers of a group.
+/// Starts a sender on n0 to `receivers` receivers of a group.
 fn send(site: &Site, group: &str, receivers: &str, options: &[&str], source: impl AsRef<OsStr>) -> Run {
     let mut command = ethbcast(site, "n0", &["send", "-i", "eth0", "-g", group, "-n", receivers, "--no-probe"]);
     if !options.contains(&"--max-wait") {

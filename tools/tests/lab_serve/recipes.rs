@@ -1,4 +1,4 @@
-//! The recipes of docs/clusters.md, with stand-ins for the programs that start others on many hosts.
+//! The recipes of docs/clusters.md, with stand-ins for cluster tools.
 
 use crate::PROGRAM;
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, one_switch};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clusters.md"));
 
-/// What stands between these lines of the page for the first time after this heading.
+/// Returns the rest of the code block behind `begin`, at its first occurrence after `heading`.
 fn block(heading: &str, begin: &str) -> String {
     let (_, rest) = PAGE.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
     let (_, rest) = rest.split_once(begin).unwrap_or_else(|| panic!("no {begin} under {heading}"));
@@ -21,7 +21,7 @@ fn program(directory: &Path, name: &str, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("allowed");
 }
 
-/// Runs a script on n0 in a directory of its own, where each host has one, too.
+/// Runs a script on n0 in a directory that has a subdirectory for each host.
 fn run(site: &Site, script: &str) {
     let bin = site.directory("bin");
     std::os::unix::fs::symlink(PROGRAM, bin.join("ethbcast")).expect("linked");

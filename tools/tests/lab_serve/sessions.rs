@@ -1,4 +1,4 @@
-//! One session after another, several at once, and those that fail.
+//! Consecutive and concurrent sessions, and failing ones.
 
 use crate::{send, serve, wait_for_file};
 use ethbcast_lab::LabConfig;
@@ -71,7 +71,7 @@ fn a_session_that_fails_is_named_and_the_next_one_is_had() {
     let (there, new) = (site.file("there", "new"), site.file("new", "new"));
     send(&site, "ethbcast", "1", &[], &there).end(LIMIT).assert_code(1);
     server.wait_for_line("there was not received: DEST");
-    // A directory that would take the place of the one that is served.
+    // A directory that would replace the served one.
     let tree = site.directory("tree");
     fs::write(tree.join("file"), "in a tree").expect("written");
     send(&site, "ethbcast", "1", &[], format!("{}/", tree.display())).end(LIMIT).assert_code(1);
@@ -92,7 +92,8 @@ fn a_session_that_this_host_has_had_goes_on_for_others_without_it() {
     let site = Site::beside("had", one_switch(3));
     let dir = site.directory("dest");
     let server = serve(&site, "n1", &["--force"], &dir);
-    // The other receiver's reader is slow: the sender is there, and takes who comes late, when n1 has everything.
+    // A slow reader keeps the sender running, so that a late receiver can join after n1 has
+    // everything.
     let mut slow = crate::ethbcast(&site, "n2", &["recv", "-i", "eth0", "--pipe", "sleep 3; cat > /dev/null"]);
     slow.stdout(std::process::Stdio::null());
     let slow = ethbcast_tests::lab::Run::start("n2", slow);

@@ -1,16 +1,16 @@
-//! Does it grow: memory and descriptors of a receiver that stays.
+//! Growth of memory and descriptors of a receiver that stays.
 
 use crate::{send, serve};
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, one_switch, within};
 use nix::sys::signal::Signal;
 use std::fs;
 
-/// Sessions in a row; `ETHBCAST_SESSIONS` for more.
+/// Number of consecutive sessions; `ETHBCAST_SESSIONS` sets more.
 const SESSIONS: usize = 40;
-/// What the memory may grow by, in KiB.
+/// Permitted growth of the memory, in KiB.
 const DRIFT_KIB: u64 = 1024;
 
-/// Resident memory that is the process's own, in KiB, and open descriptors.
+/// Returns the process's private resident memory in KiB, and its open descriptors.
 fn taken(run: &Run) -> (u64, usize) {
     let status = fs::read_to_string(format!("/proc/{}/status", run.pid())).expect("it runs");
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("a line of it");
@@ -18,7 +18,7 @@ fn taken(run: &Run) -> (u64, usize) {
     (kib, fs::read_dir(format!("/proc/{}/fd", run.pid())).expect("it runs").count())
 }
 
-/// What is taken once nothing is under way any more.
+/// Returns both once nothing is under way.
 fn settled(run: &Run) -> (u64, usize) {
     let mut last = taken(run);
     let still = within(LIMIT, || {

@@ -1,4 +1,5 @@
-//! How it starts: under a supervisor, before its interface is there, with a socket that root has opened.
+//! Start of a server: under a supervisor, before its interface exists, and with a socket that root
+//! has opened.
 
 use crate::{PROGRAM, send, serve_command, wait_for_file};
 use ethbcast_tests::lab::{LIMIT, Run, Site, one_switch, within};
@@ -8,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-/// What a supervisor hears next.
+/// Returns the next notification to the supervisor.
 fn hear(ear: &UnixDatagram) -> String {
     let mut buffer = [0; 4096];
     let bytes = ear.recv(&mut buffer).expect("something is said within the time it takes");
@@ -32,7 +33,7 @@ fn a_supervisor_hears_that_it_is_ready_lives_reads_again_and_ends() {
     let file = site.file("file", "bytes");
     send(&site, "ethbcast", "1", &[], &file).end(LIMIT).assert_code(0);
     assert!(next("STATUS=").contains("1 received"));
-    // What has been said until now is heard at once.
+    // Earlier notifications are read at once.
     ear.set_nonblocking(true).expect("set");
     while ear.recv(&mut [0; 4096]).is_ok() {}
     ear.set_nonblocking(false).expect("set");
@@ -73,7 +74,7 @@ fn nobody_serves_with_sockets_that_root_has_opened() {
     let dir = site.directory("dest");
     fs::set_permissions(&dir, Permissions::from_mode(0o777)).expect("allowed");
     fs::set_permissions(site.scratch(), Permissions::from_mode(0o755)).expect("allowed");
-    // Where nobody may not go, the program cannot be run from.
+    // The user nobody needs access to the program's directory.
     let program = site.path("ethbcast");
     fs::copy(PROGRAM, &program).expect("copied");
     let script = "import os, socket, sys\n\
@@ -106,7 +107,7 @@ fn nobody_serves_with_the_one_capability_that_the_unit_gives() {
     serves_as_nobody(&site, setpriv, &dir);
 }
 
-/// Starts a receiver of two groups by this command, which becomes nobody, and sends to both.
+/// Starts a receiver of two groups by this command, which becomes user nobody, and sends to both.
 fn serves_as_nobody(site: &Site, mut command: std::process::Command, dir: &std::path::Path) {
     command.args(["recv", "--serve", "-i", "eth0", "--allow-group", "a,b"]).arg(dir);
     command.env_remove("ETHBCAST_HOST").env("ETHBCAST_CONFIG", "");

@@ -1,4 +1,4 @@
-//! A file with holes that was cut off and is taken up again.
+//! Resumption of a file with holes.
 
 use super::*;
 use std::fs;
@@ -8,7 +8,6 @@ use tempfile::TempDir;
 
 const PART_BYTES: usize = 300_000;
 
-/// A stream of parts with holes before them, and the file that it is of.
 fn stream(hole_bytes: u64, seed: u8) -> (Vec<u8>, Vec<u8>) {
     let parts: Vec<Vec<u8>> = (0..8).map(|part| vec![part * 16 + seed; PART_BYTES]).collect();
     let place = |part: u64| hole_bytes + part * (hole_bytes + PART_BYTES as u64);
@@ -31,7 +30,6 @@ fn begin(directory: &TempDir, stream: &[u8]) -> Bytes {
     bytes
 }
 
-/// Ends a run when so much has come, and its journal has the map.
 fn cut_off(directory: &TempDir, stream: &[u8], came: usize) {
     let mut bytes = begin(directory, stream);
     assert!(bytes.left().is_none(), "nothing is there yet");
@@ -49,7 +47,6 @@ fn cut_off(directory: &TempDir, stream: &[u8], came: usize) {
     }
 }
 
-/// Goes on with what is left, of which nothing is sent; how many bytes were.
 fn go_on(directory: &TempDir, stream: &[u8]) -> usize {
     let mut bytes = begin(directory, stream);
     let left = bytes.left().expect("something is left");
@@ -88,7 +85,7 @@ fn what_came_of_a_file_with_holes_is_found_by_its_map_and_only_the_rest_is_sent(
 #[test]
 fn what_was_left_at_other_places_is_moved_and_never_taken_for_what_belongs_there() {
     let directory = tempfile::tempdir().expect("a directory");
-    // The same data, and as many bytes: only the places are others.
+    // The data and its length are equal, but the extents are elsewhere.
     let ((before, _), (after, file)) = (stream(1 << 20, 1), stream(1 << 19, 1));
     assert_eq!(before.len(), after.len());
     cut_off(&directory, &before, before.len() / 2);

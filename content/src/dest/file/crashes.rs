@@ -1,5 +1,5 @@
-//! Every moment at which a machine can stop while a small file is received: what was not synced is lost, or a part of
-//! it. What DEST has then is old or new and whole, and the next run ends right.
+//! Every crash state while a small file is received: unsynced data is lost or torn. DEST is whole,
+//! old or new, and the next run completes.
 
 use super::*;
 use crate::disk::COMMON_FILE;
@@ -15,11 +15,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 pub(super) const CHUNK_BYTES: usize = 512;
-/// Five chunks are synced at a time.
 const SYNC_BYTES: u64 = 5 * CHUNK_BYTES as u64;
 pub(super) const DEST: &str = "dest";
 
-/// A content that has chunks in common with another of the same length.
 pub(super) fn content(seed: u8, chunks: usize) -> Vec<u8> {
     let mut bytes = vec![0; chunks * CHUNK_BYTES - 100];
     for (at, chunk) in bytes.chunks_mut(CHUNK_BYTES).enumerate() {
@@ -28,7 +26,6 @@ pub(super) fn content(seed: u8, chunks: usize) -> Vec<u8> {
     bytes
 }
 
-/// What is there before the first run.
 pub(super) fn world(old: Option<&[u8]>) -> World {
     let disk = Model::default();
     if let Some(old) = old {
@@ -38,7 +35,6 @@ pub(super) fn world(old: Option<&[u8]>) -> World {
     disk.current()
 }
 
-/// A receiver, and a sender that sends what it lacks: how many chunks that was.
 pub(super) fn receive(disk: &Model, content: &[u8]) -> Result<usize, DiskError> {
     receive_by(disk, content, Resume::From)
 }
@@ -49,7 +45,6 @@ fn prepare(disk: &Model, resume: &Resume) -> io::Result<FileDest<ModelDirectory>
     FileDest::prepare(place, resume, Pace::AtOnce(SYNC_BYTES), Arc::default())
 }
 
-/// The same, beside DEST or in its place.
 pub(super) fn receive_by(disk: &Model, content: &[u8], how: fn(Identity) -> Resume) -> Result<usize, DiskError> {
     let identity = Identity {
         bytes: content.len() as u64,
@@ -75,7 +70,6 @@ pub(super) fn receive_by(disk: &Model, content: &[u8], how: fn(Identity) -> Resu
     Ok(here.iter().filter(|here| !**here).count())
 }
 
-/// A content with a hole before every chunk: where its data is, and what the file is then.
 fn with_holes(content: &[u8]) -> (Map, Vec<u8>) {
     let chunks = content.chunks(CHUNK_BYTES).enumerate();
     let places = chunks.map(|(at, chunk)| (Extent { offset: place_of(at), bytes: chunk.len() as u64 }, chunk));
@@ -92,7 +86,6 @@ fn place_of(chunk: usize) -> u64 {
     (2 * chunk + 1) as u64 * CHUNK_BYTES as u64
 }
 
-/// The same as [`receive`] of a file with holes: where its data is comes first, and is kept in the journal.
 fn receive_holes(disk: &Model, map: &Map, content: &[u8]) -> Result<usize, DiskError> {
     let identity = Identity { bytes: map.stream_bytes(), chunk_bytes: 512, content: *blake3::hash(content).as_bytes() };
     let mut file = prepare(disk, &Resume::From(identity)).map_err(at("begin"))?;
@@ -118,14 +111,13 @@ fn receive_holes(disk: &Model, map: &Map, content: &[u8]) -> Result<usize, DiskE
     Ok(here.iter().filter(|here| !**here).count())
 }
 
-/// Fails unless DEST has what it had, or all that comes.
 #[track_caller]
 fn assert_whole(world: &World, old: Option<&[u8]>, new: &[u8], when: &str) {
     let there = world.file(DEST);
     assert!(there == old || there == Some(new), "{when}: {} bytes at DEST", there.map_or(0, <[u8]>::len));
 }
 
-/// Fails unless the content is at DEST for certain, and nothing beside it once names are written down.
+/// Fails unless the content is durably at DEST, with nothing beside it once names are synced.
 #[track_caller]
 pub(super) fn assert_delivered(disk: &Model, content: &[u8], when: &str) {
     assert!(disk.durable().file(DEST) == Some(content), "{when}: delivered, and not on the disk");
@@ -133,7 +125,6 @@ pub(super) fn assert_delivered(disk: &Model, content: &[u8], when: &str) {
     assert_eq!(names, [DEST], "{when}");
 }
 
-/// The worlds that were looked at.
 #[derive(Default)]
 struct Seen {
     worlds: HashSet<u64>,
@@ -149,8 +140,8 @@ impl Seen {
     }
 }
 
-/// Stops the machine at each moment of a run on this world, and runs again on whatever may be left; `deeper` times
-/// the second run is stopped, too.
+/// Crashes at each moment of a run on this world, and runs again on each state. `deeper` is the
+/// number of further crashes in the second run.
 fn enumerate(start: &World, old: Option<&[u8]>, content: &[u8], deeper: u32, seen: &mut Seen) {
     let disk = Model::of(start.clone()).remembering();
     receive(&disk, content).expect("it does not fail");
@@ -183,7 +174,6 @@ fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     assert!(seen.points >= 10_000, "{} different worlds after {} crashes", seen.worlds.len(), seen.points);
 }
 
-/// Disks that can less than all.
 pub(super) fn disks(old: u64) -> [(&'static str, Abilities); 3] {
     let no_nameless = true;
     [
@@ -198,7 +188,7 @@ fn on_disks_that_can_less_dest_is_old_or_new_whenever_the_machine_stops_and_wher
     let (old, new) = (content(200, 4), content(100, 6));
     let start = world(Some(&old));
     let inode = start.find(0, Path::new(DEST)).expect("there");
-    // The kernel's NFS gives a file that somebody has open another name before it gives away the old one.
+    // The kernel's NFS renames an open file before it is replaced.
     let aside = format!(".nfs{inode}");
     for (kind, abilities) in disks(inode) {
         let disk = Model::of(start.clone()).with(&abilities).remembering();
@@ -222,7 +212,7 @@ fn on_disks_that_can_less_dest_is_old_or_new_whenever_the_machine_stops_and_wher
             let again = disk.with(&abilities);
             receive(&again, &new).unwrap_or_else(|error| panic!("{kind}, {room} bytes of room, then: {error:?}"));
         }
-        // What is not resumed has a hidden name where it cannot have none.
+        // A file that is not resumed gets a hidden name where nameless files are not supported.
         let disk = Model::of(start.clone()).with(&abilities).remembering();
         let mut file = prepare(&disk, &Resume::Not).expect("room");
         file.write_all(&new).and_then(|()| file.settle(None)).and_then(|()| file.publish()).expect("it may");
@@ -316,7 +306,7 @@ fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_ru
             disk.moments().iter().flat_map(|moment| moment.crashes()).for_each(|left| {
                 assert_whole(&left, Some(&old), &new, &when);
             });
-            // The same machine goes on: the kernel has called clean what it lost.
+            // The machine continues, with its lost pages marked clean.
             receive(&disk, &new).unwrap_or_else(|error| panic!("{when}, then: {error:?}"));
             assert!(disk.durable().file(DEST) == Some(&new[..]), "{when}: what memory had was believed");
         }

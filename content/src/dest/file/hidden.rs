@@ -1,4 +1,5 @@
-//! The names of a file that is being received: none, one that goes with its process, one that is found again, its own.
+//! Names of a file during its transfer: none, a temporary one, one that a later run finds, or its
+//! own.
 
 use crate::disk::{COMMON_FILE, Directory, DiskFile, PRIVATE_FILE};
 use crate::hidden_names::HiddenNames;
@@ -8,33 +9,27 @@ use std::io::{self, Error, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often a hidden name is made anew because somebody took the file for that of a dead process.
+/// Attempts to create a hidden file, which another process may remove as a leftover.
 const ATTEMPTS: usize = 10;
 
-/// By which name an unfinished file is known.
 #[derive(Clone, Debug)]
 pub(super) enum Hidden {
-    /// By none.
     Nameless,
-    /// By one that goes with its process.
+    /// A name that is unique to this process and removed with it.
     Fleeting(HiddenNames, #[expect(dead_code, reason = "it is noted as long as this is there")] Arc<Unfinished>),
-    /// By one that is found again.
     Kept(HiddenNames),
-    /// By its own, as all that came so far is what it has.
+    /// Its final name: nothing has been changed yet.
     Untouched(HiddenNames),
-    /// By its own.
     Published,
 }
 
 impl Hidden {
-    /// By a name in this directory that goes with its process, also if its user ends it at once.
     pub(super) fn fleeting(names: HiddenNames, holder_path: &Path) -> Hidden {
         let unfinished = Unfinished::note(&holder_path.join(&names.part));
         Hidden::Fleeting(names, Arc::new(unfinished))
     }
 }
 
-/// A file of which nothing is left.
 pub(super) fn open_fleeting<D: Directory>(holder: &D, holder_path: &Path) -> io::Result<(D::File, Hidden)> {
     if let Some(file) = create_nameless(holder) {
         return Ok((file, Hidden::Nameless));
@@ -42,7 +37,7 @@ pub(super) fn open_fleeting<D: Directory>(holder: &D, holder_path: &Path) -> io:
     for _ in 0..ATTEMPTS {
         let hidden = HiddenNames::fleeting();
         let file = holder.create(&hidden.part, COMMON_FILE)?;
-        // Before it was locked another receiver may have taken it for that of a dead one.
+        // Another receiver may have removed it as a leftover before it was locked.
         if file.try_lock() && holder.is_named(&file, &hidden.part) {
             return Ok((file, Hidden::fleeting(hidden, holder_path)));
         }
@@ -50,7 +45,7 @@ pub(super) fn open_fleeting<D: Directory>(holder: &D, holder_path: &Path) -> io:
     Err(Error::new(ErrorKind::AlreadyExists, "temporary files are removed as they are made"))
 }
 
-/// A file without a name, where it can have one in the end: that is tried with another.
+/// Creates a nameless file, if a trial shows that it can be linked later.
 fn create_nameless<D: Directory>(holder: &D) -> Option<D::File> {
     let names = HiddenNames::fleeting();
     let tried = holder.create_nameless(COMMON_FILE).and_then(|file| holder.name(&file, &names.part));
@@ -58,7 +53,8 @@ fn create_nameless<D: Directory>(holder: &D) -> Option<D::File> {
     holder.create_nameless(COMMON_FILE).ok()
 }
 
-/// The hidden file that is found again, and whether it is new; none if another process has it.
+/// Opens or creates the hidden file of a content and returns whether it is new; none if another
+/// process holds its lock.
 pub(super) fn open_kept<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<Option<(D::File, bool)>> {
     for _ in 0..ATTEMPTS {
         let (file, is_new) = match holder.take_up(&names.part) {
@@ -78,8 +74,8 @@ pub(super) fn open_kept<D: Directory>(holder: &D, names: &HiddenNames) -> io::Re
     Ok(None)
 }
 
-/// What has the name already, to be written over; none if that is nothing, no file, has other names, is written by
-/// another process, or an earlier run left something that goes on.
+/// Opens the file at DEST for overwriting. None if it does not exist, is not a regular file, has
+/// other links, is locked by another process, or an earlier run left data to resume.
 pub(super) fn open_untouched<D: Directory>(
     holder: &D,
     name: &Path,
@@ -92,7 +88,7 @@ pub(super) fn open_untouched<D: Directory>(
     Ok((file.links()? == 1 && file.try_lock() && holder.is_named(&file, name)).then_some(file))
 }
 
-/// The journal of a hidden file, and what it says of this content.
+/// Opens the journal of a hidden file, with its claims if they are for this content.
 pub(super) fn open_journal<D: Directory>(
     holder: &D,
     names: &HiddenNames,

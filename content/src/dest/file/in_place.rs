@@ -1,4 +1,4 @@
-//! A file that is written over: it is old, new, or named as neither, whenever the machine stops and whatever fails.
+//! Overwriting of a file: after any crash or failure it is old or new, or has a hidden name.
 
 use super::Resume;
 use super::crashes::{DEST, assert_delivered, content, disks, receive, receive_by, world};

@@ -1,4 +1,4 @@
-//! What is kept beside a file, so that the next run goes on with it.
+//! State beside a file from which a later run resumes.
 
 use crate::disk::{Directory, DiskFile};
 use crate::journal::Journal;
@@ -8,25 +8,22 @@ use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 
-/// What a sync says in the journal.
 #[derive(Debug)]
 pub(super) struct Kept<F> {
-    /// None where nothing is resumed.
+    /// None if nothing is resumed.
     pub journal: Mutex<Option<Journal<F>>>,
-    /// What has been written or was there, and no journal speaks of.
+    /// Ranges that are written or present, and not yet in the journal.
     pub written: Mutex<Runs>,
-    /// Where the bytes belong, if it is to be written.
     pub prologue: Mutex<Vec<u8>>,
 }
 
 impl<F> Kept<F> {
-    /// Nothing yet.
     pub(super) fn new(journal: Option<Journal<F>>) -> Kept<F> {
         Kept { journal: Mutex::new(journal), written: Mutex::default(), prologue: Mutex::default() }
     }
 }
 
-/// What puts on the disk all that was written, and says so in the journal.
+/// Returns a closure that syncs all written data and records it in the journal.
 pub(super) fn syncing<D: Directory>(
     file: &D::File,
     holder: &Arc<D>,
@@ -35,7 +32,7 @@ pub(super) fn syncing<D: Directory>(
     let (file, holder, kept) = (file.try_clone()?, Arc::clone(holder), Arc::clone(kept));
     let (mut names_are_synced, mut end) = (false, 0);
     Ok(move || {
-        // What is written from now on may be synced, too: no journal speaks of it yet.
+        // Data written from here on may be synced too, but the journal must not claim it yet.
         let runs = std::mem::take(&mut *kept.written.lock());
         end = runs.iter().map(|run| run.end).fold(end, u64::max);
         file.sync_data()?;

@@ -1,15 +1,15 @@
-//! A file as DEST: it is received under no name or a hidden one, and gets its own when every byte of it is known to be
-//! on the disk.
+//! A file as DEST. It is received without a name or under a hidden one, and gets its own name when
+//! all its bytes are on the disk.
 //!
-//! What can be resumed has a hidden name that follows from its own, and a [journal](crate::journal) beside it: it
-//! outlives its process, is found by the next one that receives the same name, and is removed when nobody has written
-//! to it for a week. All else has no name at all, and nothing is left of it, however its process ends; where the file
-//! system cannot make such files (`O_TMPFILE`) it has a hidden name that nobody looks for. A lock says whether a
-//! process writes to a hidden file.
+//! A resumable file has a hidden name derived from its own, and a [journal](crate::journal) beside
+//! it. It outlives its process, is found by the next one that receives the same name, and is
+//! removed a week after its last write. Any other file is nameless (`O_TMPFILE`), or has a unique
+//! hidden name where the file system does not support that, and vanishes with its process. A lock
+//! shows whether a process writes to a hidden file.
 //!
-//! In place, what has the name already is written over, and needs no room but for what is longer. Before its first
-//! byte changes it gets the hidden name and a journal, as if an earlier run had left it: under its own name it is old
-//! or new.
+//! In place, the existing file is overwritten and needs space only for additional length. Before
+//! its first byte changes, it gets the hidden name and a journal, as if an earlier run had left it.
+//! Under its own name it is always old or new.
 
 #[cfg(test)]
 mod crashes;
@@ -37,57 +37,45 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// Where a file will be.
 #[derive(Clone, Debug)]
 pub(super) struct Place<D> {
     pub holder: Arc<D>,
-    /// Where the user said that this is.
     pub holder_path: PathBuf,
-    /// Its name there.
     pub name: PathBuf,
-    /// Whether it may take the place of what has that name.
     pub replace: bool,
 }
 
-/// What becomes of partial data that a file of the same name left.
+/// Treatment of partial data of a file with this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Resume {
-    /// It is removed, and nothing is left of this run either.
+    /// Removed, and this run leaves nothing either.
     Not,
-    /// It is used as far as it is of this content, and this run leaves its own. Nobody else may read the file until its
-    /// mode is set.
+    /// Used as far as it belongs to this content, and this run leaves its own data. Only the
+    /// owner can read the file until its mode is set.
     From(Identity),
-    /// The same, and without any, what has the name already is written over.
+    /// Used as with `From`; without partial data the existing file is overwritten.
     InPlace(Identity),
 }
 
-/// A file that is being received.
 #[derive(Debug)]
 pub(super) struct FileDest<D: Directory> {
     place: Place<D>,
     file: D::File,
     hidden: Hidden,
     identity: Identity,
-    /// Where the next bytes go.
     at: u64,
     syncer: Syncer,
     kept: Arc<Kept<D::File>>,
-    /// What was on the disk by the journal of the run before.
     #[cfg(test)]
     claimed: Runs,
-    /// Where the journal of the run before says that the bytes belong.
     prologue: Vec<u8>,
-    /// Of what is written over.
     present: Present,
-    /// Where it is while it is neither old nor new.
     broken: Arc<OnceLock<PathBuf>>,
 }
 
 impl<D: Directory> FileDest<D> {
-    /// A file that will be at this place; `broken` is told where it is if what is written over is moved.
-    ///
-    /// # Errors
-    /// If nothing can be written there, or another build's journal is in the way.
+    /// Prepares the file for a place. `broken` is set to its path once an overwritten file is
+    /// renamed. Fails if nothing can be written there, or a newer build's journal exists.
     pub(super) fn prepare(
         place: Place<D>,
         resume: &Resume,
@@ -118,8 +106,8 @@ impl<D: Directory> FileDest<D> {
             let (file, hidden) = open_fleeting(holder, &place.holder_path)?;
             return FileDest::new(place, file, hidden, identity, None, pace, broken);
         };
-        // What memory has of it may be what the disk does not: whoever wrote it may have been told of an error, and
-        // that is told once. What is read from now on is what the disk has.
+        // The page cache may hold bytes that the disk does not, as a write-back error is reported
+        // only once. From here on reads come from the disk.
         file.sync_data()?;
         file.forget()?;
         let (journal, recovered) = open_journal(holder, &names, &identity, is_new)?;
@@ -157,12 +145,10 @@ impl<D: Directory> FileDest<D> {
         })
     }
 
-    /// Takes the room for so many bytes.
     pub(super) fn reserve(&self, bytes: u64) -> io::Result<()> {
         self.file.reserve(bytes)
     }
 
-    /// Writes the next bytes.
     pub(super) fn write_all(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         self.syncer.check().map_err(at("sync"))?;
         let written = self.put_bytes(bytes);
@@ -183,14 +169,14 @@ impl<D: Directory> FileDest<D> {
         Ok(())
     }
 
-    /// The next bytes are there.
     fn pass(&mut self, bytes: u64) {
         let end = self.at + bytes;
         self.kept.written.lock().insert(self.at..end);
         self.at = end;
     }
 
-    /// Before its first byte changes it has the hidden name, and a journal: by its own nobody finds half of it.
+    /// Gives the file its hidden name and a journal before the first byte changes, so that nobody
+    /// finds a mixture under its own name.
     fn touch(&mut self) -> io::Result<()> {
         let Hidden::Untouched(names) = &self.hidden else { return Ok(()) };
         let (names, Place { holder, holder_path, name, .. }) = (names.clone(), &self.place);
@@ -207,14 +193,12 @@ impl<D: Directory> FileDest<D> {
         holder.sync_names()
     }
 
-    /// The next bytes are there already.
     pub(super) fn keep(&mut self, bytes: u64) -> Result<(), DiskError> {
         self.syncer.check().map_err(at("sync"))?;
         self.pass(bytes);
         self.syncer.heed(Ok(()), bytes).map_err(at("write"))
     }
 
-    /// Leaves a hole of so many bytes behind what is there.
     pub(super) fn skip(&mut self, bytes: u64) -> Result<(), DiskError> {
         self.syncer.check().map_err(at("sync"))?;
         let skipped = self.leave_hole(bytes);
@@ -224,7 +208,8 @@ impl<D: Directory> FileDest<D> {
     fn leave_hole(&mut self, bytes: u64) -> io::Result<()> {
         let (end, old_end) = (self.at + bytes, self.file.bytes()?);
         let left = self.at..end.min(old_end);
-        // What is there is no hole, unless it can be made one; what is written over may have zeros anyway.
+        // Existing data must become a hole if possible; a file that is overwritten may have zeros
+        // there anyway.
         let is_touched = !matches!(self.hidden, Hidden::Untouched(_));
         if is_touched && !left.is_empty() && self.file.punch(left.clone()).is_ok() {
             self.pass(left.end - left.start);
@@ -241,7 +226,6 @@ impl<D: Directory> FileDest<D> {
         Ok(())
     }
 
-    /// Keeps beside the file where its bytes belong, and asks for that to be put on the disk.
     pub(super) fn keep_prologue(&mut self, bytes: &[u8]) {
         let is_found_again = matches!(self.hidden, Hidden::Kept(_) | Hidden::Untouched(_));
         if is_found_again && self.prologue != bytes {
@@ -250,8 +234,8 @@ impl<D: Directory> FileDest<D> {
         self.syncer.tell();
     }
 
-    /// Ends the file where the last byte is, gives it its attributes, and puts all of it on the disk, still under no
-    /// name that is its own.
+    /// Truncates the file behind its last byte, sets its attributes and syncs it, still without its
+    /// final name.
     pub(super) fn settle(&mut self, attributes: Option<FileAttributes>) -> Result<(), DiskError> {
         self.syncer.finish().map_err(at("sync"))?;
         self.end(attributes).map_err(at("sync"))
@@ -261,29 +245,26 @@ impl<D: Directory> FileDest<D> {
         if self.file.bytes()? != self.at {
             self.touch()?;
         }
-        // The time comes last: whatever else is done changes it.
+        // The time comes last, as other changes modify it.
         self.file.set_bytes(self.at)?;
         attributes.map_or(Ok(()), |attributes| self.file.keep_attributes(attributes))?;
         self.file.sync()
     }
 
-    /// Gives what was settled its name, and makes that last.
-    ///
-    /// # Errors
-    /// If it cannot have that name; or it has, and the directory cannot be synced: then a crash may take the name away.
+    /// Gives the settled file its final name and syncs the directory. Fails if the name is not
+    /// available, or if the sync fails: then a crash may undo the rename.
     pub(super) fn publish(&mut self) -> Result<(), DiskError> {
         let path = self.place.holder_path.join(&self.place.name);
         self.show().map_err(at(&format!("rename to {}", path.display())))?;
         let synced = self.place.holder.sync_names();
         synced.map_err(|error| DiskError { in_place: true, ..at("sync the directory")(error) })?;
-        // It says nothing more.
+        // The journal is obsolete.
         if let Hidden::Kept(names) = std::mem::replace(&mut self.hidden, Hidden::Published) {
             drop(self.place.holder.remove(&names.journal));
         }
         Ok(())
     }
 
-    /// Gives it its name; what has that name already is replaced only if it may be.
     fn show(&mut self) -> io::Result<()> {
         let Place { holder, holder_path, name, replace } = &self.place;
         if !holder.is_at(holder_path) {
@@ -297,8 +278,8 @@ impl<D: Directory> FileDest<D> {
             Hidden::Fleeting(names, _) | Hidden::Kept(names) => names.part.clone(),
             Hidden::Nameless => match holder.name(&self.file, name) {
                 Err(error) if *replace && error.kind() == ErrorKind::AlreadyExists => {
-                    // Only a name can take the place of another; locked first, or a receiver that begins takes it for
-                    // that of a dead one.
+                    // Only a named file can replace another. It is locked first, or a receiver that
+                    // starts would remove it as a leftover.
                     self.file.try_lock();
                     let names = HiddenNames::fleeting();
                     holder.name(&self.file, &names.part)?;
@@ -372,11 +353,11 @@ impl<D: Directory> Drop for FileDest<D> {
         match &self.hidden {
             Hidden::Nameless | Hidden::Published | Hidden::Untouched(_) => {}
             Hidden::Fleeting(names, _) => drop(hidden_names::remove(holder, names)),
-            // Of nothing there is nothing to resume.
+            // An empty file is not worth resuming.
             Hidden::Kept(names) if self.file.bytes().is_ok_and(|bytes| bytes == 0) => {
                 hidden_names::remove(holder, names);
             }
-            // What was reserved behind it is given back.
+            // Releases the space that was reserved behind its end.
             Hidden::Kept(_) => drop(self.file.bytes().and_then(|bytes| self.file.set_bytes(bytes))),
         }
     }

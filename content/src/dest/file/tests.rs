@@ -1,4 +1,4 @@
-//! On real directories: names, locks and what is left.
+//! Names, locks and leftovers on real directories.
 
 use super::*;
 use crate::disk::Beneath;
@@ -49,7 +49,8 @@ fn a_file_gets_its_name_whole_and_takes_that_of_another_only_if_it_may() {
             assert!(named.is_ok() || named.is_err_and(|failed| failed.error.kind() == ErrorKind::AlreadyExists));
             drop(file);
             assert_eq!(fs::read_to_string(&path).expect("there"), expected);
-            // What could not have the name is kept for whoever may replace it.
+            // A file that could not get its name is kept for a run that may replace the existing
+            // one.
             let left = names(directory.path()).len();
             assert!(left == 1 || (resume != Resume::Not && left == 3), "{:?}", names(directory.path()));
         }
@@ -105,7 +106,7 @@ fn a_journal_of_a_newer_build_is_named_and_stays() {
 fn a_file_that_takes_the_place_of_another_is_not_removed_by_a_receiver_that_begins_meanwhile() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("dest");
-    // Gone also when the other thread fails: a scope waits for both.
+    // Dropped even if the other thread fails, because the scope waits for both.
     let (goes_on, asked) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let (goes_on, from) = (goes_on, &directory);

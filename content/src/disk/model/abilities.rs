@@ -1,4 +1,4 @@
-//! What real disks cannot do, or do otherwise.
+//! Limitations of real file systems, for the model.
 
 use super::State;
 use super::world::{Change, Inode};
@@ -9,33 +9,30 @@ use std::io::{Error, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What a disk can.
 #[derive(Clone, Debug, Default)]
 pub struct Abilities {
-    /// Two names cannot be exchanged (NFS, FUSE, exFAT).
+    /// Cannot exchange two names (NFS, FUSE, exFAT).
     pub no_exchange: bool,
-    /// There are no files without a name (NFS, FUSE, vfat).
+    /// Has no nameless files (NFS, FUSE, vfat).
     pub no_nameless: bool,
-    /// Nothing can be renamed over a directory, also if that is empty (SFTP).
+    /// Cannot rename over a directory, even an empty one (SFTP).
     pub no_rename_over: bool,
-    /// A file has one name (vfat, exFAT).
+    /// Has no hard links (vfat, exFAT).
     pub no_links: bool,
-    /// There are no symbolic links (vfat, exFAT).
+    /// Has no symbolic links (vfat, exFAT).
     pub no_symlinks: bool,
-    /// All files belong to one user (vfat), or this one may not give them away.
+    /// Cannot change owners (vfat, or a user without rights).
     pub no_owners: bool,
-    /// No name may have this byte.
+    /// Byte that no name may contain.
     pub refused: Option<u8>,
-    /// `a` and `A` are one name.
+    /// Whether names that differ in case only are equal.
     pub folds_case: bool,
-    /// How many bytes the files may have in all.
     pub room_bytes: Option<u64>,
-    /// Files that somebody has open: removed, they get another name instead (`.nfs…`, `.fuse_hidden…`), which cannot
-    /// be removed.
+    /// Files that another process has open: when removed they get another name (`.nfs…`,
+    /// `.fuse_hidden…`) that cannot be removed.
     pub held: BTreeSet<u64>,
-    /// Directories on which another file system is mounted.
     pub mounts: BTreeSet<u64>,
-    /// Directories of a lower layer, which cannot be renamed (overlay).
+    /// Directories of an overlay's lower layer, which cannot be renamed.
     pub lower: BTreeSet<u64>,
 }
 
@@ -44,7 +41,6 @@ fn fail<T>(errno: i32) -> Result<T> {
 }
 
 impl Abilities {
-    /// Fails for what this disk does not have.
     pub(super) fn have(&self, is_there: bool) -> Result<()> {
         if is_there { Ok(()) } else { fail(libc::EPERM) }
     }
@@ -58,24 +54,21 @@ impl Abilities {
 }
 
 impl State {
-    /// What has a path from a directory on, by names as this disk compares them.
+    /// Resolves a path with the disk's comparison of names.
     pub(super) fn find(&self, directory: u64, path: &Path) -> Result<u64> {
         path.iter().try_fold(directory, |at, name| self.current.find(at, Path::new(&self.spelt(at, name))))
     }
 
-    /// A name as it is written in a directory, if it is there.
     pub(super) fn spelt(&self, directory: u64, name: &OsStr) -> OsString {
         let names = self.current.names(directory).ok().filter(|_| self.abilities.folds_case);
         let same = names.and_then(|names| names.keys().find(|there| there.eq_ignore_ascii_case(name)));
         same.cloned().unwrap_or_else(|| name.to_owned())
     }
 
-    /// Fails for a name that this disk does not take.
     pub(super) fn allow(&self, name: &Path) -> Result<()> {
         self.abilities.allow(name)
     }
 
-    /// Fails for a name in a directory if a file system is mounted there.
     pub(super) fn is_no_mount(&self, directory: u64, name: &Path) -> Result<()> {
         match self.find(directory, name) {
             Ok(inode) if self.abilities.mounts.contains(&inode) => fail(libc::EBUSY),
@@ -83,7 +76,6 @@ impl State {
         }
     }
 
-    /// Fails for a name in a directory that cannot be moved.
     pub(super) fn can_move(&self, directory: u64, name: &Path) -> Result<()> {
         self.is_no_mount(directory, name)?;
         match self.find(directory, name) {
@@ -92,7 +84,6 @@ impl State {
         }
     }
 
-    /// Fails if a file would have more bytes than there is room for.
     pub(super) fn has_room(&self, inode: u64, end: u64) -> Result<()> {
         let Some(room) = self.abilities.room_bytes else { return Ok(()) };
         let others = self.current.clone().swept().file_bytes(inode);
@@ -100,7 +91,6 @@ impl State {
         if others + own > room { fail(libc::ENOSPC) } else { Ok(()) }
     }
 
-    /// Opens a directory, if the way to it stays on the file system.
     pub(super) fn enter(&self, from: u64, path: &Path) -> Result<u64> {
         let mut at = from;
         for part in path.components() {
@@ -112,7 +102,7 @@ impl State {
         self.current.names(at).map(|_| at)
     }
 
-    /// Takes a file's name away, or gives it one that says that somebody has it open.
+    /// Removes a file's name, or replaces it as NFS does for an open file.
     pub(super) fn unname(&mut self, directory: u64, name: &Path) -> Result<()> {
         let inode = self.find(directory, name)?;
         let name = self.spelt(directory, name.as_os_str());
@@ -128,7 +118,6 @@ impl State {
         Ok(())
     }
 
-    /// Whether somebody has a file open.
     pub(super) fn is_held(&self, inode: u64) -> bool {
         matches!(self.current.inode(inode), Inode::File { .. }) && self.abilities.held.contains(&inode)
     }

@@ -1,24 +1,22 @@
-//! What a crash may leave: of the changes that were not synced any of the data, and of the names as many as came first.
+//! Enumeration of crash states: any subset of the unsynced data, and any prefix of the unsynced
+//! name changes.
 //!
-//! File systems of today write names down in the order in which they were changed (ext4, XFS and btrfs by their
-//! journals), and data whenever they like: each write whole, in part or not at all.
+//! Journaling file systems (ext4, XFS, btrfs) persist name changes in order, and data at any time:
+//! each write whole, in part or not at all.
 
 use super::world::{Change, World};
 use std::collections::BTreeSet;
 
-/// A moment at which the machine may stop.
+/// A point at which the machine may stop.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// What is on the disk for certain.
     pub durable: World,
-    /// What was changed since, in order.
     pub pending: Vec<Change>,
-    /// The call that was over.
     pub after: String,
 }
 
 impl Moment {
-    /// The worlds that a machine may find when it starts again.
+    /// Returns all states that a reboot may find.
     pub fn crashes(&self) -> BTreeSet<World> {
         let (names, data): (Vec<_>, Vec<_>) = self.pending.iter().partition(|change| change.of_content().is_none());
         let mut worlds = BTreeSet::new();
@@ -33,7 +31,7 @@ impl Moment {
         worlds
     }
 
-    /// What is there if the program alone is killed.
+    /// Returns the state after the program alone is killed.
     pub fn kill(&self) -> World {
         let mut world = self.durable.clone();
         self.pending.iter().for_each(|change| world.apply(change));
@@ -41,10 +39,10 @@ impl Moment {
     }
 }
 
-/// So many ways in which data is kept are all tried; of more, those in which one change is unlike the others.
+/// Limit on exhaustively tried combinations of kept writes. Beyond it, only those with one write
+/// unlike the others are tried.
 const MOST_WAYS: usize = 800;
 
-/// Which data is kept: each change whole, in part or not at all.
 fn patterns(data: &[&Change]) -> Vec<Vec<Change>> {
     let ways = |change: &Change| {
         let mut ways = vec![None, Some(change.clone())];
@@ -63,7 +61,8 @@ fn patterns(data: &[&Change]) -> Vec<Vec<Change>> {
     })
 }
 
-/// All, none, all but one, only one, the first ones, and each of these with a write that is torn.
+/// Returns all writes, none, all but one, only one, each prefix, and each of these with a torn
+/// write.
 fn one_unlike_the_others(data: &[&Change]) -> Vec<Vec<Change>> {
     let all = || data.iter().map(|change| (*change).clone());
     let mut patterns = vec![all().collect(), Vec::new()];

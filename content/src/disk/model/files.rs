@@ -11,14 +11,12 @@ use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::path::Path;
 
-/// An open file.
 #[derive(Debug)]
 pub struct ModelFile {
     disk: Model,
     inode: u64,
 }
 
-/// An open directory.
 #[derive(Debug)]
 pub struct ModelDirectory {
     disk: Model,
@@ -34,7 +32,6 @@ impl ModelDirectory {
         ModelFile { disk: self.disk.clone(), inode }
     }
 
-    /// Makes something with a name that must be free.
     fn add(&self, what: &str, name: &Path, inode: Inode) -> Result<u64> {
         self.disk.change(&format!("{what} {}", name.display()), |state| {
             let number = state.add(inode);
@@ -335,7 +332,7 @@ impl DiskFile for ModelFile {
 
     fn forget(&self) -> Result<()> {
         self.disk.change("forget", |state| {
-            // What memory had of the file is what the disk has.
+            // The cached content becomes the disk's.
             let Inode::File { bytes, attributes } = state.durable.inode(self.inode).clone() else { return Ok(()) };
             let pending = state.pending.iter().filter(|change| change.of_content() == Some(self.inode)).cloned();
             let pending: Vec<Change> = pending.collect();

@@ -1,14 +1,12 @@
-//! What is on a disk, and what changes it.
+//! The content of a model disk and the changes to it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Component, Path};
 
-/// The directory that holds all others.
 pub const ROOT: u64 = 0;
 
-/// A file, a directory or something else, whatever its names are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Inode {
     File { bytes: Vec<u8>, attributes: String },
@@ -17,7 +15,7 @@ pub enum Inode {
     Special,
 }
 
-/// One change, which reaches the disk as a whole or not, but for a write, of which a part may.
+/// A change that reaches the disk as a whole or not at all, except for a write, which may be torn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     Write { inode: u64, at: u64, bytes: Vec<u8> },
@@ -30,7 +28,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The file or directory whose content it changes, if that is no name.
+    /// Returns the inode whose content changes, if it is not a change of names.
     pub fn of_content(&self) -> Option<u64> {
         match self {
             Change::Write { inode, .. } | Change::SetBytes { inode, .. } | Change::Attributes { inode, .. } => {
@@ -40,7 +38,6 @@ impl Change {
         }
     }
 
-    /// Whether it changes a name in this directory.
     pub fn is_name_in(&self, of: u64) -> bool {
         match self {
             Change::Name { directory, .. } | Change::Unname { directory, .. } => *directory == of,
@@ -49,14 +46,12 @@ impl Change {
         }
     }
 
-    /// The first half of a write.
     pub fn torn(&self) -> Option<Change> {
         let Change::Write { inode, at, bytes } = self else { return None };
         Some(Change::Write { inode: *inode, at: *at, bytes: bytes[..bytes.len() / 2].to_vec() })
     }
 }
 
-/// All that is on a disk.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct World(BTreeMap<u64, Inode>);
 
@@ -67,17 +62,14 @@ impl Default for World {
 }
 
 impl World {
-    /// An empty directory.
     pub fn directory() -> Inode {
         Inode::Directory { names: BTreeMap::new(), attributes: String::new() }
     }
 
-    /// A new inode, which has no name yet.
     pub fn add(&mut self, number: u64, inode: Inode) {
         self.0.insert(number, inode);
     }
 
-    /// A number that no inode has.
     pub fn free_number(&self) -> u64 {
         self.0.keys().next_back().map_or(ROOT, |last| last + 1)
     }
@@ -93,7 +85,7 @@ impl World {
         }
     }
 
-    /// What has a path from a directory on; links are not followed.
+    /// Resolves a path without following links.
     pub fn find(&self, directory: u64, path: &Path) -> Result<u64> {
         path.components().filter(|part| *part != Component::CurDir).try_fold(directory, |at, part| {
             let Component::Normal(name) = part else { return Err(Error::other("it leads elsewhere")) };
@@ -101,7 +93,6 @@ impl World {
         })
     }
 
-    /// The bytes of a file by its path.
     pub fn file(&self, path: &str) -> Option<&[u8]> {
         match self.0.get(&self.find(ROOT, Path::new(path)).ok()?)? {
             Inode::File { bytes, .. } => Some(bytes),
@@ -109,7 +100,6 @@ impl World {
         }
     }
 
-    /// How many bytes a file has.
     pub fn bytes_of(&self, inode: u64) -> u64 {
         match self.0.get(&inode) {
             Some(Inode::File { bytes, .. }) => bytes.len() as u64,
@@ -117,18 +107,15 @@ impl World {
         }
     }
 
-    /// How many names something has.
     pub fn links_of(&self, inode: u64) -> u64 {
         let names = self.0.keys().filter_map(|directory| self.names(*directory).ok()).flat_map(BTreeMap::values);
         names.filter(|named| **named == inode).count() as u64
     }
 
-    /// How many bytes all files have but this one.
     pub fn file_bytes(&self, but: u64) -> u64 {
         self.0.keys().filter(|inode| **inode != but).map(|inode| self.bytes_of(*inode)).sum()
     }
 
-    /// All names below a directory, with what they stand for.
     pub fn listing(&self, directory: u64) -> Vec<(std::path::PathBuf, Inode)> {
         let mut found = Vec::new();
         let Ok(names) = self.names(directory) else { return found };
@@ -145,7 +132,7 @@ impl World {
         found
     }
 
-    /// What has no name, and can never have one again, is gone.
+    /// Removes the inodes that have no name.
     pub fn swept(mut self) -> World {
         let mut reached = vec![ROOT];
         let mut at = 0;

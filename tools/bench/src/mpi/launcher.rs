@@ -1,5 +1,5 @@
-//! MPI programs on the hosts of a lab: both MPIs start their daemons with what they take for `ssh`, a script that steps
-//! into the namespace of the host instead.
+//! MPI programs on the hosts of a lab. Both MPIs start their daemons by `ssh`, which is replaced by
+//! a script that enters the host's namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use ethbcast_lab::Lab;
 
-/// Which MPI.
+/// MPI implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mpi {
     /// Open MPI.
@@ -19,10 +19,10 @@ pub enum Mpi {
 }
 
 impl Mpi {
-    /// Both.
+    /// All implementations.
     pub const ALL: [Mpi; 2] = [Mpi::OpenMpi, Mpi::Mpich];
 
-    /// As Debian's alternatives and the drop-in's back ends have it.
+    /// Returns the name used by Debian's alternatives and the drop-in's back ends.
     pub const fn name(self) -> &'static str {
         match self {
             Mpi::OpenMpi => "openmpi",
@@ -30,10 +30,10 @@ impl Mpi {
         }
     }
 
-    /// Compiles a program with its compiler for C (`mpicc`) or Fortran (`mpifort`).
+    /// Compiles a program with the MPI's compiler for C (`mpicc`) or Fortran (`mpifort`).
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's message.
     pub fn compile(self, compiler: &str, source: &Path, program: &Path, more: &[&str]) -> anyhow::Result<()> {
         let compiler = format!("{compiler}.{}", self.name());
         let mut command = Command::new(&compiler);
@@ -46,7 +46,7 @@ impl Mpi {
     }
 }
 
-/// A lab whose hosts have addresses, ready to run MPI programs.
+/// A lab whose hosts have addresses and can run MPI programs.
 #[derive(Debug)]
 pub struct MpiCluster<'a> {
     lab: &'a Lab,
@@ -57,10 +57,11 @@ pub struct MpiCluster<'a> {
 }
 
 impl<'a> MpiCluster<'a> {
-    /// Gives the hosts addresses, and writes what launchers need into `directory`, from where programs can be run.
+    /// Gives the hosts addresses, and writes the launcher's files into `directory`, which must
+    /// permit execution.
     ///
     /// # Errors
-    /// If that cannot be done.
+    /// If an address cannot be set or a file cannot be written.
     pub fn prepare(lab: &'a Lab, directory: &Path, ranks_per_host: usize) -> anyhow::Result<MpiCluster<'a>> {
         let (directory, hydra) = (directory.to_owned(), "mpiexec.hydra".into());
         let cluster = MpiCluster { lab, directory, ranks_per_host, outlives: false, hydra };
@@ -91,12 +92,12 @@ impl<'a> MpiCluster<'a> {
         Ok(cluster)
     }
 
-    /// The same, whose launchers let the others live when a rank dies.
+    /// Keeps the other ranks alive when one dies.
     pub fn outliving(self) -> MpiCluster<'a> {
         MpiCluster { outlives: true, ..self }
     }
 
-    /// The same, with another Hydra as MPICH's launcher.
+    /// Replaces MPICH's launcher with another Hydra.
     pub fn launched_by(self, hydra: PathBuf) -> MpiCluster<'a> {
         MpiCluster { hydra, ..self }
     }
@@ -105,8 +106,9 @@ impl<'a> MpiCluster<'a> {
         self.directory.join(format!("host-{host}"))
     }
 
-    /// A program on all hosts, MPI on TCP; `set` are variables that each rank has in its environment. Ranks that wait
-    /// yield: there are more of them than cores.
+    /// Returns the command that runs a program on all hosts with MPI over TCP. `set` are
+    /// environment variables of each rank. Waiting ranks yield, because there are more of them than
+    /// cores.
     ///
     /// # Errors
     /// If the lab has no hosts.
@@ -147,7 +149,7 @@ impl<'a> MpiCluster<'a> {
                 if self.outlives {
                     command.arg("-disable-auto-cleanup");
                 }
-                // UCX over TCP, or ofi's; what a packet socket would do is not known to it.
+                // UCX or OFI over TCP.
                 for (name, value) in [("UCX_TLS", "tcp,self,sm"), ("FI_PROVIDER", "tcp")].iter().chain(set) {
                     command.args(["-genv", name, value]);
                 }
@@ -158,7 +160,6 @@ impl<'a> MpiCluster<'a> {
     }
 }
 
-/// The network of hosts that have addresses.
 const NETWORK: &str = "10.77.0.0/24";
 
 fn address(number: usize) -> String {

@@ -1,4 +1,5 @@
-//! MPI programs on the hosts of a lab, over TCP: a loop of broadcast and barrier, as `ethbcast perf` has it.
+//! MPI programs on the hosts of a lab over TCP: a loop of broadcast and barrier as in `ethbcast
+//! perf`.
 
 mod launcher;
 
@@ -16,13 +17,12 @@ use crate::running::{Ended, Running};
 use crate::times::Times;
 use crate::tools::is_installed;
 
-/// The program that runs on every rank.
 const SOURCE: &str = include_str!("broadcast.c");
 
-/// Iterations before any is timed, for short messages: connections are made by the first ones.
+/// Untimed iterations for short messages; the first ones establish connections.
 pub const WARM_UPS: u32 = 100;
 
-/// Which package is not here, in one sentence; `None` if nothing is missing.
+/// Returns a sentence about the missing package, or `None`.
 pub fn missing(mpi: Mpi) -> Option<String> {
     let own = match mpi {
         Mpi::OpenMpi => [("mpirun.openmpi", "openmpi-bin"), ("mpicc.openmpi", "libopenmpi-dev")],
@@ -33,7 +33,7 @@ pub fn missing(mpi: Mpi) -> Option<String> {
     Some(format!("there is no {program} here: install the package {package}"))
 }
 
-/// Its name and version, such as `Open MPI 4.1.4`.
+/// Returns name and version, such as `Open MPI 4.1.4`.
 ///
 /// # Errors
 /// If it cannot be run.
@@ -50,43 +50,42 @@ pub fn version(mpi: Mpi) -> anyhow::Result<String> {
     Ok(format!("{name} {number}"))
 }
 
-/// What one size took.
+/// Times of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Broadcasts with a barrier behind each.
+    /// Broadcasts, each followed by a barrier.
     pub broadcast: Times,
     /// Barriers alone.
     pub barrier: Times,
 }
 
-/// An MPI, ready to run the loop on a lab.
+/// An MPI that is ready to run the loop on a lab.
 #[derive(Debug)]
 pub struct Cluster<'a> {
     mpi: Mpi,
     launcher: MpiCluster<'a>,
     program: PathBuf,
-    /// The program, and what the launcher needs.
     _directory: TempDir,
 }
 
-/// What a run of the loop makes.
+/// Parameters of a run of the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Loop<'s> {
-    /// Iterations before any is timed: connections are made by the first ones.
+    /// Untimed iterations; the first ones establish connections.
     pub warm_ups: u32,
-    /// Iterations that are timed.
+    /// Timed iterations.
     pub iterations: u32,
-    /// Bytes of the messages.
+    /// Sizes of the messages, in bytes.
     pub sizes: &'s [u64],
 }
 
 impl<'a> Cluster<'a> {
-    /// Compiles the program and writes what the launcher needs for so many ranks on each host.
+    /// Compiles the program and writes the launcher's files for `ranks_per_host`.
     ///
     /// # Errors
-    /// If the compiler fails, or there is no place for files.
+    /// If the compiler fails, or the files cannot be written.
     pub fn prepare(lab: &'a Lab, mpi: Mpi, ranks_per_host: usize) -> anyhow::Result<Self> {
-        // Not in memory with the other benches' files: nothing may be run from there on many machines.
+        // Not in memory: many systems mount /dev/shm with `noexec`.
         let directory = tempfile::Builder::new().prefix("ethbcast-mpi-").tempdir()?;
         let (source, program) = (directory.path().join("broadcast.c"), directory.path().join("broadcast"));
         std::fs::write(&source, SOURCE)?;
@@ -95,15 +94,16 @@ impl<'a> Cluster<'a> {
         Ok(Self { mpi, launcher, program, _directory: directory })
     }
 
-    /// Which MPI it is.
+    /// Returns the MPI.
     pub fn mpi(&self) -> Mpi {
         self.mpi
     }
 
-    /// Runs all sizes once, with these variables on every rank; what it failed of is an outcome, not an error.
+    /// Runs all sizes once with the given environment variables on every rank. Returns the times or
+    /// the failure of the program.
     ///
     /// # Errors
-    /// If it cannot be started, prints what is no measurement, or the user interrupts.
+    /// If it cannot be started, its output cannot be read, or the user interrupts.
     pub fn measure(
         &self,
         set: &[(&str, &str)],
@@ -121,7 +121,6 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// The times of the sizes, in the order of the sizes.
 fn read(output: &str, sizes: &[u64], iterations: u32) -> anyhow::Result<Vec<Measured>> {
     let mut lines = output.lines();
     let mut times = |what: &str, size: u64| -> anyhow::Result<Times> {

@@ -1,15 +1,11 @@
-//! Whether a condition of a rule is true of our frames.
+//! Evaluation of a rule's conditions for our frames.
 
 use serde_json::Value;
 
-/// Of how many of our frames something is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holds {
-    /// Of none, as far as is known here.
     Never,
-    /// Of some.
     Sometimes,
-    /// Of all.
     Always,
 }
 
@@ -31,23 +27,19 @@ impl Holds {
     }
 }
 
-/// What our frames look like to a firewall.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
-    /// The interface by which they come and go.
     pub interface: &'a str,
-    /// Whether that is a bridge: rules see its ports, too.
+    /// Whether the interface is a bridge, in which case rules see its ports as well.
     pub is_bridge: bool,
-    /// Addresses that they are from or for: this host's and the group's.
+    /// Source and destination addresses: this host's and the group's.
     pub addresses: [String; 2],
-    /// Their type.
     pub ether_type: u16,
-    /// How long they may be.
     pub mtu_bytes: u64,
 }
 
 impl Frames<'_> {
-    /// Whether a `match` of a rule is true of them; of what is not known here, that it never is.
+    /// Evaluates a `match` of a rule; unknown conditions count as never met.
     pub fn fit(&self, condition: &Value) -> Holds {
         let (operator, left, right) =
             (condition["op"].as_str().unwrap_or("=="), &condition["left"], &condition["right"]);
@@ -62,7 +54,7 @@ impl Frames<'_> {
         let equal = match key {
             "length" => return self.length(operator, right),
             "iif" | "iifname" | "oif" | "oifname" => any(&|value| self.is_through(value)),
-            // Some frames are for this host, some for a group; none is for others.
+            // Frames go to this host or to a group, never to others.
             "pkttype" => any(&|value| Holds::sometimes_when(value != "other")),
             _ if is_ether_type(left) => any(&|value| Holds::when(self.is_of(value))),
             _ if left["payload"]["protocol"] == "ether" => any(&|value| {
@@ -79,7 +71,7 @@ impl Frames<'_> {
         }
     }
 
-    /// Whether a number, as nftables writes one, is their type.
+    /// Whether a number in nftables' notation is their EtherType.
     pub fn is_of(&self, value: &Value) -> bool {
         let digits = value.as_str().and_then(|text| text.strip_prefix("0x"));
         let hexadecimal = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -87,7 +79,7 @@ impl Frames<'_> {
         value.as_u64().or(hexadecimal).or(decimal) == Some(self.ether_type.into())
     }
 
-    /// Whether a name, which may end in a star, is that of their interface.
+    /// Whether a name, which may end in a star, matches their interface.
     pub fn is_on(&self, name: &str) -> bool {
         name.strip_suffix('*').map_or(name == self.interface, |start| self.interface.starts_with(start))
     }
@@ -106,7 +98,7 @@ impl Frames<'_> {
     }
 }
 
-/// Whether the type of a frame is what a rule looks at, whatever it calls it.
+/// Whether a rule matches the EtherType, under whatever name.
 pub fn is_ether_type(left: &Value) -> bool {
     let payload = &left["payload"];
     left["meta"]["key"] == "protocol"
@@ -114,7 +106,7 @@ pub fn is_ether_type(left: &Value) -> bool {
         || payload["base"] == "ll" && payload["offset"] == 96 && payload["len"] == 16
 }
 
-/// Whether what a rule looks at a few bits of is an address, such as the bit that tells groups from hosts.
+/// Whether a masked value is an address, as in a test of the group bit.
 fn is_of_an_address(masked: &Value) -> bool {
     let payload = &masked["payload"];
     payload["protocol"] == "ether" && payload["field"] != "type"

@@ -1,4 +1,5 @@
-//! Rules of nftables that drop the frames: chains of the families netdev and bridge, the only ones that see them.
+//! Check for nftables rules that drop our frames: only chains of the families netdev and bridge see
+//! them.
 
 mod condition;
 mod ruleset;
@@ -12,10 +13,10 @@ use ethbcast_transport::wire::group_mac;
 use ruleset::Ruleset;
 use serde_json::Value;
 
-/// Looks for rules that drop the group's frames on this interface; `link` is what iproute2 knows of that.
+/// Checks for rules that drop frames on this interface; `link` is iproute2's description of it.
 pub fn check(interface: &Interface, args: &DoctorArgs, link: &Value, findings: &mut Findings) {
     let listed = json_of("nft", &["-j", "list", "ruleset"]);
-    // Some versions leave out of the JSON which interface a chain is for.
+    // Some versions omit a chain's interface from the JSON output.
     let (json, text) = match (listed, text_of("nft", &["list", "ruleset"])) {
         (Ok(json), Ok(text)) => (json, text),
         (Err(why), _) | (_, Err(why)) => return findings.skip(format!("rules that drop frames: {why}")),

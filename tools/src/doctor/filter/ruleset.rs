@@ -1,14 +1,12 @@
-//! The chains and rules of nftables, followed as a frame follows them.
+//! Chains and rules of nftables, evaluated as for a frame.
 
 use super::condition::{Frames, Holds, is_ether_type};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
 
-/// More jumps in a row nftables does not allow.
 const MOST_JUMPS: usize = 16;
 
-/// A chain's full name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChainName {
     family: String,
@@ -17,7 +15,7 @@ pub struct ChainName {
 }
 
 impl ChainName {
-    /// That of a chain, or of the one a rule is in, which is called differently.
+    /// Reads the name of a chain, or of a rule's chain, which has another key.
     fn of(entry: &Value, key: &str) -> ChainName {
         let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
         ChainName { family: text("family"), table: text("table"), name: text(key) }
@@ -30,18 +28,14 @@ impl fmt::Display for ChainName {
     }
 }
 
-/// What becomes of frames in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// All are let through.
     Accepted,
-    /// All, or some, are dropped.
     Dropped(Holds),
-    /// Those that come to its end go on.
+    /// Frames that reach its end continue.
     GoOn,
 }
 
-/// All rules that there are.
 #[derive(Clone, Debug)]
 pub struct Ruleset<'a> {
     bases: Vec<(ChainName, &'a Value)>,
@@ -50,7 +44,7 @@ pub struct Ruleset<'a> {
 }
 
 impl<'a> Ruleset<'a> {
-    /// As `nft -j list ruleset` and `nft list ruleset` write it.
+    /// Combines the outputs of `nft -j list ruleset` and `nft list ruleset`.
     pub fn new(json: &'a Value, text: &str) -> Ruleset<'a> {
         let entries = json["nftables"].as_array().map_or(&[][..], Vec::as_slice);
         let of = |kind: &'static str| entries.iter().filter_map(move |entry| entry.get(kind));
@@ -74,7 +68,7 @@ impl<'a> Ruleset<'a> {
         Ruleset { bases, rules, devices }
     }
 
-    /// The chains that drop such frames, and which.
+    /// Returns the chains that drop such frames, and whether they drop all or some.
     pub fn dropping(&self, frames: &Frames<'_>) -> Vec<(ChainName, &'static str)> {
         let seen = self.bases.iter().filter(|(name, chain)| self.sees(name, chain, frames));
         seen.filter_map(|(name, chain)| {
@@ -91,7 +85,6 @@ impl<'a> Ruleset<'a> {
         .collect()
     }
 
-    /// Whether a chain sees these frames at all.
     fn sees(&self, name: &ChainName, chain: &Value, frames: &Frames<'_>) -> bool {
         match name.family.as_str() {
             "netdev" => self.devices.get(name).is_some_and(|all| all.iter().any(|device| frames.is_on(device))),
@@ -100,7 +93,6 @@ impl<'a> Ruleset<'a> {
         }
     }
 
-    /// What becomes of frames that come to the start of a chain.
     fn follow(&self, name: &ChainName, frames: &Frames<'_>, jumps: usize) -> Fate {
         let mut worst = Fate::GoOn;
         for rule in self.rules.get(name).into_iter().flatten() {
@@ -131,7 +123,6 @@ impl<'a> Ruleset<'a> {
     }
 }
 
-/// What a rule says is to be done.
 enum Verdict<'a> {
     Accept,
     Drop,
@@ -139,13 +130,13 @@ enum Verdict<'a> {
     Jump(&'a str),
 }
 
-/// How many frames come past a statement of a rule.
+/// Returns how many frames get past a statement of a rule.
 fn reached(statement: &Value, frames: &Frames<'_>) -> Holds {
     if let Some(condition) = statement.get("match") {
         return frames.fit(condition);
     }
     match ["limit", "quota", "ct count", "xt"].map(|key| statement.get(key).is_some()) {
-        // What a match of xtables means is its own affair.
+        // Matches of xtables are not interpreted.
         [.., true] => Holds::Never,
         [false, false, false, false] => Holds::Always,
         _ => Holds::Sometimes,
@@ -169,7 +160,7 @@ fn verdict<'a>(statement: &'a Value, frames: &Frames<'_>) -> Option<Verdict<'a>>
     }
 }
 
-/// The interfaces that chains are for, by the text.
+/// Reads the interfaces of chains from the text output.
 fn devices_in(text: &str) -> HashMap<ChainName, Vec<String>> {
     let mut devices = HashMap::new();
     let (mut table, mut chain) = (("", ""), "");
@@ -189,7 +180,7 @@ fn devices_in(text: &str) -> HashMap<ChainName, Vec<String>> {
     devices
 }
 
-/// The names in `… device "eth0" priority …` or `… devices = { eth0, "eth1" } priority …`.
+/// Returns the names in `… device "eth0" priority …` or `… devices = { eth0, "eth1" } priority …`.
 fn listed(line: &str) -> Vec<String> {
     let one = line.split_once(" device ").and_then(|(_, after)| after.split_whitespace().next());
     let many = line.split_once(" devices = {").and_then(|(_, after)| after.split('}').next());

@@ -19,7 +19,8 @@ fn matching(key: &str, operator: &str, right: Value) -> Value {
     json!({ "match": { "op": operator, "left": left, "right": right } })
 }
 
-/// Which chains drop what, of one base chain `c` with this policy and these rules, and a chain `sub` with those.
+/// Returns how frames are dropped by a base chain `c` with this policy and these rules, and a chain
+/// `sub`.
 fn dropping(policy: &str, rules: &[Value], sub: &[Value]) -> Vec<&'static str> {
     let mut entries = vec![json!({ "chain": { "family": "netdev", "table": "t", "name": "c", "hook": "ingress",
         "policy": policy } })];
@@ -82,7 +83,7 @@ fn a_frame_is_followed_through_jumps_and_to_the_policy() {
     assert_eq!(dropping("accept", &[], &[json!([ours, drop])]), none, "nobody jumps there");
     let back = json!([{ "return": null }]);
     assert_eq!(dropping("accept", &[jump], &[back, json!([drop])]), none);
-    // Chains that jump in a circle cannot be made; whoever writes them does not hang us.
+    // nftables refuses circular jumps; evaluation must end nevertheless.
     assert_eq!(dropping("accept", &[json!([{ "jump": { "target": "c" } }])], &[]), none);
 }
 

@@ -17,11 +17,11 @@ use std::time::Duration;
 
 const ROOT: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 1);
 const MEMBER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 2);
-/// Where the version lies.
+/// Offset of the version.
 const VERSION: usize = 16;
 const KIND: usize = 17;
 
-/// How a capture is written.
+/// Format of a capture.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Format {
     pub big_endian: bool,
@@ -29,21 +29,20 @@ pub struct Format {
     pub ng: bool,
 }
 
-/// A capture that is made.
 pub struct Capture {
     format: Format,
     bytes: Vec<u8>,
     frames: u32,
 }
 
-/// A frame, and how many bytes it had on the wire.
+/// A frame and its length on the wire.
 pub type OnWire = (Vec<u8>, usize);
 
 impl Capture {
     pub fn new(format: Format) -> Capture {
         let mut capture = Capture { format, bytes: Vec::new(), frames: 0 };
         if format.ng {
-            // A section of unknown length; an interface whose clock has so many decimals.
+            // A section of unknown length, and an interface with a timestamp resolution.
             capture.block(0x0a0d_0d0a, |out| {
                 out.words(&[0x1a2b_3c4d]);
                 out.halves(&[1, 0]);
@@ -92,7 +91,7 @@ impl Capture {
         self.bytes
     }
 
-    /// A block of pcapng: its type, its length on both sides.
+    /// Writes a block of pcapng: its type, and its length on both sides.
     fn block(&mut self, kind: u32, body: impl FnOnce(&mut Capture)) {
         let mut inner = Capture { format: self.format, bytes: Vec::new(), frames: 0 };
         body(&mut inner);
@@ -113,7 +112,7 @@ impl Capture {
     }
 }
 
-/// A frame from the member to the root, filled up as Ethernet does.
+/// Creates a frame from the member to the root, padded as on Ethernet.
 fn frame(kind: Kind, change: impl FnOnce(&mut Header), payload: &[u8]) -> OnWire {
     let (stream, rank, ether_type) = (StreamId(0), Rank(1), EtherType::DEFAULT);
     let identity = Identity { session: 0x5e55_0001, stream, rank, mac: MEMBER, ether_type };
@@ -127,7 +126,7 @@ fn frame(kind: Kind, change: impl FnOnce(&mut Header), payload: &[u8]) -> OnWire
     (bytes, wire_bytes)
 }
 
-/// One of each kind of a session's messages, and of a stream's frames; names that need care among them.
+/// Returns every kind of session message and stream frame, some with names that need escaping.
 pub fn every_message() -> Vec<OnWire> {
     let digest = *blake3::hash(b"").as_bytes();
     let mut frames = vec![
@@ -146,7 +145,8 @@ pub fn every_message() -> Vec<OnWire> {
             AckBody { limit: 4105, below: 10, consumed: 8, held_us: 250 }.write(10, &mut payload, 1);
             payload
         }),
-        // Flow of 81 frames of 1468 bytes to a host, and the question for what came of it, and for an own train.
+        // A flow of 81 frames of 1468 bytes to a host, and the queries for its result and for a
+        // train of its own.
         frame(
             Kind(26),
             |header| header.stamp = 7,
@@ -172,7 +172,7 @@ pub fn every_message() -> Vec<OnWire> {
     frames
 }
 
-/// Who listens, and two answers: all that can be said, and as little.
+/// Returns a census query and two replies, a full and a minimal one.
 fn census() -> Vec<OnWire> {
     let question = Question { nonce: 7, spread: Duration::from_millis(150), group: "ethbcast".to_owned() };
     let last = LastSession { is_delivered: true, source: "größe.iso".to_owned(), seconds_ago: 77 };
@@ -254,7 +254,7 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
     messages
 }
 
-/// In three parts, the last one first; and with each kind of rate in one.
+/// Returns a view in three parts, last one first, and one with each kind of rate.
 fn views(content: ContentKind) -> Vec<Message> {
     let mut messages: Vec<_> = view(content).parts(100).map(Message::View).collect();
     messages.reverse();
@@ -291,13 +291,14 @@ fn view(content: ContentKind) -> View {
     }
 }
 
-/// Frames that no host takes or that the capture has cut, and what is wrong with each; and one of another protocol.
+/// Returns frames that a host rejects or that the capture has truncated, each with its defect, and
+/// one of another protocol.
 pub fn faulty() -> (Vec<OnWire>, Vec<&'static str>) {
     let (sound, _) = frame(Kind::DATA, |_| {}, &[7; 400]);
     let changed = |at: usize, to: u8| {
         let mut bytes = sound.clone();
         bytes[at] = to;
-        // Whatever it says, nobody can know by its checksum alone.
+        // The checksum alone does not reveal the defect.
         make_checksum_fit(&mut bytes);
         (bytes.clone(), bytes.len())
     };

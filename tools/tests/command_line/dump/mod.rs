@@ -1,5 +1,5 @@
-//! `ethbcast dump` on captures: what it says of every kind of frame, and of what is no frame or no capture. The
-//! dissector for Wireshark says the same (`lab_dissector`).
+//! `ethbcast dump` on captures with every kind of frame, with other data and with invalid files.
+//! The Wireshark dissector prints equal values (`lab_dissector`).
 
 mod frames;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A capture made in a lab: a session by chain and one by cast, a probe, and a group of ranks.
+/// Returns a capture made in a lab: sessions by chain and by cast, a probe, and a group of ranks.
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/lab.pcap")
 }
@@ -19,7 +19,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// The lines of `dump --json`.
+/// Returns the lines of `dump --json`.
 fn dumped(path: &Path) -> Vec<Value> {
     let ended = ended_here(&["dump", "--json", text(path)]);
     ended.assert_code(0);
@@ -72,7 +72,7 @@ fn every_format_of_a_capture_says_the_same() {
     let (_, first) = &said[0];
     assert_eq!(first[1]["time"], "1700000000.001002000");
     said.iter().for_each(|(format, lines)| assert_eq!(lines, first, "{format:?}"));
-    // What is written again is the same capture.
+    // A rewritten capture equals the original.
     let [file, again] = ["whole", "again"].map(|name| directory.path().join(name));
     fs::write(&file, Capture::new(whole).with(&messages).bytes()).expect("written");
     ended_here(&["dump", "--quiet", "--write", text(&again), text(&file)]).assert_code(0);

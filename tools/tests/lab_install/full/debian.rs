@@ -1,4 +1,4 @@
-//! The Debian package in a Debian where there is only what must be there.
+//! The Debian package in a minimal Debian.
 
 use crate::{PROMISED, inside, packaged, printed, tree};
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, one_switch};
@@ -9,10 +9,10 @@ use std::process::Command;
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// Where dpkg and ldconfig keep what they know, and dpkg says what it did.
+/// Files of dpkg and ldconfig that change with every installation.
 const BOOKS: [&str; 3] = ["var/lib/dpkg", "var/log", "var/cache/ldconfig"];
 
-/// The essential packages of this machine's Debian, fetched once, unpacked for this test.
+/// Unpacks the essential packages of this machine's Debian, which are downloaded once.
 fn fresh_debian() -> TempDir {
     let kept = tree().join("target/packages/debian.tar");
     if !kept.is_file() {
@@ -31,7 +31,7 @@ fn fresh_debian() -> TempDir {
     root
 }
 
-/// Every file, link and directory below, but for the books.
+/// Returns all files, links and directories below, except for `BOOKS`.
 fn all_in(root: &Path) -> BTreeSet<String> {
     let mut command = Command::new("find");
     command.arg(root).args(["-mindepth", "1", "-printf", "%P\n"]);
@@ -40,7 +40,7 @@ fn all_in(root: &Path) -> BTreeSet<String> {
     found.lines().filter(is_content).map(str::to_owned).collect()
 }
 
-/// A program of C, compiled against what the package has put into a root directory.
+/// Compiles a C program against the package's files in a root directory.
 fn compiled_against(root: &Path, library: &Path) -> PathBuf {
     let program = root.join("broadcast");
     let mut compiler = Command::new("gcc");
@@ -50,7 +50,7 @@ fn compiled_against(root: &Path, library: &Path) -> PathBuf {
     program
 }
 
-/// A file from one host of eight to all others, by the program that was installed.
+/// Sends a file from one host of eight to all others with the installed program.
 fn spread(site: &Site, root: &Path) {
     let bytes = content(8, 4_000_000);
     fs::write(root.join("tmp/source"), &bytes).expect("written");
@@ -70,7 +70,7 @@ fn spread(site: &Site, root: &Path) {
     fs::remove_file(root.join("tmp/source")).expect("it is ours");
 }
 
-/// The package, which is made twice: the tree and the compiler's work are the same, and so must the bytes be.
+/// Builds the package twice, and checks that the results are identical.
 fn package() -> PathBuf {
     let package = packaged("deb");
     let first = fs::read(&package).expect("it was made");
@@ -106,7 +106,7 @@ fn the_debian_package_works_in_a_fresh_debian_and_leaves_nothing_there() {
     let described = fs::read_to_string(root.join(&pkg_config[1..])).expect("it is there");
     assert!(described.contains(&format!("libdir={}\n", library.display())), "{described}");
     let program = compiled_against(root, &root.join(library.strip_prefix("/").expect("an absolute path")));
-    // It starts, so that its library was found by the name that it has been linked with, and sees no network.
+    // It starts, so that it found its library by its linked name, and it sees no network.
     let mut command = Command::new("unshare");
     command.args(["--net", "chroot"]).arg(root).args(["/broadcast", "4"]);
     let said = Run::to_end(command, LIMIT).stderr;

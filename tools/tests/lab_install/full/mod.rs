@@ -1,4 +1,4 @@
-//! What takes minutes of building: run by `./test --full`.
+//! Packages that take minutes to build, tested by `./test --full`.
 
 mod debian;
 mod static_binary;

@@ -1,23 +1,23 @@
-//! The program as one file, in a root directory where there is nothing else.
+//! The static program in an otherwise empty root directory.
 
 use crate::{inside, packaged};
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, one_switch};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What an initramfs has beside the program.
+/// Contents of an initramfs beside the program.
 #[derive(Clone, Copy, Debug)]
 enum Around {
-    /// Nothing at all.
     Nothing,
-    /// /proc, and a /dev that lacks both sources of random numbers.
+    /// /proc, and a /dev without random number devices.
     OddDev,
     /// /proc and the kernel's /dev.
     DevAndProc,
 }
 
 impl Around {
-    /// What is to be mounted over a root directory, by a shell in a mount namespace of its own.
+    /// Returns the shell commands that mount it over a root directory, in a mount namespace of its
+    /// own.
     fn mounts(self) -> &'static str {
         match self {
             Around::Nothing => "true",
@@ -30,7 +30,7 @@ impl Around {
     }
 }
 
-/// A root directory of its own for a host, with nothing in it but the program and a directory `data`.
+/// Creates a root directory for a host with the program and a directory `data`.
 fn root(site: &Site, host: &str, program: &Path) -> PathBuf {
     let root = site.directory(host);
     fs::create_dir(root.join("data")).expect("made");
@@ -38,7 +38,7 @@ fn root(site: &Site, host: &str, program: &Path) -> PathBuf {
     root
 }
 
-/// The program on a host that nobody has named, below its root directory and with no environment.
+/// Starts the program in its root directory on a host without a name, with an empty environment.
 fn start(site: &Site, host: &str, around: Around, arguments: &str) -> Run {
     let root = site.path(host);
     let mut command = site.command(host, "unshare");
@@ -68,7 +68,7 @@ fn the_static_binary_does_its_work_in_an_empty_root() {
         for root in &roots[1..] {
             assert!(fs::read(root.join("data/dest")).expect("received") == bytes, "{around:?}: other bytes");
         }
-        // Hosts without a name are told apart by their addresses.
+        // Hosts without a name are identified by their addresses.
         let report = sender.json();
         let hosts: Vec<_> = (0..2).map(|at| report["receivers"][at]["host"].as_str().expect("a name")).collect();
         assert!(hosts.iter().all(|host| host.split(':').count() == 6) && hosts[0] != hosts[1], "{hosts:?}");

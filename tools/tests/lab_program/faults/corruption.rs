@@ -1,5 +1,5 @@
-//! A cable, card or memory that changes what it carries and makes the checksum fit: every chunk is checked, what came
-//! damaged is sent again, and the hop is named.
+//! A cable, card or memory that corrupts data under a valid checksum: every chunk is verified,
+//! damaged ones are sent again, and the hop is named.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, Transfer, content, one_switch};
 use ethbcast_lab::{Detour, LabConfig};
@@ -13,13 +13,13 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// The host behind the bad cable, in the middle of a chain from n0 to n4.
+/// Host behind the bad cable, in the middle of a chain from n0 to n4.
 const VICTIM: &str = "n3";
-/// Of so many frames of content one is changed, ten in all.
+/// Number of data frames per corrupted one, and the number of corruptions.
 const EACH: u64 = 900;
 const DAMAGES: u64 = 10;
 
-/// Changes a byte of some frames of content; says how many those were.
+/// Corrupts a byte in some data frames, and counts them.
 #[derive(Default)]
 struct Corruptor {
     seen: u64,
@@ -45,7 +45,7 @@ impl Corruptor {
     }
 }
 
-/// Carries frames both ways until told to stop; says how many it has changed.
+/// Forwards frames both ways until it is stopped, and returns the number of corrupted ones.
 fn carry(detour: &Detour, stop: &AtomicBool) -> u64 {
     let [host, switch] = [&detour.towards_host, &detour.towards_switch].map(|name| Tap::on(name).expect("a tap"));
     let mut corruptor = Corruptor::default();
@@ -58,7 +58,7 @@ fn carry(detour: &Detour, stop: &AtomicBool) -> u64 {
     corruptor.changed
 }
 
-/// Passes all that has come from one end on to the other, as `change` makes it.
+/// Forwards all frames from one end to the other, modified by `change`.
 fn pass_on(from: &Tap, to: &Tap, mut change: impl FnMut(&mut [u8])) {
     let mut buffer = [0; 2048];
     while let Some(length) = from.receive(&mut buffer).expect("the cable is there") {
@@ -71,7 +71,7 @@ fn pass_on(from: &Tap, to: &Tap, mut change: impl FnMut(&mut [u8])) {
 fn frames_changed_under_a_right_checksum_are_found_sent_again_and_the_hop_is_named() {
     let site = Site::beside("corruption", LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(5) });
     let detour = site.lab().detour(VICTIM).expect("a host of this lab");
-    // In the tree n0 feeds n1 and n2, n2 feeds n3 and n4.
+    // In the tree n0 feeds n1 and n2, and n2 feeds n3 and n4.
     let ways = [("chain", "n2", &["n3", "n4"][..]), ("binary", "n2", &["n3"]), ("cast", "n0", &["n3"])];
     for (via, from, behind) in ways {
         let stop = AtomicBool::new(false);
@@ -136,7 +136,7 @@ fn of_a_directory_no_more_comes_again_than_was_damaged_whatever_its_chunks_and_a
                 assert_eq!(damage["at"].as_u64().map(|at| at % chunk_bytes), Some(0), "{damage}");
             }
             let again = ended.iter().map(|end| end.json()["pieces_again"].as_u64().expect("a number")).sum::<u64>();
-            // In a chain the one behind the bad hop lacks the same.
+            // In a chain, the host behind the bad hop lacks the same chunks.
             let expected = damaged.len() as u64 * if via == "chain" { 2 } else { 1 };
             println!("{via}, chunks of {chunk}: {} damaged, {again} pieces sent again", damaged.len());
             assert!(again == expected && again <= 2 * DAMAGES, "{again} of {expected}: {report}");

@@ -1,4 +1,4 @@
-//! Hosts that die in the middle: who still gets the file, and who is named.
+//! Hosts that die in the middle of a transfer: the others get the file, and the dead are named.
 
 use super::{QUARTER_BYTES, begun, half_way, relays, sixteen_mebibytes, slow, twelve_mebibytes};
 use crate::harness::{LIMIT, Site};
@@ -28,7 +28,7 @@ fn when_two_neighbours_of_a_chain_die_together_nobody_ends_up_with_half_a_file()
     ["n3", "n4"].into_iter().for_each(|host| session.receiver(host).signal(Signal::SIGKILL));
     let outcome = session.end(LIMIT);
     ["n1", "n2"].into_iter().for_each(|host| outcome.assert_delivered(host));
-    // Frames that only n3 and n4 still kept are gone: who needed them cannot be served.
+    // Frames that only n3 and n4 had kept are lost: hosts that need them cannot be served.
     for host in ["n5", "n6"] {
         match outcome.status(host).as_str() {
             "verified" => outcome.assert_delivered(host),
@@ -66,7 +66,7 @@ fn a_receiver_that_is_killed_is_known_before_its_silence_is() {
         let session = twelve_mebibytes(&site, via).start();
         session.wait_for_sent(QUARTER_BYTES);
         session.receiver("n3").signal(Signal::SIGKILL);
-        // Whom nobody hears is silent; of this one another process has said it.
+        // A silent host has no known cause; the death of this one was announced by another process.
         session.root.wait_for_line("n3 failed: died");
         let outcome = session.end(LIMIT);
         ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
@@ -123,7 +123,7 @@ fn when_the_interface_of_a_receiver_goes_down_it_says_so_and_the_others_are_serv
     let site = Site::beside("unplug", slow(4));
     let session = begun(sixteen_mebibytes(&site, "chain").both_options("--patience", "5"), "n3");
     site.set_up("n2", "ip", &["link", "set", "eth0", "down"]);
-    // It is waited for: without --patience as long as a switch takes to start again.
+    // It is waited for: without --patience as long as a switch takes to restart.
     let outcome = session.end(LIMIT);
     outcome.assert_nothing("n2", 4);
     assert!(outcome.receiver("n2").stderr.contains("ip link set eth0 up"), "{}", outcome.receiver("n2").stderr);

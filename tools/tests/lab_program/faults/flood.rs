@@ -1,4 +1,5 @@
-//! Requests to join by the ten thousand, of hosts that are not there: they take no place and little memory.
+//! Ten thousands of join requests from hosts that do not exist: they take no place and little
+//! memory.
 
 use super::vandal::Vandal;
 use super::{slow, twelve_mebibytes};
@@ -9,10 +10,10 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 const GHOSTS: u32 = 10_000;
-/// What the root may grow by while they ask, its own buffers for the session included.
+/// Permitted growth of the root's memory meanwhile, including its buffers for the session.
 const MOST_GROWTH_BYTES: usize = 64 * MEBIBYTE;
 
-/// A field of what the kernel says of a process, in bytes.
+/// Returns a field of a process's status in bytes.
 fn memory_bytes(run: &Run, field: &str) -> usize {
     let status = fs::read_to_string(format!("/proc/{}/status", run.pid())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));

@@ -1,4 +1,4 @@
-//! A host that is no member and lies: it changes counters and nothing else.
+//! A lying host that is not a member: it affects counters only.
 
 use super::vandal::Vandal;
 use crate::harness::{MEBIBYTE, Site, Transfer, content, one_switch};
@@ -13,7 +13,7 @@ fn frames_of_liars_and_madmen_change_counters_only() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let vandal = scope.spawn(|| site.lab().run_on("n4", || Vandal::new().rage(&stop)));
-        // Also when an assertion fails: the scope waits for its threads.
+        // Stopped even if an assertion fails, because the scope waits for its threads.
         let stopper = StopOnDrop(&stop);
         for via in ["chain", "cast"] {
             let outcome = Transfer::new(&site, content(7, 16 * MEBIBYTE)).receivers(&["n1", "n2", "n3"]).via(via).run();

@@ -1,4 +1,4 @@
-//! Users that stop a host: who is told, and that what was delivered stays.
+//! Interrupted hosts: the others are notified, and delivered files stay.
 
 use super::{half_way, slow};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, within};
@@ -14,7 +14,7 @@ fn ctrl_c_at_the_root_tells_every_receiver() {
     {
         let session = half_way(&site, via, "n4");
         session.root.signal(signal);
-        // Whoever took the root for dead would say so.
+        // A receiver that considered the root dead would report it.
         let outcome = session.end(LIMIT);
         outcome.root.assert_code(code);
         let report = outcome.root.json();
@@ -53,11 +53,12 @@ fn ctrl_c_at_a_receiver_that_has_delivered_takes_nothing_back() {
     let bytes = content(9, 4 * MEBIBYTE);
     let (source, dest) = (site.file("source.bin", &bytes), site.path("n1"));
     let first = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], &dest);
-    // Its buffers hold the file, its pipe does not: the session goes on while n1 has nothing left to do.
+    // Its buffers hold the file, but its pipe does not: the session continues while n1 has nothing
+    // left to do.
     let stuck = Run::unread("n2", site.ethbcast("n2", ["recv", "-i", "eth0", "--max-wait", "10", "-"]));
     let root = site.start("n0", &["send", "--json", "-i", "eth0", "-n", "2", "--via", "cast"], &source);
     within(LIMIT, || dest.exists().then_some(())).expect("n1 delivers");
-    // That is said a moment after the file has its name.
+    // Reported a moment after the file has its name.
     thread::sleep(Duration::from_secs(1));
     first.signal(Signal::SIGINT);
     let first = first.end(LIMIT);

@@ -1,4 +1,4 @@
-//! Receivers that come again, too late, or one too many.
+//! Receivers that return, are too late, or are too many.
 
 use super::{MIDDLE_BYTES, half_way, slow};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, Transfer, content, names_in, one_switch};
@@ -14,7 +14,7 @@ fn a_receiver_that_is_started_again_before_the_start_takes_part() {
     root.wait_for_line("n1 joined");
     first.signal(Signal::SIGKILL);
     first.end(LIMIT).assert_code(137);
-    // At once: the root sees for itself that the former run is silent.
+    // At once: the root itself detects that the former run is silent.
     let second = site.start("n1", &["recv", "-i", "eth0"], site.path("n1"));
     root.wait_for_lines(2, "n1 joined");
     let receivers = [second, site.start("n2", &["recv", "-i", "eth0"], site.path("n2"))];
@@ -46,7 +46,7 @@ fn of_three_receivers_for_two_places_one_is_sent_away() {
     let source = site.file("source.bin", &bytes);
     let receivers =
         ["n1", "n2", "n3"].map(|host| site.start(host, &["recv", "-i", "eth0", "--max-wait", "8"], site.path(host)));
-    // All three have to be there to hear the same invitation.
+    // All three must be present for the same invitation.
     receivers.iter().for_each(|receiver| receiver.wait_for_line("waiting for a sender"));
     let root = site.run("n0", &["send", "-i", "eth0", "-n", "2"], &source);
     root.assert_code(0);
@@ -75,7 +75,7 @@ fn a_receiver_that_is_started_again_in_the_middle_has_to_wait_for_the_next_sessi
     assert_ne!(outcome.status("n2"), "verified");
     outcome.forget_dead("n2");
     assert_eq!(names_in(&directory), [""; 0]);
-    // The next session takes it.
+    // The next session includes it.
     let bytes = content(5, MEBIBYTE);
     let root = site.run("n0", &["send", "-i", "eth0", "--hosts", "n2"], site.file("next.bin", &bytes));
     root.assert_code(0);

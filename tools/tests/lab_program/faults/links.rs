@@ -1,5 +1,5 @@
-//! Cables that lose one kind of frame in one direction, and nothing else: whoever can be reached gets the file, the
-//! transfer ends, and the root says whose cable it was.
+//! Cables that lose one kind of frame in one direction: reachable hosts get the file, the transfer
+//! ends, and the root names the host of the bad cable.
 
 use super::{CULPRIT, QUARTER_BYTES, impatient, relays};
 use crate::harness::{LIMIT, Site};
@@ -8,7 +8,7 @@ use ethbcast_lab::{LabConfig, LinkFault};
 use ethbcast_tests::lab::KIND_BYTE;
 use ethbcast_transport::wire::Kind;
 
-/// What the root may call it.
+/// Words by which the root may report the host.
 const WORDS: [&str; 10] =
     ["silent", "stall", "progress", "acknowledg", "waits", "waiting", "reach", "starved", "verif", "nothing"];
 
@@ -16,7 +16,7 @@ fn of(fault: LinkFault, kind: Kind) -> LinkFault {
     fault.byte(KIND_BYTE, &[kind.0])
 }
 
-/// A transfer in whose first quarter the relay's cable begins to lose these frames.
+/// Runs a transfer in whose first quarter the relay's cable begins to lose these frames.
 fn one_way_loss(story: &str, via: &'static str, fault: LinkFault) {
     let site = Site::beside(story, relays());
     let session = impatient(&site, via).start();
@@ -50,7 +50,7 @@ fn all_data_to_a_receiver_of_a_cast_is_lost() {
 #[test]
 fn what_a_relay_says_at_its_end_is_lost() {
     let site = Site::beside("done", relays());
-    // It says none before its end.
+    // It sends none before its end.
     site.lab().set_faults(CULPRIT, &[of(LinkFault::leaving(), kind::DONE)]).expect("nft takes it");
     let outcome = impatient(&site, "chain").start().end(LIMIT);
     assert!(site.lab().faulted_frames(CULPRIT).expect("counters") > 0, "nothing was lost");
@@ -86,7 +86,7 @@ fn two_neighbours_of_a_chain_that_may_not_talk_to_each_other_both_get_the_file()
 fn who_never_hears_the_view_does_not_keep_the_others_from_starting() {
     let site = Site::beside("view", relays());
     site.lab().set_faults(CULPRIT, &[of(LinkFault::arriving(), kind::VIEW)]).expect("nft takes it");
-    // It may go on listening for another sender as long as this.
+    // Limit on its wait for another sender.
     let transfer = impatient(&site, "chain").receive_option("--max-wait").receive_option("5");
     transfer.start().end(LIMIT).assert_all_but(CULPRIT, &WORDS);
 }
@@ -96,12 +96,12 @@ fn a_cable_that_takes_no_large_frames_is_found_before_the_start() {
     let site = Site::beside("mtu", LabConfig { mtu_bytes: 9000, ..relays() });
     let small = [LinkFault::arriving().longer_than(1500), LinkFault::leaving().longer_than(1500)];
     site.lab().set_faults(CULPRIT, &small).expect("nft takes it");
-    // Five are wanted, and four will do after --max-wait.
+    // Five are wanted, and four suffice after --max-wait.
     let transfer = impatient(&site, "chain").send_option("--min-receivers").send_option("4").max_wait("3");
     let outcome = transfer.receive_option("--max-wait").receive_option("6").start().end(LIMIT);
     ["n1", "n2", "n4", "n5"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.assert_named(CULPRIT, &["MTU", "1500", "9000", "large"]);
-    // Also behind the start, for which it comes too late, that is the reason.
+    // The MTU is the reason after the start, too.
     outcome.assert_nothing(CULPRIT, 4);
 }
 

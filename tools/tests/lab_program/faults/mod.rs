@@ -1,5 +1,5 @@
-//! Hosts that die, users that stop them, latecomers and liars: who still gets the file, who says what, and that nothing
-//! is left.
+//! Dying, interrupted, late and lying hosts: the others get the file, the cause is reported, and
+//! nothing is left behind.
 
 mod corruption;
 mod deaths;
@@ -17,46 +17,46 @@ mod write_back;
 use crate::harness::{MEBIBYTE, Session, Site, Transfer, content, one_switch};
 use ethbcast_lab::LabConfig;
 
-/// What has arrived somewhere when something happens to the transfer: the middle of it.
+/// Bytes at some receiver when the fault occurs, in the middle of the transfer.
 const MIDDLE_BYTES: u64 = 4 << 20;
 
-/// Cables on which 16 MiB take 2.8 s, so that there is a middle of the transfer for something to happen in.
+/// Cables on which 16 MiB take 2.8 s, long enough for a fault in the middle.
 pub fn slow(hosts: usize) -> LabConfig {
     LabConfig { rate_bits_per_second: Some(50_000_000), ..one_switch(hosts) }
 }
 
-/// The host in trouble: in the middle of a chain from n0 to n5.
+/// Faulty host, in the middle of a chain from n0 to n5.
 const CULPRIT: &str = "n3";
-/// A quarter of what [`twelve_mebibytes`] sends.
+/// A quarter of the content of [`twelve_mebibytes`].
 const QUARTER_BYTES: u64 = 3 << 20;
 
-/// Six hosts on cables on which 12 MiB take 1 s, little enough for other tests beside them.
+/// Six hosts on cables on which 12 MiB take 1 s, a load that permits concurrent tests.
 fn relays() -> LabConfig {
     LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(6) }
 }
 
-/// A transfer from n0 to all others of more than the hosts on the way and their credit hold.
+/// Creates a transfer from n0 to all others that exceeds the buffers and credit on the way.
 fn twelve_mebibytes<'a>(site: &'a Site, via: &'static str) -> Transfer<'a> {
     Transfer::new(site, content(11, 12 * MEBIBYTE)).via(via)
 }
 
-/// The same, and it does not wait long for anybody.
+/// Creates such a transfer with a short patience.
 fn impatient<'a>(site: &'a Site, via: &'static str) -> Transfer<'a> {
     let transfer = twelve_mebibytes(site, via).send_option("--stall").send_option("2");
     transfer.both_options("--patience", "3")
 }
 
-/// A transfer of 16 MiB from n0 to all others.
+/// Creates a transfer of 16 MiB from n0 to all others.
 fn sixteen_mebibytes<'a>(site: &'a Site, via: &'static str) -> Transfer<'a> {
     Transfer::new(site, content(1, 16 * MEBIBYTE)).via(via)
 }
 
-/// The same, half way.
+/// Starts such a transfer and waits for its middle.
 pub fn half_way(site: &Site, via: &'static str, witness: &str) -> Session {
     begun(sixteen_mebibytes(site, via), witness)
 }
 
-/// A transfer of which the witness has a quarter or so.
+/// Starts a transfer and waits until the witness has a quarter of it.
 fn begun(transfer: Transfer<'_>, witness: &str) -> Session {
     let session = transfer.start();
     session.wait_for_bytes(witness, MIDDLE_BYTES);

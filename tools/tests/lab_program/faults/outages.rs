@@ -1,4 +1,4 @@
-//! Ports, interfaces and processes that are away for a while and come back: nobody is lost.
+//! Temporary outages of ports, interfaces and processes: no host is lost.
 
 use super::{CULPRIT, QUARTER_BYTES, impatient, relays, twelve_mebibytes};
 use crate::harness::{LIMIT, Site};
@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use std::thread;
 use std::time::Duration;
 
-/// A transfer that something is done to in its first quarter, and taken back after a time.
+/// Runs a transfer with an outage that begins in its first quarter and lasts `seconds`.
 fn outage(story: &str, via: &'static str, seconds: f64, away: impl Fn(&Lab, bool)) {
     let site = Site::beside(story, relays());
     let session = twelve_mebibytes(&site, via).start();
@@ -18,7 +18,7 @@ fn outage(story: &str, via: &'static str, seconds: f64, away: impl Fn(&Lab, bool
     session.end(LIMIT).assert_verified();
 }
 
-/// A transfer in which a host's process is stopped for 3 s in its first quarter.
+/// Runs a transfer in which a host's process is stopped for 3 s in its first quarter.
 fn stopped(story: &str, via: &'static str, host: &str) {
     let site = Site::beside(story, relays());
     let session = twelve_mebibytes(&site, via).start();

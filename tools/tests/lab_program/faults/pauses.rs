@@ -1,4 +1,4 @@
-//! Hosts that pause or are slow: how long they are waited for.
+//! Pausing and slow hosts, and the patience with them.
 
 use super::{begun, half_way, sixteen_mebibytes, slow};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
@@ -28,7 +28,7 @@ fn a_host_that_pauses_for_too_long_finds_that_the_others_have_gone_on() {
     let outcome = session.end(LIMIT);
     ["n2", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));
     outcome.root.assert_code(1);
-    // The views it slept through wait in its ring.
+    // The views sent meanwhile wait in its ring.
     outcome.assert_nothing("n1", 1);
     assert!(outcome.receiver("n1").stderr.contains("went on without this host"), "{}", outcome.receiver("n1").stderr);
 }
@@ -41,7 +41,7 @@ fn a_receiver_that_is_slow_to_write_is_not_taken_for_dead() {
     let source = site.file("source.bin", &bytes);
     for via in ["chain", "cast"] {
         let dest = site.path(&format!("n1-{via}"));
-        // More than buffers on the way hold: the sender has to wait for the reader of this pipe.
+        // More than the buffers on the way hold: the sender must wait for the pipe's reader.
         let script = format!("\"$0\" recv -i eth0 - | {{ sleep {}; cat; }} > \"$1\"", PAUSE.as_secs());
         let mut slow = site.command("n1", "sh");
         slow.args(["-c", &script]).arg(PROGRAM).arg(&dest);

@@ -1,4 +1,4 @@
-//! Frames of noise, torn ones, and valid ones that lie.
+//! Noise, torn frames, and valid frames with false content.
 
 use crate::harness::{LIMIT, within};
 use ethbcast_collectives::session::{Done, Message, Outcome as Fate, Verdict, ViewPart};
@@ -18,18 +18,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A host that is no member and sends whatever may confuse those who are.
+/// A host that is not a member and sends misleading frames.
 pub struct Vandal {
     socket: OwnedFd,
     interface: LinkAddr,
     victims: Vec<MacAddr>,
     random: Random,
-    /// The session overheard last: switches flood its frames to everybody.
+    /// The last session number it has seen, because switches flood the session's frames.
     session: Option<u32>,
 }
 
 impl Vandal {
-    /// Opens a socket on `eth0` of the thread's namespace that hears everything.
+    /// Opens a socket on `eth0` of the thread's namespace that receives all frames.
     pub fn new() -> Vandal {
         let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
             .expect("a packet socket");
@@ -38,14 +38,14 @@ impl Vandal {
             .find_map(|entry| (entry.interface_name == "eth0").then_some(entry.address?.as_link_addr().copied()?))
             .expect("eth0 has a link address");
         bind(socket.as_raw_fd(), &interface).expect("bound to eth0");
-        // The lab numbers its hosts' addresses.
+        // The lab's host addresses are numbered.
         let hosts = (0..4).map(|host| MacAddr::new(0x02, 0xeb, 0, 0, 0, host));
         let victims = hosts.chain([group_mac("ethbcast")]).collect();
         Vandal { socket, interface, victims, random: Random::new(1), session: None }
     }
 
-    /// Sends bursts until told to stop; says how many frames that were, and how many of them carried the session's own
-    /// number.
+    /// Sends bursts until it is stopped. Returns the number of frames, and of those with the
+    /// session's number.
     pub fn rage(mut self, stop: &AtomicBool) -> (u64, u64) {
         let (mut frames, mut forged) = (0, 0);
         while !stop.load(Ordering::Relaxed) {
@@ -53,7 +53,7 @@ impl Vandal {
             for _ in 0..32 {
                 let victim = self.victims[self.random.below(self.victims.len() as u64) as usize];
                 let (frame, is_forged) = self.frame(victim);
-                // A full queue is no reason to stop: garbage that is not sent is not missed.
+                // A full queue is ignored: lost garbage is no loss.
                 match sendto(self.socket.as_raw_fd(), &frame, &self.interface, MsgFlags::MSG_DONTWAIT) {
                     Ok(_) => (frames, forged) = (frames + 1, forged + u64::from(is_forged)),
                     Err(Errno::EAGAIN | Errno::ENOBUFS) => {}
@@ -65,11 +65,11 @@ impl Vandal {
         (frames, forged)
     }
 
-    /// Asks to join the session that is announced, in the name of so many hosts that are not there, unless it is told
-    /// to stop.
+    /// Sends join requests for the announced session in the names of `ghosts` hosts that do not
+    /// exist, until it is stopped.
     ///
     /// # Panics
-    /// If no session is announced within [`LIMIT`], or there is no room to ask all of it within another.
+    /// If no session is announced within [`LIMIT`], or the requests cannot be sent within another.
     pub fn ask(mut self, ghosts: u32, stop: &AtomicBool) {
         let is_over = || stop.load(Ordering::Relaxed);
         let announced = within(LIMIT, || {
@@ -100,7 +100,7 @@ impl Vandal {
         }
     }
 
-    /// Overhears the session's number.
+    /// Receives the session's number.
     fn listen(&mut self) {
         let mut buffer = [0; 2048];
         while let Ok(length) = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
@@ -112,7 +112,7 @@ impl Vandal {
         }
     }
 
-    /// A frame for a victim, and whether it carries the session's own number.
+    /// Returns a frame for a victim, and whether it carries the session's number.
     fn frame(&mut self, victim: MacAddr) -> (Vec<u8>, bool) {
         let foreign = self.random.next_u64() as u32;
         match (self.random.below(5), self.session) {
@@ -124,7 +124,7 @@ impl Vandal {
         }
     }
 
-    /// Nothing but our EtherType is right.
+    /// Returns a frame of which only the EtherType is right.
     fn noise(&mut self, victim: MacAddr) -> Vec<u8> {
         let mut frame = vec![0; 14 + self.random.below(400) as usize];
         self.random.fill(&mut frame);
@@ -134,7 +134,7 @@ impl Vandal {
         frame
     }
 
-    /// A valid frame, cut or with one bit flipped behind the Ethernet header.
+    /// Returns a valid frame that is truncated or has one bit flipped behind the Ethernet header.
     fn torn(&mut self, victim: MacAddr, session: u32) -> Vec<u8> {
         let mut frame = self.valid(victim, session, None);
         let at = 14 + self.random.below(frame.len() as u64 - 14) as usize;
@@ -146,7 +146,7 @@ impl Vandal {
         frame
     }
 
-    /// A frame that parses: of this kind, or a control message that would do harm if it were believed.
+    /// Returns a frame that parses: of this kind, or a harmful control message.
     fn valid(&mut self, victim: MacAddr, session: u32, kind: Option<Kind>) -> Vec<u8> {
         let mut body = vec![0; self.random.below(200) as usize];
         self.random.fill(&mut body);
@@ -168,8 +168,8 @@ impl Vandal {
         frame
     }
 
-    /// What only the root, or only a member, may say; this host is neither. (It may not join, as any host may, nor
-    /// invite.)
+    /// Returns a message that only the root or only a member may send, without join requests and
+    /// invitations.
     fn lie(&mut self, body: Vec<u8>) -> (Kind, Vec<u8>) {
         let message = match self.random.below(6) {
             0 => Message::Abort { text: "it is all over".to_owned() },

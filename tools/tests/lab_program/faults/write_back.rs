@@ -1,4 +1,4 @@
-//! A disk whose store runs out while the kernel writes back, and has room again before the last sync.
+//! A disk that runs out of space during write-back, and has space again before the last sync.
 
 use crate::harness::Ethbcast;
 use ethbcast_lab::LabConfig;
@@ -8,7 +8,7 @@ use std::fs;
 #[test]
 fn a_write_back_error_that_an_early_sync_was_told_of_fails_the_receiver_though_the_last_sync_succeeds() {
     const MEBIBYTE: usize = 1 << 20;
-    // Slow enough for the early syncs to come in the middle: 48 MiB take 2.5 s.
+    // Slow enough for syncs in the middle: 48 MiB take 2.5 s.
     let site = Site::beside("writeback", LabConfig { rate_bits_per_second: Some(160_000_000), ..one_switch(3) });
     let _shared = SharedDirectory::make(&site.directory("disks")).expect("a bind mount");
     let disk = ThinDisk::make(&site.directory("disks/store"), &site.directory("disks/thin"), 20).expect("a disk");
@@ -20,7 +20,7 @@ fn a_write_back_error_that_an_early_sync_was_told_of_fails_the_receiver_though_t
     let mut send = site.ethbcast("n0", ["send", "-i", "eth0", "-n", "2", "--via", "cast"]);
     send.arg(&source);
     let root = ethbcast_tests::lab::Run::start("n0", send);
-    // Once blocks are lost there is room again, so that nothing fails any more.
+    // Once blocks are lost there is space again, so that later writes succeed.
     let written = || receivers[0].open_bytes(disk.mount()).unwrap_or(0);
     within(LIMIT, || (written() > 4 << 20).then_some(())).expect("it is written to");
     let is_given_up = || written() == 0;

@@ -1,4 +1,4 @@
-//! A transfer that is over, and what must be true of it.
+//! A finished transfer and the checks on it.
 
 use super::{Ended, PAYLOAD_BYTES, names_in, shown_in};
 use ethbcast_planning::plan::Via;
@@ -9,11 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A transfer that is over. Its files are gone when it is dropped.
+/// A finished transfer, whose files are removed on drop.
 pub struct Outcome {
-    /// The end of the process that sent.
     pub root: Ended,
-    /// Each host that received, the end of its process and the directory its file should be in.
+    /// Each receiving host with the end of its process and the directory of its file.
     pub(super) receivers: Vec<(String, Ended, PathBuf)>,
     pub(super) _directory: TempDir,
     pub(super) via: &'static str,
@@ -21,7 +20,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The end of the process that received on a host.
     pub fn receiver(&self, host: &str) -> &Ended {
         &self.of(host).1
     }
@@ -30,7 +28,8 @@ impl Outcome {
         self.receivers.iter().find(|(name, ..)| name == host).unwrap_or_else(|| panic!("{host} did not receive"))
     }
 
-    /// Fails unless all succeeded, every receiver has exactly the bytes that were sent, and the report says so.
+    /// Fails unless all succeeded, every receiver has exactly the sent bytes, and the report
+    /// agrees.
     #[track_caller]
     pub fn assert_verified(&self) {
         self.root.assert_code(0);
@@ -40,7 +39,7 @@ impl Outcome {
         self.assert_report(&self.root.json());
     }
 
-    /// Fails unless a receiver succeeded and has exactly the bytes that were sent, and nothing beside them.
+    /// Fails unless a receiver succeeded and has exactly the sent bytes, with nothing beside them.
     #[track_caller]
     pub fn assert_delivered(&self, host: &str) {
         let (_, ended, directory) = self.of(host);
@@ -56,7 +55,7 @@ impl Outcome {
         assert_eq!(report["blake3"], self.digest().as_str(), "{report}");
     }
 
-    /// Fails unless a receiver ended with this code and left nothing that a user sees where its file would have been.
+    /// Fails unless a receiver ended with this code and left no visible file.
     #[track_caller]
     pub fn assert_nothing(&self, host: &str, code: i32) {
         let (_, ended, directory) = self.of(host);
@@ -64,14 +63,14 @@ impl Outcome {
         assert_eq!(shown_in(directory), [""; 0], "on {host}");
     }
 
-    /// Fails unless a receiver left nothing that the next one could go on with.
+    /// Fails unless a receiver left no data to resume.
     #[track_caller]
     pub fn assert_nothing_hidden(&self, host: &str) {
         assert_eq!(names_in(&self.of(host).2), [""; 0], "on {host}");
     }
 
-    /// Fails unless every receiver but one has exactly the bytes that were sent, and that one has them too or failed
-    /// with nothing left, and is named on the root's stderr in a line with one of these words.
+    /// Fails unless every receiver but one has exactly the sent bytes. That one must have them too,
+    /// or fail without a file and be named on the root's stderr with one of these words.
     #[track_caller]
     pub fn assert_all_but(&self, culprit: &str, words: &[&str]) {
         let others = self.receivers.iter().map(|(host, ..)| host).filter(|host| *host != culprit);
@@ -88,7 +87,7 @@ impl Outcome {
         self.assert_named(culprit, words);
     }
 
-    /// Fails unless a line of the root's stderr names a host and says one of these words.
+    /// Fails unless a line of the root's stderr names a host and contains one of these words.
     #[track_caller]
     pub fn assert_named(&self, host: &str, words: &[&str]) {
         let is_named = |line: &str| line.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == host);
@@ -97,12 +96,12 @@ impl Outcome {
         assert!(named, "no line names {host} with one of {words:?}:\n{}", self.root.stderr);
     }
 
-    /// What became of a host by the root's report.
+    /// Returns a host's status in the root's report.
     pub fn status(&self, host: &str) -> String {
         self.row(host)["status"].as_str().expect("a word").to_owned()
     }
 
-    /// What the root reports of a host.
+    /// Returns a host's entry in the root's report.
     fn row(&self, host: &str) -> Value {
         let report = self.root.json();
         let receivers = report["receivers"].as_array().expect("a list");
@@ -110,7 +109,7 @@ impl Outcome {
         found.unwrap_or_else(|| panic!("{host} is not in {report}")).clone()
     }
 
-    /// Fails unless a host was killed and has left nothing that a user sees.
+    /// Fails unless a host was killed and left no visible file.
     pub fn forget_dead(&self, host: &str) {
         self.assert_nothing(host, 128 + Signal::SIGKILL as i32);
     }
@@ -119,8 +118,7 @@ impl Outcome {
         blake3::hash(&self.content).to_hex().to_string()
     }
 
-    /// Checks the report of a transfer that succeeded: all fields that scripts may rely on, none of which contradicts
-    /// another.
+    /// Checks all documented fields of a successful transfer's report and their consistency.
     #[track_caller]
     fn assert_report(&self, report: &Value) {
         let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} is no number in {report}"));
@@ -165,30 +163,32 @@ impl Outcome {
         }
     }
 
-    /// When a host was done by the root's report, in seconds from the first frame.
+    /// Returns the time at which a host was done, in seconds from the first frame, by the root's
+    /// report.
     pub fn seconds_of(&self, host: &str) -> f64 {
         self.row(host)["seconds"].as_f64().expect("a number")
     }
 
-    /// One of the frame counts of the root's report.
+    /// Returns a frame count of the root's report.
     pub fn frames(&self, name: &str) -> u64 {
         self.root.json()["frames"][name].as_u64().expect("a number")
     }
 
-    /// Bytes of a full frame of the stream: where the sender has chosen a segment shorter than the content, by what it
-    /// probed, the frames of one are alike (docs/protocol.md, segments).
+    /// Returns the payload of a full frame. With a segment shorter than the content, which the
+    /// sender derives from its probe, all frames of a segment have equal length (docs/protocol.md,
+    /// segments).
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes_of(PAYLOAD_BYTES)
     }
 
-    /// The same where a frame holds so many.
+    /// Returns the payload of a full frame if a frame holds `most` bytes.
     pub fn payload_bytes_of(&self, most: usize) -> usize {
         let segment = self.root.json()["segment_bytes"].as_u64().expect("a number") as usize;
         let alike = segment.div_ceil(segment.div_ceil(most)).clamp(64, most);
         if segment < self.content.len() { alike } else { most }
     }
 
-    /// The `seconds` of the root's report.
+    /// Returns the `seconds` of the root's report.
     pub fn seconds(&self) -> f64 {
         self.root.json()["seconds"].as_f64().expect("a number")
     }

@@ -1,4 +1,4 @@
-//! A whole transfer: one `send` and a `recv` for each receiver.
+//! A whole transfer: one `send`, and a `recv` for each receiver.
 
 use super::{Ethbcast, LIMIT, Outcome, Run, Site, within};
 use ethbcast_lab::Lab;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A transfer to be made: one `send` and a `recv` for each receiver.
+/// A transfer to be run.
 pub struct Transfer<'a> {
     site: &'a Site,
     root: String,
@@ -24,7 +24,8 @@ pub struct Transfer<'a> {
 }
 
 impl<'a> Transfer<'a> {
-    /// From the lab's first host to all others, by the path that the size decides, in the default group.
+    /// Creates a transfer from the lab's first host to all others, with default algorithm and
+    /// group.
     pub fn new(site: &'a Site, content: impl Into<Arc<Vec<u8>>>) -> Self {
         let content = content.into();
         let unset = Transfer {
@@ -43,61 +44,54 @@ impl<'a> Transfer<'a> {
         unset.root(&first)
     }
 
-    /// From this host to all others.
     pub fn root(mut self, root: &str) -> Self {
         self.root = root.to_owned();
         self.receivers = self.site.lab().hosts().into_iter().filter(|host| host != root).collect();
         self
     }
 
-    /// To these hosts.
     pub fn receivers(mut self, hosts: &[&str]) -> Self {
         self.receivers = hosts.iter().map(|&host| host.to_owned()).collect();
         self
     }
 
-    /// By this path.
     pub fn via(mut self, via: &'static str) -> Self {
         self.via = via;
         self
     }
 
-    /// In this group.
     pub fn group(mut self, group: &'static str) -> Self {
         self.group = group;
         self
     }
 
-    /// The root waits so many seconds for receivers.
+    /// Sets the seconds that the root waits for receivers.
     pub fn max_wait(mut self, seconds: &'static str) -> Self {
         self.max_wait = seconds;
         self
     }
 
-    /// With another argument to `send`.
     pub fn send_option(mut self, option: impl AsRef<OsStr>) -> Self {
         self.send_options.push(option.as_ref().to_owned());
         self
     }
 
-    /// With another argument to every `recv`.
     pub fn receive_option(mut self, option: impl AsRef<OsStr>) -> Self {
         self.receive_options.push(option.as_ref().to_owned());
         self
     }
 
-    /// With this option and its value to `send` and every `recv`.
     pub fn both_options(self, name: &str, value: &str) -> Self {
         self.send_option(name).send_option(value).receive_option(name).receive_option(value)
     }
 
-    /// The receiver of this host writes to a pipe that is read so.
+    /// Lets this host's receiver write to a pipe with this reader.
     pub fn reader(mut self, host: &str, reader: Reader) -> Self {
         self.reader = Some((host.to_owned(), reader));
         self
     }
 
-    /// Starts all its processes, receivers first.
+    /// Starts all processes, receivers first.
     pub fn start(self) -> Session {
         let directory = tempfile::Builder::new().prefix("transfer-").tempdir_in(self.site.scratch()).expect("made");
         let source = directory.path().join("source.bin");
@@ -121,7 +115,6 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Makes the transfer.
     pub fn run(self) -> Outcome {
         self.start().end(LIMIT)
     }
@@ -148,12 +141,12 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// Who reads what a receiver writes to its stdout.
+/// Reader of a receiver's stdout.
 #[derive(Clone, Copy, Debug)]
 pub enum Reader {
-    /// Nobody: the pipe is soon full.
+    /// Reads nothing, so that the pipe is soon full.
     Stopped,
-    /// Somebody who takes so much.
+    /// Reads at a limited rate.
     Slow { bytes_per_second: u64 },
 }
 
@@ -163,9 +156,8 @@ struct Receiver {
     directory: PathBuf,
 }
 
-/// A transfer under way.
+/// A running transfer.
 pub struct Session {
-    /// The process that sends.
     pub root: Run,
     receivers: Vec<Receiver>,
     lab: Lab,
@@ -183,12 +175,11 @@ impl Session {
             .unwrap_or_else(|| panic!("{host} does not receive"))
     }
 
-    /// The process that receives on a host.
     pub fn receiver(&self, host: &str) -> &Run {
         &self.of(host).run
     }
 
-    /// Waits until a receiver has written so many bytes to its unfinished file.
+    /// Waits until a receiver has written `bytes` to its unfinished file.
     pub fn wait_for_bytes(&self, host: &str, bytes: u64) {
         let Receiver { run, directory, .. } = self.of(host);
         let written = || run.open_bytes(directory);
@@ -196,14 +187,14 @@ impl Session {
         seen.unwrap_or_else(|| panic!("{host} never had {bytes} bytes:\n{}", self.all_stderr()));
     }
 
-    /// Waits until the root has put so many bytes on its cable.
+    /// Waits until the root has sent `bytes` on its cable.
     pub fn wait_for_sent(&self, bytes: u64) {
         let sent = || self.lab.counters(self.root.name()).expect("a host of this lab").sent_bytes;
         let seen = within(LIMIT, || (sent() - self.sent_before_bytes >= bytes).then_some(()));
         seen.unwrap_or_else(|| panic!("the root never sent {bytes} bytes:\n{}", self.all_stderr()));
     }
 
-    /// Waits for the end of all processes; if it does not come within `limit`, fails with all they have said.
+    /// Waits for the end of all processes, and fails with their output after `limit`.
     pub fn end(mut self, limit: Duration) -> Outcome {
         let deadline = Instant::now() + limit;
         let mut runs: Vec<&mut Run> = self.receivers.iter_mut().map(|receiver| &mut receiver.run).collect();

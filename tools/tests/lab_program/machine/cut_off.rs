@@ -1,7 +1,7 @@
-//! A run that is killed whole at a random moment, and the one that goes on with it: what both send.
+//! A run that is killed at a random moment, and the one that resumes it: the bytes sent by both.
 //!
-//! `ETHBCAST_CUTS=50` kills so many runs of each kind, of 128 MiB, at any moment, and says what they cost; otherwise it
-//! is one directory of 32 MiB, near its end.
+//! `ETHBCAST_CUTS=50` kills that many runs of each kind, of 128 MiB, at any moment, and prints
+//! their cost. The default is one directory of 32 MiB, near its end.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch, within};
 use ethbcast_lab::LabConfig;
@@ -12,10 +12,11 @@ use std::process::Command;
 
 const RECEIVERS: [&str; 3] = ["n1", "n2", "n3"];
 const CHUNK_BYTES: u64 = 64 << 10;
-/// What a receiver may have in its memory, and loses: spans that wait for its disk, and a feed, when the disk is slow.
+/// Limit on the data that a receiver loses from memory: spans waiting for a slow disk, and the
+/// feed.
 const IN_MEMORY_BYTES: u64 = 18 << 20;
 
-/// A run with these receivers: each begins, or goes on, in a directory of its own.
+/// A run whose receivers each start or resume in a directory of their own.
 struct Cut<'a> {
     site: &'a Site,
     source: PathBuf,
@@ -31,7 +32,8 @@ impl Cut<'_> {
         self.site.path(host).join("it")
     }
 
-    /// Bytes on the root's cable of one run, killed when it has sent so many, if that is given.
+    /// Returns the bytes on the root's cable in a run, which is killed after `killed_at` bytes if
+    /// given.
     fn run(&self, killed_at: Option<u64>) -> u64 {
         let before = self.sent();
         let recv = ["recv", "-i", "eth0", "--max-wait", "20"];
@@ -57,7 +59,7 @@ impl Cut<'_> {
     }
 }
 
-/// A directory of many small files.
+/// Creates a directory of many small files.
 fn tree(at: &Path, bytes: &[u8]) -> PathBuf {
     for (number, part) in bytes.chunks(17_000).enumerate() {
         let directory = at.join(format!("d{}", number / 100));
@@ -67,7 +69,7 @@ fn tree(at: &Path, bytes: &[u8]) -> PathBuf {
     at.join("")
 }
 
-/// What the two runs may cost, in parts of one.
+/// Limit on the cost of both runs, relative to a single one.
 const SHARE: f64 = 1.02;
 
 #[test]
@@ -84,7 +86,7 @@ fn a_run_that_was_killed_whole_and_the_one_after_it_send_hardly_more_than_one() 
         let one = cuts.map_or(bytes as u64 / 100 * 105, |_| cut.run(None));
         let mut dear = 0;
         for number in 0..cuts.unwrap_or(1) {
-            // Anywhere between the first bytes and the last, spread over the runs.
+            // Spread between the first and the last bytes.
             let hundredths = cuts.map_or(90, |_| 3 + (number * 37 + u64::from(via == "cast") * 20 + 41) % 94);
             let killed = cut.run(Some(bytes as u64 / 100 * hundredths));
             let rest = cut.run(None);

@@ -1,5 +1,3 @@
-//! Block devices as SOURCE and DEST.
-
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch};
 use ethbcast_tests::lab::{LoopDevice, SharedDirectory};
 use serde_json::Value;
@@ -9,18 +7,17 @@ use std::path::{Path, PathBuf};
 const RECV: [&str; 6] = ["recv", "-i", "eth0", "--max-wait", "20", "--force"];
 const SEND: [&str; 7] = ["send", "-i", "eth0", "-n", "1", "--max-wait", "2"];
 
-/// A block device of this file.
 fn device_of(image: &Path) -> LoopDevice {
     LoopDevice::attach(image).expect("a loop device")
 }
 
-/// Bytes that have been written to it.
+/// Returns the number of bytes written to a device.
 fn written_bytes(device: &LoopDevice) -> u64 {
     let stat = fs::read_to_string(device.told().join("stat")).expect("a device");
     stat.split_whitespace().nth(6).and_then(|sectors| sectors.parse::<u64>().ok()).expect("sectors") * 512
 }
 
-/// Sends SOURCE to n1, which puts it at `dest` with these options; the JSON of the sender.
+/// Sends SOURCE to n1, which stores it at `dest` with these options. Returns the sender's JSON.
 fn transfer(site: &Site, source: impl AsRef<Path>, options: &[&str], dest: impl AsRef<Path>) -> Value {
     transfer_by(site, &[], source, options, dest)
 }
@@ -61,7 +58,7 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_it_is_large_enough() {
     assert!(receiver.stdout_text().contains(device.path()), "{}", receiver.stdout_text());
     let written = fs::read(device.path()).expect("readable");
     assert!(written[..bytes.len()] == bytes && written[bytes.len()..].iter().all(|&byte| byte == 9));
-    // Too small, and known to be before the first byte; or only when the last has come.
+    // Too small, which is known before the first byte, or only at the last.
     let large = site.file("large.bin", content(4, 3 * MEBIBYTE));
     let receiver = site.start("n1", &[&RECV[..], &["--once"]].concat(), device.path());
     site.run("n0", &SEND, &large).assert_code(3);
@@ -70,7 +67,7 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_it_is_large_enough() {
     let command = format!("cat {}", large.display());
     Run::start("n0", site.ethbcast("n0", [&SEND[..], &["--pipe", &command]].concat())).end(LIMIT).assert_code(1);
     receiver.end(LIMIT).assert_refusal(4, &["the device holds 2097152 bytes, and more come"]);
-    // A compressed image is none.
+    // A compressed image is not an image.
     run("gzip", &["-k", text(&large)]);
     let receiver = site.start("n1", &RECV, device.path());
     site.run("n0", &SEND, site.path("large.bin.gz")).assert_code(3);
@@ -88,7 +85,7 @@ fn a_device_that_somebody_uses_is_refused_with_his_name() {
     let device = device_of(&site.file("image", vec![0; 8 * MEBIBYTE]));
     let refused = |parts: &[&str]| site.run("n1", &RECV, device.path()).assert_refusal(4, parts);
     run("mkfs.ext4", &["-q", device.path()]);
-    // What is unmounted here is unmounted for those too that others start meanwhile.
+    // A disk unmounted here is unmounted in namespaces that were created meanwhile, too.
     let disks = site.directory("disks");
     let _shared = SharedDirectory::make(&disks).expect("a bind mount");
     let mount = disks.join("my mount");
@@ -104,7 +101,7 @@ fn a_device_that_somebody_uses_is_refused_with_his_name() {
     let swap = site.run("n1", &RECV, device.path());
     run("swapoff", &[device.path()]);
     swap.assert_refusal(4, &["swap", "swapoff"]);
-    // As long as a receiver waits nobody else gets it.
+    // While a receiver waits, no other process gets the device.
     let waiting = site.start("n1", &RECV, device.path());
     waiting.wait_for_line("waiting for a sender");
     let second = site.run("n1", &RECV, device.path());
@@ -124,7 +121,7 @@ fn a_device_as_source_has_a_size_and_as_dest_gets_only_what_it_has_not() {
     assert_eq!(first["blake3"], blake3::hash(&bytes).to_hex().as_str());
     let all = written_bytes(&device);
     assert!(all >= 32 * MEBIBYTE as u64, "{all}");
-    // Two percent of its pieces are others now.
+    // Two percent of its pieces change.
     for piece in (0..512).step_by(50) {
         bytes[piece * 65536 + 100] ^= 1;
     }
@@ -135,7 +132,7 @@ fn a_device_as_source_has_a_size_and_as_dest_gets_only_what_it_has_not() {
     assert!(fs::read(device.path()).is_ok_and(|found| found[..bytes.len()] == bytes));
 }
 
-/// A file of so many MiB with data in two places.
+/// Creates a file of `mebibytes` MiB with data in two places.
 fn sparse(site: &Site, name: &str, mebibytes: u64) -> PathBuf {
     use std::os::unix::fs::FileExt;
     let path = site.path(name);
@@ -146,7 +143,7 @@ fn sparse(site: &Site, name: &str, mebibytes: u64) -> PathBuf {
     path
 }
 
-/// Bytes that a file takes of its disk.
+/// Returns the allocated bytes of a file.
 fn taken_bytes(path: &Path) -> u64 {
     std::os::unix::fs::MetadataExt::blocks(&path.metadata().expect("there")) * 512
 }
@@ -163,16 +160,16 @@ fn of_a_sparse_file_only_its_data_is_sent_and_its_holes_are_holes_on_files_devic
     run("cmp", &["-n", "1000000", text(&source), text(&dest)]);
     let tail = ((100_u64 << 30) - 8192).to_string();
     run("cmp", &["-i", &tail, text(&source), text(&dest)]);
-    // What a device had where the holes are is forgotten.
+    // Old data of a device is discarded where the holes are.
     let small = sparse(&site, "small", 20);
     let device = device_of(&site.file("image", vec![9; 21 * MEBIBYTE]));
     transfer(&site, &small, &[], device.path());
     run("cmp", &["-n", &(20 * MEBIBYTE).to_string(), text(&small), device.path()]);
-    // A device that is too small for what its holes stand for.
+    // A device that is too small for the file with its holes.
     let receiver = site.start("n1", &RECV, device.path());
     site.run("n0", &SEND, sparse(&site, "large", 22)).assert_code(1);
     receiver.end(LIMIT).assert_refusal(4, &["the device holds 22020096 bytes, the image has 23068672"]);
-    // A command sees zeros.
+    // A command receives zeros.
     let copy = site.path("copy");
     let pipe = format!("cat > {}", copy.display());
     let fed = Run::start("n1", site.ethbcast("n1", ["recv", "-i", "eth0", "--pipe", &pipe]));
@@ -259,7 +256,7 @@ fn what_cannot_be_unpacked_is_refused_or_fails_by_name() {
     send("receivers", &base).assert_refusal(2, &["qcow2", "--decompress root"]);
     send("root", &over).assert_refusal(2, &["backing file", "qemu-img convert"]);
     send("root", &site.directory("tree")).assert_refusal(2, &["--decompress is for one image"]);
-    // Cut off.
+    // Truncated.
     let packed = fs::read(site.path("plain.gz")).expect("there");
     let half = site.file("half.gz", &packed[..packed.len() / 2]);
     for (by, code) in [("root", 4), ("receivers", 1)] {

@@ -1,4 +1,4 @@
-//! Disks as DEST: their sectors, their partitions, one that is read-only, one that is not there yet.
+//! Disks as DEST: sectors, partitions, a read-only disk and a missing one.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch};
 use ethbcast_tests::lab::LoopDevice;
@@ -9,7 +9,8 @@ use std::path::PathBuf;
 const RECV: [&str; 7] = ["recv", "--once", "-i", "eth0", "--max-wait", "20", "--force"];
 const SEND: [&str; 7] = ["send", "-i", "eth0", "-n", "1", "--max-wait", "10"];
 
-/// An image of 2 MiB whose master boot record has a partition by sectors of 512 bytes, to its end.
+/// Returns an image of 2 MiB with a master boot record whose partition ends at its end, in sectors
+/// of 512 bytes.
 fn image() -> Vec<u8> {
     let mut image = content(9, 2 * MEBIBYTE);
     image[..512].fill(0);
@@ -42,7 +43,7 @@ fn an_image_for_other_sectors_is_refused_by_a_disk_unless_its_user_insists() {
 fn the_kernel_reads_the_partition_table_of_a_disk_that_was_written_before_its_command_runs() {
     let site = Site::beside("table", one_switch(2));
     let (programs, said) = (site.directory("programs"), site.path("said"));
-    // Whether a kernel knows the table is another matter: what asks it to look is seen.
+    // The kernel's own support does not matter: the request to reread the table is recorded.
     let script = format!("#!/bin/sh\nexec 3<>\"$2\" && echo \"$*\" >> {}\n", said.display());
     fs::write(programs.join("blockdev"), script).expect("room");
     fs::set_permissions(programs.join("blockdev"), fs::Permissions::from_mode(0o755)).expect("ours");
@@ -81,7 +82,7 @@ fn a_read_only_disk_is_refused_at_the_start_and_doctor_judges_a_device_by_itself
     assert!(fs::read(&file).is_ok_and(|found| found == vec![9; 2 * MEBIBYTE]));
 }
 
-/// A name among devices that leads to one; there no more when this has been dropped.
+/// A link to a device that appears late, removed on drop.
 struct Late(PathBuf);
 
 impl Drop for Late {

@@ -1,4 +1,4 @@
-//! `recv --in-place`: what is there is changed, within the room there is.
+//! `recv --in-place`: existing data is changed within the available space.
 
 use super::slow;
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, content, names_in, one_switch, within};
@@ -12,7 +12,7 @@ use std::path::Path;
 const RECV: [&str; 7] = ["recv", "--once", "-i", "eth0", "--max-wait", "20", "--in-place"];
 const SEND: [&str; 8] = ["send", "-i", "eth0", "-n", "1", "--max-wait", "10", "--json"];
 
-/// Sends to n1, which changes what is at `dest`; the JSON of the sender.
+/// Sends to n1, which changes `dest`. Returns the sender's JSON.
 fn transfer(site: &Site, source: &Path, dest: &Path) -> Value {
     let receiver = site.start("n1", &RECV, dest);
     let root = site.run("n0", &SEND, source);
@@ -30,7 +30,7 @@ fn a_file_is_written_over_within_the_room_there_is_and_the_same_one_not_at_all()
     bytes[MEBIBYTE..2 * MEBIBYTE].fill(7);
     let source = site.file("source", &bytes);
     let inode = dest.metadata().expect("there").ino();
-    // Whole beside it there is no room.
+    // There is no space for a whole copy beside it.
     let beside = [&RECV[..6], &["--force"]].concat();
     let receiver = site.start("n1", &beside, &dest);
     site.run("n0", &["send", "-i", "eth0", "-n", "1", "--max-wait", "2"], &source).assert_code(3);
@@ -59,7 +59,7 @@ fn a_file_that_was_half_written_over_is_named_as_neither_old_nor_new_and_the_nex
     sender.end(LIMIT).assert_code(1);
     let left = names_in(&disk);
     assert!(left.len() == 2 && left.iter().all(|name| name.starts_with(".ethbcast-")), "{left:?}");
-    // Also without --in-place.
+    // Without --in-place as well.
     let receiver = site.start("n1", &RECV[..6], &dest);
     site.run("n0", &SEND, &source).assert_code(0);
     receiver.end(LIMIT).assert_code(0);

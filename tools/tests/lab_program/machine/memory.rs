@@ -1,4 +1,4 @@
-//! What a transfer takes of a host's memory: as much for a tebibyte as for a mebibyte.
+//! Memory use of a transfer, which must not depend on its size.
 
 use super::one_switch;
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content};
@@ -6,24 +6,25 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What either end may take at most, in KiB.
+/// Limit on the memory at either end, in KiB.
 const MOST_KIB: u64 = 64 << 10;
-/// What a long transfer may take beyond a short one, in KiB: what the allocator does not give back, and what waits for
-/// a disk that is slow for a moment (38 to 40 MiB where nobody else works, up to 54 beside other tests).
+/// Permitted growth from a short to a long transfer, in KiB: memory that the allocator keeps, and
+/// data waiting for a slow disk (38 to 40 MiB on a quiet machine, up to 54 beside other tests).
 const DRIFT_KIB: u64 = 20 << 10;
 
-/// Has the program, which is the shell's parent, write down what it has taken at most so far.
+/// Returns a shell command that records the peak memory of the program, which is the shell's
+/// parent.
 fn note(path: &Path) -> String {
     format!("grep VmHWM /proc/$PPID/status > {}", path.display())
 }
 
-/// What it has noted, in KiB.
+/// Reads the recorded peak, in KiB.
 fn noted(path: &Path) -> u64 {
     let text = fs::read_to_string(path).expect("it was noted");
     text.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("VmHWM: number kB")
 }
 
-/// What sender and receiver take at most for such a transfer, in KiB.
+/// Returns the peaks of sender and receiver for a transfer, in KiB.
 fn peaks(site: &Site, source: &[&str], dest: &[&str]) -> [u64; 2] {
     let notes = [site.path("root"), site.path("receiver")];
     let receive = ["recv", "-i", "eth0", "--max-wait", "20", "--exec", &note(&notes[1])];
@@ -41,7 +42,7 @@ fn a_long_transfer_takes_no_more_memory_than_a_short_one_and_none_takes_more_tha
     let dest = site.path("dest");
     let [short, dest] = [&short, &dest].map(|path| path.to_str().expect("UTF-8"));
     let first = peaks(&site, &[short], &["--force", dest]);
-    // A file of a tebibyte with data in many places: offsets are what they would be of one that is full.
+    // A sparse file of a tebibyte, whose offsets are those of a full one.
     let large = site.path("large");
     let file = fs::File::create(&large).and_then(|file| file.set_len(1 << 40).map(|()| file)).expect("holes");
     for at in 0..2000 {

@@ -1,4 +1,4 @@
-//! What happens to the machine under a transfer: to SOURCE, to the disk, to the interface, to the process.
+//! Faults of the machine during a transfer: of SOURCE, the disk, the interface and the process.
 
 mod cut_off;
 mod devices;
@@ -16,7 +16,7 @@ mod watcher;
 use crate::harness::one_switch;
 use ethbcast_lab::LabConfig;
 
-/// Cables on which 16 MiB take 2.8 s, so that there is a middle of the transfer for something to happen in.
+/// Cables on which 16 MiB take 2.8 s, long enough for a fault in the middle.
 fn slow(hosts: usize) -> LabConfig {
     LabConfig { rate_bits_per_second: Some(50_000_000), ..one_switch(hosts) }
 }

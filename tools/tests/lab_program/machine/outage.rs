@@ -1,4 +1,4 @@
-//! An interface that is switched off for less than anybody's patience: nobody is lost.
+//! An interface that is down for less than the patience: no host is lost.
 
 use super::slow;
 use crate::harness::{LIMIT, MEBIBYTE, Site, Transfer, content};
@@ -20,7 +20,7 @@ fn whoever_is_switched_off_for_a_while_is_there_again_and_nobody_is_lost() {
         outcome.assert_verified();
         let said = if host == "n0" { &outcome.root.stderr } else { &outcome.receiver(host).stderr };
         let [down, back] = ["interface has gone down", "interface is back"].map(|line| said.matches(line).count());
-        // On a busy machine half a second can pass unseen.
+        // On a busy machine half a second may pass unnoticed.
         let least = usize::from(millis >= 3000);
         assert!(down == back && (least..=1).contains(&down), "{host} via {via}: {said}");
     }

@@ -1,5 +1,5 @@
-//! What a receiver leaves when it is killed, stopped twice, or may not write any more: at DEST nothing, and with
-//! `--no-resume` nowhere anything.
+//! Files left by a receiver that is killed, interrupted twice, or out of space: nothing at DEST,
+//! and nothing at all with `--no-resume`.
 
 use super::slow;
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Session, Site, Transfer, content, names_in, shown_in};
@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use std::fs;
 use std::process::Command;
 
-/// A transfer of 16 MiB from n0 to n1 and n2, half way.
+/// Starts a transfer of 16 MiB from n0 to n1 and n2, and waits for its middle.
 fn half_way(site: &Site) -> Session {
     let transfer = Transfer::new(site, content(1, 16 * MEBIBYTE)).via("chain").receive_option("--no-resume");
     let session = transfer.start();
@@ -24,7 +24,7 @@ fn a_receiver_that_is_killed_or_interrupted_twice_leaves_nothing() {
     session.receiver("n1").signal(Signal::SIGTERM);
     let outcome = session.end(LIMIT);
     outcome.assert_nothing("n2", 137);
-    // Which of the two comes first is the kernel's choice.
+    // The kernel chooses which of the two comes first.
     let code = outcome.receiver("n1").code();
     assert!([130, 143].contains(&code), "{code}");
     outcome.assert_nothing("n1", code);

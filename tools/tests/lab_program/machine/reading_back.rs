@@ -1,4 +1,4 @@
-//! What a disk has, and what it was given: `--verify read`.
+//! `--verify read`: data on the disk that differs from the written data.
 
 use super::slow;
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, content, names_in, shown_in, within};

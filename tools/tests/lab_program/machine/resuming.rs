@@ -1,5 +1,4 @@
-//! A run that was cut off and the one that goes on with it; an update of what is there already: only what is lacking is
-//! sent.
+//! Resumption of an interrupted run, and an update of existing data: only missing data is sent.
 
 use super::slow;
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Site, content, names_in, shown_in, within};
@@ -10,7 +9,7 @@ use std::path::Path;
 
 const RECV: [&str; 5] = ["recv", "-i", "eth0", "--max-wait", "20"];
 
-/// Bytes of data that the root has sent, by its report.
+/// Returns the data bytes that the root has sent, by its report.
 fn sent_bytes(root: &Ended) -> u64 {
     let report = root.json();
     let frames = |kind: &str| report["frames"][kind].as_u64().unwrap_or_else(|| panic!("no {kind} in {report}"));
@@ -29,7 +28,7 @@ fn a_receiver_that_was_killed_goes_on_where_it_was_and_no_resume_begins_anew() {
     let bytes = content(1, 16 * MEBIBYTE);
     let (source, directory) = (site.file("source.bin", &bytes), site.directory("dest"));
     let dest = directory.join("file");
-    // What was kept is kept for chunks of any length.
+    // Kept data is usable with any chunk size.
     let (some, all) = (1..14 << 20, 16 << 20..u64::MAX);
     let then = [(&[][..], "64K", &some), (&[], "32K", &some), (&["--no-resume"], "64K", &all)];
     for (options, chunk, expected) in then {
@@ -59,7 +58,7 @@ fn of_an_image_that_has_changed_a_little_only_what_has_changed_is_sent() {
     let source = site.file("source.bin", &bytes);
     let dests = ["n1", "n2", "n3"].map(|host| {
         let mut old = bytes.clone();
-        // The same change for all, and one that only n3 has.
+        // A common change, and one that only n3 has.
         old[5_000_000] ^= 1;
         old[12_000_000] ^= u8::from(host == "n3");
         (host, site.file(host, old))
@@ -134,7 +133,7 @@ fn a_file_with_holes_that_was_cut_off_is_taken_up_and_its_holes_are_holes() {
     assert_eq!(names_in(&directory), ["image"]);
 }
 
-/// Bytes that a file takes.
+/// Returns the allocated bytes of a file.
 fn blocks(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.blocks() * 512)
 }

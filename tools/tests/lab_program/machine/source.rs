@@ -1,4 +1,4 @@
-//! A SOURCE that is written to while it is sent.
+//! A SOURCE that changes while it is sent.
 
 use super::slow;
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Site, content, names_in};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// What is sent, and what its end is replaced by meanwhile: the same size, and an end that has not been read yet.
+/// A SOURCE, and the replacement of its unread end, which keeps its size.
 struct Torn {
     site: Site,
     source: PathBuf,
@@ -23,7 +23,8 @@ impl Torn {
         Torn { site, source, old, new }
     }
 
-    /// Sends it, with --allow-changing or without, to one receiver with these options; how both ended.
+    /// Sends it to a receiver with these options, with or without --allow-changing. Returns both
+    /// ends.
     fn send(&self, allowed: bool, recv: &[&str], file: &Path) -> (Ended, Ended) {
         std::fs::write(&self.source, &self.old).expect("room");
         let recv = [&["recv", "--no-resume", "-i", "eth0", "--max-wait", "10"], recv].concat();
@@ -31,7 +32,7 @@ impl Torn {
         let options = ["send", "-i", "eth0", "-n", "1", "--via", "chain", "--allow-changing"];
         let root = self.site.start("n0", &options[..options.len() - usize::from(!allowed)], &self.source);
         receiver.wait_for_line("n0");
-        // Of 2.8 s.
+        // The transfer takes 2.8 s.
         thread::sleep(Duration::from_millis(500));
         let source = std::fs::File::options().write(true).open(&self.source).expect("ours");
         source.write_all_at(&self.new, (self.old.len() - self.new.len()) as u64).expect("room");
@@ -59,8 +60,8 @@ fn a_source_that_is_written_to_while_it_is_sent_reaches_nobody_unless_that_is_al
     assert!(received.ends_with(&torn.new), "its end was read after it was written");
 }
 
-/// Of what receivers have in an older version the digests go ahead, and what they lack is read again: bytes that have
-/// become others meanwhile are the source's fault, and no cable's.
+/// Delta transfer: digests are sent ahead and missing data is read again: data that changed
+/// meanwhile is the source's fault, and not a cable's.
 #[test]
 fn a_source_that_is_written_to_while_receivers_are_updated_is_named_and_no_cable() {
     let torn = Torn::new("torn_update");

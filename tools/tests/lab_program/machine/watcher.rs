@@ -1,4 +1,4 @@
-//! A process that ends without a word: another says it for it, at once.
+//! A process that ends abnormally: its watcher announces the end at once.
 
 use super::slow;
 use crate::harness::{LIMIT, MEBIBYTE, Run, Session, Site, Transfer, content, within};
@@ -7,14 +7,14 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-/// A transfer of 16 MiB from n0 to n1, n2 and n3, half way.
+/// Starts a transfer of 16 MiB from n0 to n1, n2 and n3, and waits for its middle.
 fn half_way(site: &Site, via: &'static str) -> Session {
     let session = Transfer::new(site, content(1, 16 * MEBIBYTE)).via(via).start();
     session.wait_for_bytes("n3", 4 << 20);
     session
 }
 
-/// The processes that a process has started, by their ids.
+/// Returns the ids of a process's children.
 fn children(run: &Run) -> Vec<u32> {
     let pid = run.pid();
     let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
@@ -40,7 +40,7 @@ fn a_receiver_that_is_killed_is_known_at_once_and_the_others_are_served() {
         let watcher = children(session.receiver("n2"));
         assert_eq!(watcher.len(), 1, "{watcher:?}");
         session.receiver("n2").signal(Signal::SIGKILL);
-        // Found out by its silence it would be called silent.
+        // Without the announcement it would be reported as silent.
         session.root.wait_for_line("n2 failed: died");
         let outcome = session.end(LIMIT);
         ["n1", "n3"].into_iter().for_each(|host| outcome.assert_delivered(host));

@@ -1,4 +1,4 @@
-//! DEST: what cannot be written, and what may be.
+//! DEST that cannot be written, and DEST that can.
 
 use super::nobody::Nobody;
 use crate::harness::{Ethbcast, LIMIT, Site, names_in, one_switch};
@@ -35,7 +35,8 @@ fn force_replaces_dest_and_a_directory_takes_the_file_under_its_own_name() {
     receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
     assert_eq!(fs::read(&existing).expect("replaced"), b"new");
     assert_eq!(names_in(&directory), ["source.txt"]);
-    // A second time the directory holds a file of that name, which only the invitation tells.
+    // The second time the directory has a file of that name, which is known from the invitation
+    // only.
     fs::write(&source, "newer").expect("written");
     let receiver = site.start("n2", &["recv", "-i", "eth0", "--max-wait", "10"], &directory);
     let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source);
@@ -54,7 +55,7 @@ fn a_dest_that_can_never_be_a_file_is_refused_before_the_first_byte() {
     site.run("n1", &["recv", "-i", "eth0", "--max-wait", "1"], &slash).assert_refusal(4, &["new/", "directory"]);
 }
 
-/// A directory of two files, to be sent as what is in it.
+/// Creates a directory of two files, whose contents are sent.
 fn tree(site: &Site) -> String {
     let tree = site.directory("tree");
     fs::create_dir(tree.join("sub")).expect("room");
@@ -64,7 +65,7 @@ fn tree(site: &Site) -> String {
     format!("{}/", tree.display())
 }
 
-/// Receives what is sent with these options, and is refused so.
+/// Fails unless a receiver with these options is refused with these words.
 fn refused(site: &Site, source: &str, options: &[&str], dest: &Path, words: &[&str]) {
     let options = [&["recv", "--once", "-i", "eth0", "--max-wait", "10"], options].concat();
     let receiver = site.start("n1", &options, format!("{}/", dest.display()));
@@ -84,18 +85,18 @@ fn what_is_mounted_below_dest_is_never_removed_nor_moved() {
     refused(&site, &source, &["--in-place", "--delete"], &dest, &["mounted at", "dest/mnt", "--delete"]);
     assert_eq!(names_in(&dest), ["mnt", "old"]);
     assert_eq!(fs::read(mount.join("precious")).expect("still there"), b"precious");
-    // A mount point has no other name either, empty or not.
+    // A mount point cannot be renamed, empty or not.
     refused(&site, &source, &["--force"], &mount, &["is a mount point", "--in-place"]);
     fs::remove_file(mount.join("precious")).expect("ours");
     refused(&site, &source, &[], &mount, &["is a mount point", "--in-place"]);
-    // Beside it what comes is put in place.
+    // With --in-place the data is stored beside the mount.
     fs::write(mount.join("precious"), "precious").expect("room");
     let receiver = site.start("n1", &["recv", "--once", "-i", "eth0", "--max-wait", "10", "--in-place"], &dest);
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source).assert_code(0);
     receiver.end(LIMIT).assert_code(0);
     assert_eq!(names_in(&dest), ["file", "mnt", "old", "sub"]);
     assert_eq!(fs::read(mount.join("precious")).expect("still there"), b"precious");
-    // Only the mount itself is in the way of its directory.
+    // Only the mount itself prevents the replacement of its directory.
     drop(disk);
     let receiver = site.start("n1", &["recv", "--once", "-i", "eth0", "--max-wait", "10", "--force"], &dest);
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source).assert_code(0);

@@ -1,12 +1,10 @@
-//! Files that do not fit.
-
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch, shown_in};
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::SmallDisk;
 use std::fs;
 use std::path::PathBuf;
 
-/// A file system of its own, of 1 MiB, and where it is mounted.
+/// Creates and mounts a file system of 1 MiB.
 fn small_disk(site: &Site) -> (SmallDisk, PathBuf) {
     let path = site.directory("disk");
     (SmallDisk::mount(&path, 1 << 20).expect("a tmpfs"), path)
@@ -30,9 +28,10 @@ fn a_stream_that_outgrows_the_free_space_fails_there_alone_and_leaves_nothing() 
     let (_disk, disk) = small_disk(&site);
     let bytes = content(2, 4 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
-    // The last frames of a relay that leaves race with the first of the host that takes over: several tries.
+    // The last frames of a leaving relay race with the first ones of its replacement, so that
+    // several attempts are made.
     for (number, via) in ["chain", "chain", "chain", "chain", "chain", "cast"].into_iter().enumerate() {
-        // n2 relays in the chain: n3 has to be served past it.
+        // n2 relays in the chain, so that n3 must be served past it.
         let hosts = ["n1", "n2", "n3"];
         let paths = [site.path(&format!("n1-{number}")), disk.join("file"), site.path(&format!("n3-{number}"))];
         let runs = [0, 1, 2].map(|at| site.start(hosts[at], &["recv", "-i", "eth0", "--max-wait", "10"], &paths[at]));

@@ -1,4 +1,4 @@
-//! What the own interface leads to refuses frames: long ones, or all.
+//! A first hop that drops frames: long ones, or all.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, one_switch};
 use ethbcast_lab::LabConfig;
@@ -7,20 +7,22 @@ use serde_json::Value;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// What takes a few seconds at most, on a busy machine.
+/// Limit for operations that take a few seconds, on a busy machine.
 const GENEROUS: Duration = Duration::from_secs(40);
-/// Refusals before the kernel's answer is believed and in the search for what passes; and in each second after.
+/// Dropped frames before the kernel's report is believed and during the search for the limit, and
+/// per second afterwards.
 const REFUSALS: u64 = 150;
 const REFUSALS_PER_SECOND: u64 = 10;
 
-/// Hosts with an MTU of 9000 on ports of 1500: a veth drops what its other end does not take, and says so.
+/// Hosts with an MTU of 9000 on ports of 1500: a veth drops frames beyond its peer's MTU and
+/// reports it.
 fn narrow(story: &str) -> Site {
     let site = Site::beside(story, one_switch(2));
     ["n0", "n1"].into_iter().for_each(|host| site.set_up(host, "ip", &["link", "set", "eth0", "mtu", "9000"]));
     site
 }
 
-/// Frames that n0 was refused.
+/// Returns the number of n0's dropped frames.
 fn refused(site: &Site) -> u64 {
     let mut command = site.command("n0", "ip");
     command.args(["-s", "-j", "link", "show", "eth0"]);
@@ -111,7 +113,7 @@ fn where_no_frame_leaves_every_limit_and_the_first_sigterm_hold() {
     sender.wait_for_line("waiting: 0 of 1");
     sender.signal(Signal::SIGTERM);
     sender.end(GENEROUS).assert_code(143);
-    // A receiver that cannot ask.
+    // A receiver that cannot send a join request.
     let sender = site.start("n1", &["send", "-n", "1", "--max-wait", "20"], &source);
     site.start("n0", &["recv", "--max-wait", "4"], site.path("dest")).end(GENEROUS).assert_refusal(4, &words);
     let receiver = site.start("n0", &["recv"], site.path("dest"));

@@ -1,4 +1,4 @@
-//! Who begins a session with whom: two senders, a smaller MTU on the way, a terminal.
+//! Start of a session: two senders, a smaller MTU on the way, a terminal.
 
 use crate::harness::{Ethbcast, LIMIT, PROGRAM, Run, Site, content, one_switch, within};
 use ethbcast_lab::LabConfig;
@@ -15,7 +15,7 @@ fn a_second_sender_of_a_group_is_refused_with_the_name_of_the_first() {
     first.wait_for_lines(2, "joined");
     let second = site.run("n1", &["send", "-n", "2", "-i", "eth0"], &other);
     second.assert_refusal(3, &["n0", "first", "group ethbcast", "choose another group with -g", "[E-GROUP]"]);
-    // The user of the first hears whom it waits for.
+    // The user of the first sees the receivers it waits for.
     first.wait_for_line("waiting: 2 of 3 receivers are there, n[2-3]; missing: n9");
     first.end(LIMIT).assert_code(0);
     receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
@@ -25,7 +25,7 @@ fn a_second_sender_of_a_group_is_refused_with_the_name_of_the_first() {
 #[test]
 fn a_switch_port_with_a_smaller_mtu_is_found_before_the_first_byte() {
     let site = Site::beside("jumbo", LabConfig { mtu_bytes: 9000, ..one_switch(4) });
-    // Frames that the port would drop: the kernel counts what follows the Ethernet header.
+    // Drop frames as such a port would: the kernel counts the bytes behind the Ethernet header.
     for command in [
         "add table netdev port",
         "add chain netdev port in { type filter hook ingress device eth0 priority 0; }",

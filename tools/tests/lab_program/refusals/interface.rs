@@ -23,7 +23,7 @@ fn an_interface_that_will_not_do_is_refused_with_what_to_type_instead() {
     site.set_up("n0", "ip", &["link", "add", "eth1", "type", "veth", "peer", "name", "eth2"]);
     ["eth1", "eth2"].into_iter().for_each(|name| site.set_up("n0", "ip", &["link", "set", name, "up"]));
     site.run("n0", &["send", "-n", "1"], &source).assert_refusal(4, &["several", "eth0", "eth1", "eth2", "-i"]);
-    // That of the default route is meant, if there is one.
+    // The interface of the default route is chosen, if there is one.
     site.set_up("n0", "ip", &["route", "add", "default", "dev", "eth1"]);
     let chosen = site.run("n0", &["send", "-n", "1", "--max-wait", "0.1"], &source);
     chosen.assert_refusal(3, &["0 of 1 receivers"]);
@@ -49,7 +49,7 @@ fn recv_waits_for_its_interface_as_long_as_for_a_sender() {
         let recv = ["recv", "-i", interface, "--max-wait", "0.5"];
         site.run("n1", &recv, site.path("never")).assert_refusal(4, &[words]);
     }
-    // As it is, and by another name that it gets later.
+    // Under its present name, and under one that it gets later.
     for (name, before) in [("eth0", "eth0 is down"), ("lan0", "no interface lan0")] {
         let dest = site.path(name);
         let receiver = site.start("n1", &["recv", "-i", name, "--max-wait", "30"], &dest);

@@ -1,4 +1,4 @@
-//! Who is there, and who is not.
+//! Present and missing hosts.
 
 use crate::harness::{Ethbcast, LIMIT, Site, names_in, one_switch};
 use ethbcast_lab::LabConfig;
@@ -17,7 +17,7 @@ fn when_nobody_is_there_both_sides_give_up_in_time() {
     for ended in [sent, received] {
         assert!(ended.took >= Duration::from_secs(1), "{:?}", ended.took);
     }
-    // Two groups do not meet.
+    // Different groups do not meet.
     let receiver = site.start("n1", &["recv", "-i", "eth0", "-g", "red", "--max-wait", "1"], site.path("dest"));
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "-g", "blue", "--max-wait", "1"], &source).assert_code(3);
     receiver.end(LIMIT).assert_code(3);
@@ -52,7 +52,7 @@ fn too_few_receivers_are_sent_home_unless_fewer_will_do() {
     root.assert_refusal(3, &["1 of 2 receivers", "n1", "--min-receivers"]);
     once.end(LIMIT).assert_refusal(1, &["1 of 2 receivers"]);
     assert_eq!(names_in(source.parent().expect("a directory")), ["source"]);
-    // One that stays is told, and is there for the next, which does with fewer.
+    // A receiver that stays is notified, and takes part in the next session, which needs fewer.
     let receiver = start(&[]);
     let too_few = ["send", "-i", "eth0", "--hosts", "n[1-2]", "--max-wait", "1"];
     site.run("n0", &too_few, &source).assert_refusal(3, &["1 of 2 receivers", "n1; not n2"]);
@@ -98,7 +98,7 @@ fn a_receiver_takes_what_it_expects_and_says_no_to_anything_else() {
         site.start("n1", &[&["recv", "-i", "eth0", "--max-wait", "20", "--expect", expected], options].concat(), &dest)
     };
     let send = |source| site.start("n0", &["send", "-i", "eth0", "-n", "1", "--max-wait", "20"], source);
-    // One that goes on waiting takes what comes later.
+    // A receiver that goes on waiting takes part in a later session.
     let (receiver, other) = (line("first", &[]), send(&second));
     receiver.wait_for_line("n0 offers second, and only first is expected here; waiting for the next session");
     other.signal(Signal::SIGTERM);

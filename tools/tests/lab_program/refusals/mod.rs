@@ -1,4 +1,4 @@
-//! What the program says no to where there is a network, with which code and which words.
+//! Refusals of the program with a network: their codes and words.
 
 mod dest;
 mod disk;

@@ -1,4 +1,4 @@
-//! The tool without root's powers.
+//! The program without root's privileges.
 
 use crate::harness::{PROGRAM, Run, Site};
 use std::ffi::OsStr;
@@ -6,22 +6,21 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-/// A copy of the program that every user can reach, and how to run it as user nobody.
+/// A copy of the program that every user can run, and the way to run it as user nobody.
 pub struct Nobody {
     directory: tempfile::TempDir,
 }
 
 impl Nobody {
-    /// Copies the program.
     pub fn new() -> Nobody {
-        // Not in /dev/shm: programs may be forbidden to run from there.
+        // Not in /dev/shm, which may be mounted `noexec`.
         let directory = tempfile::tempdir().expect("a temporary directory");
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
         fs::copy(PROGRAM, directory.path().join("ethbcast")).expect("copied");
         Nobody { directory }
     }
 
-    /// Starts the tool on a host as nobody, with these capabilities in the spelling of `setpriv`.
+    /// Starts the program on a host as nobody, with these capabilities in `setpriv`'s syntax.
     pub fn start(
         &self,
         site: &Site,
@@ -33,7 +32,7 @@ impl Nobody {
         self.start_with(site, host, capabilities, arguments, path, |_| {})
     }
 
-    /// The same, with whatever else the command is to have.
+    /// Starts it with further settings of the command.
     pub fn start_with(
         &self,
         site: &Site,

@@ -1,5 +1,5 @@
-//! What is wrong with the own interface is said before others are blamed: no link, a port of a bridge, another host of
-//! the same address, both sides on one host; and an interface is found by each of its names.
+//! Problems of the own interface are reported before others are blamed: no link, a bridge port, a
+//! duplicate address, both roles on one host. An interface is found by each of its names.
 
 use crate::harness::{Ethbcast, LIMIT, Run, Site, content, one_switch};
 use std::fs;
@@ -37,7 +37,7 @@ fn an_interface_is_found_by_another_name_its_address_and_what_a_boot_loader_says
         ended.assert_code(3);
         assert!(ended.stderr.contains("on eth0 of n0"), "{name}: {}", ended.stderr);
     }
-    // A bridge has the frames of its ports: it is taken, and who names the port is told.
+    // A bridge receives its ports' frames: it is chosen, and a user who names the port is warned.
     for line in ["link add br0 type bridge", "link set eth0 master br0", "link set br0 up"] {
         site.set_up("n0", "ip", &line.split(' ').collect::<Vec<_>>());
     }

@@ -1,4 +1,4 @@
-//! `ethbcast perf`: measurements that cannot be made.
+//! `ethbcast perf`: impossible measurements.
 
 use crate::harness::{Ethbcast, LIMIT, Run, Site, ended_here, one_switch};
 

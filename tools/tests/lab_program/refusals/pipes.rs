@@ -1,4 +1,4 @@
-//! SOURCE and DEST that are pipes, and their other ends.
+//! SOURCE and DEST that are pipes, and the processes at their other ends.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
 use nix::sys::signal::Signal;
@@ -41,14 +41,14 @@ fn a_report_that_cannot_be_printed_is_an_error_and_no_panic() {
 #[test]
 fn ctrl_c_ends_what_waits_for_a_pipe() {
     let site = Site::beside("pipes", one_switch(2));
-    // Nobody opens the other end of this one: even opening it waits.
+    // A fifo without another end: even opening it blocks.
     mkfifo(&site.path("pipe"), Mode::S_IRWXU).expect("room");
     let root = site.start("n0", &["send", "-n", "1", "-i", "eth0"], site.path("pipe"));
     root.wait_until_it_hears(Signal::SIGINT);
     std::thread::sleep(Duration::from_millis(300));
     root.signal(Signal::SIGINT);
     root.end(LIMIT).assert_refusal(130, &["interrupted"]);
-    // Nothing ever comes out of this one.
+    // A stdin without data.
     let mut send = site.ethbcast("n0", ["send", "-n", "1", "-i", "eth0", "-"]);
     send.stdin(Stdio::piped());
     let root = Run::start("n0", send);
@@ -63,7 +63,7 @@ fn ctrl_c_ends_what_waits_for_a_pipe() {
 fn ctrl_c_ends_a_receiver_whose_reader_has_stopped_reading() {
     let site = Site::beside("stuck", one_switch(2));
     let source = site.file("source.bin", content(5, 48 * MEBIBYTE));
-    // More than the buffers on the way hold, so that the disk thread is inside a write.
+    // More than the buffers on the way hold, so that the disk thread is blocked in a write.
     let receiver = Run::unread("n1", site.ethbcast("n1", ["recv", "-i", "eth0", "--max-wait", "10", "-"]));
     let root = site.start("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], &source);
     root.wait_for_line("sending");
@@ -80,7 +80,7 @@ fn a_stderr_that_nobody_reads_any_more_or_yet_concerns_no_session() {
     let site = Site::beside("stderr", one_switch(3));
     let bytes = content(5, 8 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
-    // The sender's goes away with its first line; that of n1 is full from the beginning and never read.
+    // The sender's reader goes away after its first line; n1's pipe is full from the beginning.
     let full = site.path("full");
     mkfifo(&full, Mode::S_IRWXU).expect("room");
     let mut receive = site.command("n1", "sh");

@@ -1,4 +1,4 @@
-//! `ethbcast probe`: what cannot be probed, or not be written.
+//! `ethbcast probe`: impossible measurements and unwritable files.
 
 use crate::harness::{Ethbcast, LIMIT, Run, Site, ended_here, one_switch};
 use nix::sys::signal::Signal;

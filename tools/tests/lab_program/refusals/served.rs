@@ -1,4 +1,4 @@
-//! Ports for processes that may not open one.
+//! Ports for processes without the permission to open one.
 
 use super::nobody::Nobody;
 use crate::harness::{LIMIT, PROGRAM, Run, Site, content, one_switch, within};
@@ -16,7 +16,7 @@ fn serve(site: &Site, host: &str, socket: &Path, more: &[&str]) -> Run {
     run
 }
 
-/// A receiver without any capability.
+/// Starts a receiver without any capability.
 fn receive(nobody: &Nobody, site: &Site, socket: &Path, more: &[&str], dest: &Path) -> Run {
     let socket = socket.to_str().expect("a path of the test");
     let around = |command: &mut Command| {

@@ -1,4 +1,4 @@
-//! SOURCE: what cannot be read.
+//! SOURCE that cannot be read.
 
 use super::nobody::Nobody;
 use crate::harness::{Ethbcast, LIMIT, Site, names_in, one_switch};
@@ -39,7 +39,7 @@ fn a_source_that_breaks_while_it_is_read_fails_everybody_and_leaves_nothing() {
     let site = Site::beside("broken", one_switch(2));
     let directory = site.directory("dest");
     let receiver = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], directory.join("file"));
-    // A file that can be opened, and answers every read at its beginning with an error.
+    // A file that can be opened, and whose first read fails.
     let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], "/proc/self/mem");
     root.assert_refusal(4, &["reading SOURCE", "/proc/self/mem", "failed"]);
     receiver.end(LIMIT).assert_refusal(1, &["reading SOURCE"]);

@@ -1,5 +1,3 @@
-//! Topology files.
-
 use crate::harness::{Ethbcast, LIMIT, Site, ended_here, lab_name, one_switch};
 
 const LOOP: &str = "schema = 1\n\
@@ -20,7 +18,7 @@ fn a_topology_file_that_cannot_be_true_is_refused_with_file_and_line() {
         let file = site.file(name, text);
         let file = file.to_str().expect("UTF-8");
         site.run("n0", &["send", "-n", "1", "-i", "eth0", "--topology", file], &source).assert_refusal(2, parts);
-        // The lab reads the same files.
+        // The lab reads such files, too.
         ended_here(&["lab", "up", "--lab", &lab_name("never"), "--topology", file]).assert_refusal(2, parts);
     };
     refused("loop.toml", LOOP, &["loop.toml:11:", "s0", "s1", "s2", "loop", "remove"]);
@@ -49,7 +47,7 @@ fn a_host_that_the_topology_does_not_name_is_refused_on_either_side() {
     );
     receiver.end(LIMIT).assert_refusal(2, &["n1", "--host"]);
     root.assert_refusal(3, &["0 of 1 receivers", "n1", "[E-TOPOLOGY]"]);
-    // Told what it is called there, it is let in.
+    // With its name in the topology it is admitted.
     let receiver = site.start("n1", &["recv", "-i", "eth0", "--host", "n6", "--max-wait", "10"], site.path("dest"));
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "--topology", file, "--host", "n5", "--max-wait", "10"], &source)
         .assert_code(0);

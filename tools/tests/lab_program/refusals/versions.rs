@@ -1,10 +1,10 @@
-//! Programs of two versions of the protocol on one wire.
+//! Programs of two protocol versions on one network.
 
 use crate::harness::{Ethbcast, LIMIT, Site, one_switch};
 use ethbcast_transport::wire::VERSION;
 use std::fs;
 
-/// Has all that goes through a host's cable one way say that it is of the version before.
+/// Rewrites the version of all frames on a host's cable in one direction to the previous one.
 fn speaks_an_older_version(site: &Site, host: &str, hook: &str) {
     let rules = format!(
         "table netdev older {{ chain of {{ type filter hook {hook} device eth0 priority 0; \
@@ -18,7 +18,7 @@ fn speaks_an_older_version(site: &Site, host: &str, hook: &str) {
 #[test]
 fn an_older_build_is_named_on_both_sides_and_the_others_have_everything() {
     let site = Site::beside("versions", one_switch(4));
-    // What n2 says is of another version, and all that n3 hears.
+    // The frames sent by n2 are of another version, and those received by n3.
     speaks_an_older_version(&site, "n2", "egress");
     speaks_an_older_version(&site, "n3", "ingress");
     let (source, dest) = (site.file("source", "text"), |host: &str| site.path(host));

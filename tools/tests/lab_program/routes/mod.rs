@@ -1,5 +1,5 @@
-//! Every way of the list on real frames: exact bytes, the frames the plan promises, loss, a relay that dies, plans from
-//! files, and what a root refuses before it sends.
+//! Every algorithm on real frames: exact bytes, the plan's number of frames, loss, a relay that
+//! dies, plans from files, and refusals before the transfer.
 
 mod plans;
 mod ways;
@@ -11,13 +11,13 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Not a multiple of a frame, a segment or a block.
+/// Size that is no multiple of a frame, a segment or a block.
 const BYTES: usize = 3_000_001;
-/// In the middle of the row, so that plans have to go both ways.
+/// Root in the middle of the row, so that plans must go both ways.
 const ROOT: &str = "n2";
 const OTHERS: [&str; 5] = ["n0", "n1", "n3", "n4", "n5"];
-/// Every way there is, with what it promises of a plan for 6 hosts in a row of switches where that is known beforehand:
-/// to how many hosts the root sends each frame.
+/// All algorithms, with the number of hosts to which the root sends each frame in a plan for 6
+/// hosts in a row of switches, where it is known beforehand.
 const WAYS: [(&str, Option<u64>); 11] = [
     ("chain", Some(1)),
     ("binary", Some(2)),
@@ -25,7 +25,7 @@ const WAYS: [(&str, Option<u64>); 11] = [
     ("cast", Some(1)),
     ("flat", Some(5)),
     ("binomial", Some(3)),
-    // Blocks go out once each, to whoever is the first to have them.
+    // Each block is sent once, to its first host.
     ("scatter-allgather", Some(1)),
     ("recursive-doubling", Some(1)),
     ("chain-unaware", Some(1)),
@@ -39,18 +39,18 @@ const ROW: &str = "schema = 1\n\
     [[switch]]\nname = \"s1\"\nhosts = \"n[2-3]\"\nlinks = [\"s2\"]\n\
     [[switch]]\nname = \"s2\"\nhosts = \"n[4-5]\"\n";
 
-/// A network somebody measured: about 1 Gbit/s.
+/// A calibration of a network of about 1 Gbit/s.
 const CALIBRATION: &str = "schema = 1\n\
     [[point]]\nbytes = 256\ngap_ns = 4000\nlatency_ns = 20000\n\
     [[point]]\nbytes = 1468\ngap_ns = 12000\nlatency_ns = 30000\n\
     [[point]]\nbytes = 65536\ngap_ns = 540000\nlatency_ns = 30000\n";
 
-/// The lab, unshaped and without loss.
+/// Returns the lab's configuration, unshaped and without loss.
 fn row() -> LabConfig {
     LabConfig::new(Topology::parse(ROW, "row.toml").expect("a good topology"))
 }
 
-/// A site with its topology and a calibration in files.
+/// A lab with its topology and a calibration in files.
 struct Row {
     site: Site,
     topology: PathBuf,
@@ -58,25 +58,24 @@ struct Row {
 }
 
 impl Row {
-    /// Beside other tests.
     fn up(story: &str, config: LabConfig) -> Row {
         let site = Site::beside(story, config);
         let (topology, calibration) = (site.file("row.toml", ROW), site.file("calibration.toml", CALIBRATION));
         Row { site, topology, calibration }
     }
 
-    /// A transfer from the root to all others over the topology.
+    /// Creates a transfer from the root to all others with the topology.
     fn transfer(&self, via: &'static str, content: &Arc<Vec<u8>>) -> Transfer<'_> {
         let transfer = Transfer::new(&self.site, Arc::clone(content)).root(ROOT).via(via);
         transfer.send_option("--topology").send_option(&self.topology)
     }
 
-    /// The same without a probe, on a network whose costs are known.
+    /// Creates a transfer with the calibration, and so without a probe.
     fn calibrated(&self, via: &'static str, content: &Arc<Vec<u8>>) -> Transfer<'_> {
         self.transfer(via, content).send_option("--calibration").send_option(&self.calibration)
     }
 
-    /// What `ethbcast plan` says of the same transfer, with further arguments.
+    /// Returns the output of `ethbcast plan` for an equal transfer, with further arguments.
     fn plan(&self, via: &str, bytes: usize, more: &[&str]) -> Value {
         let size = bytes.to_string();
         let network = ["--topology", text(&self.topology), "--calibration", text(&self.calibration)];
@@ -99,7 +98,7 @@ impl Row {
         self.start_receivers(hosts, &["recv", "-i", "eth0", "--max-wait", "30"])
     }
 
-    /// The same for receivers that do not wait for a second session.
+    /// Starts receivers that do not wait for a second session.
     fn receivers_of_one_session(&self, hosts: &[&'static str]) -> Vec<(&'static str, Run)> {
         self.start_receivers(hosts, &["recv", "--once", "-i", "eth0", "--max-wait", "30"])
     }
@@ -108,7 +107,7 @@ impl Row {
         hosts.iter().map(|&host| (host, self.site.start(host, arguments, self.site.path(host)))).collect()
     }
 
-    /// Sends a source from the root to so many receivers, with further arguments, to the end.
+    /// Sends a source from the root to `receivers` receivers, to the end.
     fn send(&self, receivers: usize, more: &[&str], source: &Path) -> Ended {
         let count = receivers.to_string();
         let arguments: Vec<&str> =
@@ -116,7 +115,7 @@ impl Row {
         self.site.run(ROOT, &arguments, source)
     }
 
-    /// Fails unless all these receivers end well with these bytes, and removes them.
+    /// Fails unless all these receivers succeed with these bytes, and removes their files.
     fn assert_received(&self, receivers: Vec<(&'static str, Run)>, bytes: &[u8]) {
         for (host, run) in receivers {
             run.end(LIMIT).assert_code(0);
@@ -131,7 +130,8 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// Full frames, the rest, and the trailer; of a message in blocks each of the six has a trailer.
+/// Returns the number of full frames, the rest and the trailer; in blocks each of the six has a
+/// trailer.
 fn frames(via: &str, bytes: usize) -> u64 {
     let in_blocks = matches!(via, "scatter-allgather" | "recursive-doubling");
     full_frames(bytes, PAYLOAD_BYTES) + if in_blocks { 6 } else { 1 }

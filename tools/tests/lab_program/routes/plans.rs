@@ -1,11 +1,10 @@
-//! What the root is told: plans from files, calibrations and topologies, good ones and others; and a run that is only
-//! for show.
+//! Plans, calibrations and topologies from files, valid and invalid, and a dry run.
 
 use super::{BYTES, CALIBRATION, OTHERS, ROOT, ROW, Row, frames, predicted_seconds, row, text};
 use crate::harness::{LIMIT, content};
 use ethbcast_lab::LabConfig;
 
-/// A network somebody measured, with a gap that falls, in line 12.
+/// A calibration with a decreasing gap in line 12.
 const FALLING: &str = "schema = 1\n\
     [[point]]\nbytes = 256\ngap_ns = 4000\nlatency_ns = 20000\n\
     [[point]]\nbytes = 1468\ngap_ns = 12000\nlatency_ns = 30000\n\
@@ -35,7 +34,7 @@ fn a_plan_that_was_changed_by_hand_is_run_as_it_stands() {
     let row = Row::up("edited", row());
     let bytes = content(6, BYTES);
     let source = row.site.file("source.bin", &bytes);
-    // Nobody would plan this: out to one end of the row first, then to the other.
+    // No planner makes this plan: to one end of the row first, then to the other.
     let edges = [("n2", "n5", 0), ("n2", "n0", 1), ("n5", "n1", 0), ("n0", "n4", 0), ("n0", "n3", 1)];
     let edges = edges
         .map(|(from, to, order)| format!("[[edge]]\nfrom = \"{from}\"\nto = \"{to}\"\norder = {order}\n"))
@@ -100,13 +99,13 @@ fn a_saved_plan_for_others_is_refused_and_the_receivers_are_told() {
     };
     refused(&["n0", "n1", "n3", "n4"], &["--plan", file], &["other members", "`n5` missing", "ethbcast plan --out"]);
     refused(&["n0"], &["--plan", file], &["other members", "`n[1,3-5]` missing"]);
-    // n4 and n5 are there, by other names.
+    // n4 and n5 are present under other names.
     refused(&OTHERS, &["--plan", file, "--host", "m2"], &["other members", "`n2` missing", "`m2` not in the plan"]);
 
     let saved = std::fs::read_to_string(file).expect("it was saved");
     let later = row.site.file("later.toml", saved.replace("epoch = 1", "epoch = 2"));
     refused(&OTHERS, &["--plan", text(&later)], &["for epoch 2", "has epoch 1", "leave the plan file out"]);
-    // n2 and n4 change places: the members are the same, and the bytes come from n4.
+    // n2 and n4 change places: the members are equal, and the bytes come from n4.
     let swapped = saved.replace("\"n2\"", "\"?\"").replace("\"n4\"", "\"n2\"").replace("\"?\"", "\"n4\"");
     let elsewhere = row.site.file("elsewhere.toml", swapped);
     refused(&OTHERS, &["--plan", text(&elsewhere)], &["sends from `n4`", "the root is `n2`", "--root n2"]);
@@ -125,7 +124,8 @@ fn a_dry_run_says_why_sends_nothing_and_leaves_the_receivers_waiting() {
     let said = dry.stdout_text();
     let reason = said.lines().next().expect("a reason");
     assert!(reason.contains("predicted, next ") && reason.contains("segment"), "{said}");
-    // Who knows the switches needs no plan that does not, and doubling six is going round.
+    // With a known topology, plans that ignore it are no candidates; recursive doubling needs a
+    // power of two.
     for via in ["chain", "binary", "kary=3", "cast", "flat", "binomial", "scatter-allgather", "latency"] {
         assert!(
             said.lines().skip(1).any(|line| line.split_whitespace().next() == Some(via)),
@@ -140,7 +140,7 @@ fn a_dry_run_says_why_sends_nothing_and_leaves_the_receivers_waiting() {
     assert_eq!(predicted_seconds(&report), predicted_seconds(&row.plan("binary", BYTES, &[])), "{report}");
 
     let sent_bytes = row.site.lab().counters(ROOT).expect("a host").sent_bytes;
-    // Nobody has tried broadcast here: `auto` does, with some hundred frames.
+    // The broadcast rate is unknown here: `auto` measures it with some hundred frames.
     assert!(sent_bytes < 400_000, "{sent_bytes} bytes were sent");
     assert!(OTHERS.into_iter().all(|host| !row.site.path(host).exists()), "somebody has something");
 
@@ -163,7 +163,7 @@ fn what_a_root_is_told_of_the_network_must_be_possible_and_about_itself() {
     let rootless = row.site.file("rootless.toml", ROW.replace("n[2-3]", "n[3,6]"));
     let parts = ["rootless.toml", "no host n2", "n[0-1,3", "--host"];
     row.send(5, &["--topology", text(&rootless)], &source).assert_refusal(2, &parts);
-    // None of them waited for anybody, or said a word.
+    // None of them waited for receivers or sent a frame.
     let sent = row.site.lab().counters(ROOT).expect("a host").sent_frames;
     assert_eq!(sent, 0, "frames on the wire");
 }

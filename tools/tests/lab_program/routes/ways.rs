@@ -1,4 +1,4 @@
-//! Every way of the list: the exact bytes, the frames its plan promises, loss, and a relay that dies.
+//! Every algorithm: the exact bytes, the plan's number of frames, loss, and a relay that dies.
 
 use super::{BYTES, OTHERS, ROOT, Row, WAYS, frames, predicted_seconds, row};
 use crate::harness::{LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, content, full_frames};
@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// How many hosts the root of a plan sends to.
+/// Returns the number of hosts to which a plan's root sends.
 fn roots_children(plan: &Value) -> u64 {
     let edges = plan["edges"].as_array().expect("a list");
     edges.iter().filter(|edge| edge["from"] == ROOT).count() as u64
@@ -34,8 +34,8 @@ fn every_way_delivers_the_exact_bytes_with_the_frames_its_plan_promises() {
         assert_eq!(predicted_seconds(&report), predicted_seconds(&plan), "what is run is what was planned: {via}");
         assert!(predicted_seconds(&report) > 0.0, "{via}: {report}");
         assert_eq!(report["segment_bytes"], plan["segment_bytes"], "{via}");
-        // A wire without loss is not one without drops: on a busy machine answers come late, and a ring overruns now
-        // and then.
+        // A cable without loss is not free of drops: on a busy machine acknowledgements are late,
+        // and a ring overruns now and then.
         let resent = outcome.frames("data_resent");
         assert!(resent <= outcome.frames("data_sent") / 2, "{resent} frames sent again without loss via {via}");
     }
@@ -62,14 +62,14 @@ fn nothing_one_byte_and_a_single_receiver_go_every_way_too() {
 #[test]
 fn four_hosts_double_what_they_have() {
     let row = Row::up("doubling", row());
-    // Two blocks of 256 frames for each of the four, ledgers and all.
+    // Two blocks of 256 frames for each of the four, including ledgers.
     let bytes = Form::LEDGERED.content_bytes(8 * 256 * PAYLOAD_BYTES as u64);
     let content = Arc::new(content(10, bytes as usize));
     let outcome = row.calibrated("recursive-doubling", &content).receivers(&["n0", "n3", "n5"]).run();
     outcome.assert_verified();
     assert_eq!(outcome.root.json()["segment_bytes"], 256 * PAYLOAD_BYTES);
-    // The root's own blocks, and those of the host next to it, go from it to two others each, the rest to one; all with
-    // their end.
+    // The root sends its own blocks and its neighbour's to two other hosts each, the rest to one;
+    // all with their end.
     assert_eq!(outcome.frames("data_sent"), (2 + 2 + 1 + 1) * (2 * 256 + 1), "{}", outcome.root.json());
 }
 
@@ -99,15 +99,15 @@ fn trees_and_blocks_survive_the_loss_of_one_frame_in_a_hundred() {
         let (sent, resent) = (outcome.frames("data_sent"), outcome.frames("data_resent"));
         println!("{via}: {:.3} s, {sent} frames, {resent} again", outcome.seconds());
         assert_eq!(sent, frames(via, BYTES) * children, "{via}");
-        // Each lost frame costs about one more, beside what a busy machine loses. (The exact price is held by
-        // simulations.)
+        // Each lost frame costs about one more, beside the losses of a busy machine. (The exact
+        // cost is tested in simulations.)
         let lost = sent as f64 * 0.01 / 0.99;
         let budget = 5.0 * lost + sent as f64 / 2.0 + 50.0;
         assert!(resent > 0 && resent as f64 <= budget, "{resent} frames sent again, budget {budget:.0}: {via}");
     }
 }
 
-/// A host that has to pass on what it gets.
+/// Returns a host that forwards its data.
 fn relay(plan: &Value) -> &str {
     let edges = plan["edges"].as_array().expect("a list");
     let relay = edges.iter().map(|edge| edge["from"].as_str().expect("a name")).find(|&from| from != ROOT);
@@ -131,7 +131,7 @@ fn when_a_relay_of_a_tree_or_of_blocks_dies_the_others_are_served() {
         let plan = row.plan(via, content.len(), &[]);
         let dead = relay(&plan);
         let session = row.calibrated(via, &content).start();
-        // In the middle of it.
+        // In the middle of the transfer.
         session.wait_for_bytes(dead, 2 << 20);
         session.receiver(dead).signal(Signal::SIGKILL);
         let outcome = session.end(LIMIT);

@@ -1,4 +1,5 @@
-//! The table of file systems in docs/files.md: what each of them keeps of a directory with one of everything.
+//! The table of file systems in docs/files.md: the attributes that each keeps of a directory with
+//! every kind of entry.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Site, one_switch};
 use ethbcast_tests::lab::LoopDevice;
@@ -10,11 +11,11 @@ use std::process::Command;
 const RECV: [&str; 5] = ["recv", "--once", "-i", "eth0", "--max-wait"];
 const HOLE_BYTES: u64 = 16 << 20;
 
-/// A file system that is mounted as long as this is there.
+/// A mounted file system, unmounted on drop.
 struct Mounted {
     at: PathBuf,
     _device: Option<LoopDevice>,
-    /// What holds its layers, to be unmounted after it.
+    /// Holds its layers, and is unmounted after it.
     _below: Option<Box<Mounted>>,
 }
 
@@ -28,7 +29,7 @@ fn run(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|ended| ended.status.success())
 }
 
-/// Mounts one of this kind; none if this machine cannot.
+/// Mounts a file system of this kind, or returns none if this machine cannot.
 fn mount(site: &Site, kind: &str) -> Option<Mounted> {
     mount_at(site, kind, &site.directory(&format!("{kind}-mounted")))
 }
@@ -72,7 +73,7 @@ fn mount_at(site: &Site, kind: &str, at: &Path) -> Option<Mounted> {
     mounted.then(|| Mounted { at, _device: Some(device), _below: None })
 }
 
-/// A directory with one of everything.
+/// Creates a directory with every kind of entry.
 fn source(site: &Site, odd_name: bool) -> PathBuf {
     let at = site.directory(if odd_name { "odd" } else { "source" });
     fs::write(at.join("file"), "text").expect("room");
@@ -92,7 +93,7 @@ fn source(site: &Site, odd_name: bool) -> PathBuf {
     at
 }
 
-/// Sends to n1; whether it is there.
+/// Sends to n1, and returns whether the directory arrived.
 fn transfer(site: &Site, source: &Path, options: &[&str], dest: &Path) -> bool {
     let receiver = site.start("n1", &[&RECV[..], &["20"], options].concat(), dest);
     let send = ["send", "-i", "eth0", "-n", "1", "--max-wait", "10", "--owner", "--xattrs"];
@@ -106,13 +107,13 @@ fn word(is_kept: bool) -> &'static str {
     if is_kept { "yes" } else { "no" }
 }
 
-/// A line of the table.
+/// Returns a line of the table.
 fn line(site: &Site, kind: &str, [all, odd]: &[PathBuf; 2]) -> Option<String> {
     let mounted = mount(site, kind)?;
     let dest = mounted.at.join("dest");
     assert!(transfer(site, all, &["--force"], &dest) || kind == "overlay", "{kind}");
     if kind == "overlay" {
-        // What is in a lower layer cannot give its name away, and is refused before anything is written.
+        // An entry of a lower layer cannot be renamed, and is refused before anything is written.
         assert_eq!(fs::read(dest.join("old")).expect("there"), b"old");
         fs::remove_dir_all(&dest).expect("ours");
         assert!(transfer(site, all, &[], &dest));

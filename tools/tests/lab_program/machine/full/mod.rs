@@ -1,3 +1,3 @@
-//! What takes file systems of many kinds, in `./test --full` alone.
+//! Tests that need file systems of many kinds, run by `./test --full` only.
 
 mod file_systems;
