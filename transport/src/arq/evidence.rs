@@ -9,8 +9,8 @@ use std::time::Duration;
 /// What may be acknowledged: nobody has got what does not exist, nor seen a stamp that was not drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    /// One past the highest frame that the receiver can have. Who speaks says which that is: see docs/protocol.md
-    /// §7.10.
+    /// One past the highest frame that the receiver can have. Who speaks says which that is: see
+    /// docs/protocol/README.md §7.10.
     pub below: u64,
     /// The last stamp drawn.
     pub newest: Stamp,

@@ -18,7 +18,7 @@ pub struct Fields {
 /// What a frame carries, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spelled {
-    /// Its kind, as `docs/protocol.md` calls it.
+    /// Its kind, as `docs/protocol/README.md` calls it.
     pub kind: &'static str,
     /// What its body says; `None` if that is malformed.
     pub fields: Option<Fields>,
