@@ -234,7 +234,7 @@ pub(crate) fn damage(frame: &mut [u8], byte: usize) {
     }
 }
 
-/// Takes a frame apart and verifies its checksum, which covers all of it: `docs/protocol/README.md` §3.
+/// Takes a frame apart and verifies its checksum, which covers all of it: `docs/protocol/frames.md` §3.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     let (ethernet, raw, rest) = split(frame)?;

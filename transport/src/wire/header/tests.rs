@@ -116,7 +116,7 @@ fn the_layout_on_the_wire_is_the_documented_one() {
     assert_eq!(frame[46..], *b"x");
 }
 
-/// docs/protocol/README.md §3 quotes these bytes.
+/// docs/protocol/frames.md §3 quotes these bytes.
 #[test]
 fn the_trailer_of_an_empty_stream_is_passed_on_as_documented() {
     let header = Header {
