@@ -63,7 +63,7 @@ fn the_papers_protocols_survive_the_journey() {
     }
 }
 
-/// docs/protocol/README.md §6 quotes these bytes.
+/// docs/protocol/control.md §6 quotes these bytes.
 #[test]
 fn the_documented_example_is_what_is_sent() {
     let mac = |last| MacAddr::new(2, 0, 0, 0, 0, last);
