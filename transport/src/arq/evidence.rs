@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     /// One past the highest frame that the receiver can have. Who speaks says which that is: see
-    /// docs/protocol/README.md §7.10.
+    /// docs/protocol/streams.md §7.10.
     pub below: u64,
     /// The last stamp drawn.
     pub newest: Stamp,

@@ -176,7 +176,7 @@ impl Outcome {
     }
 
     /// Bytes of a full frame of the stream: where the sender has chosen a segment shorter than the content, by what it
-    /// probed, the frames of one are alike (docs/protocol/README.md, segments).
+    /// probed, the frames of one are alike (docs/protocol/streams.md §7.8).
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes_of(PAYLOAD_BYTES)
     }
