@@ -1,4 +1,5 @@
-//! A content of which the receivers have some already: only what somebody lacks is sent (docs/protocol/content.md §7.13).
+//! A content of which the receivers have some already: only what somebody lacks is sent
+//! (docs/protocol/content.md §7.13).
 //!
 //! The content goes in **stretches** of 1024 chunks, 64 MiB at most. Ahead of their data come the ledgers of all spans
 //! of a stretch; receivers compare them with their [`Holdings`] and say which chunks they lack; what two or more lack
