@@ -1,4 +1,4 @@
-//! Streams on which the root serves one member alone (docs/protocol/README.md §8.5): none begins beyond where that
+//! Streams on which the root serves one member alone (docs/protocol/recovery.md §8.5): none begins beyond where that
 //! member stands.
 
 use ethbcast_collectives::session::{Message, kind};
