@@ -1,4 +1,4 @@
-//! What a host keeps beside its streams that others can make it keep (docs/protocol/README.md §12).
+//! What a host keeps beside its streams that others can make it keep (docs/protocol/limits.md §12).
 
 use std::ops::Add;
 
