@@ -4,7 +4,7 @@
 //! Four state machines: a [`Finder`] asks who is there, a [`Prober`] measures, a [`Surveyor`] finds the switches
 //! between hosts, a [`Responder`] answers all three. Each is a [`Part`](ethbcast_transport::Part):
 //! [alone](ethbcast_transport::Alone) under a driver, or embedded in a machine that hands it the PROBE, ECHO and REPORT
-//! frames of its session. `docs/protocol/README.md` §14 describes the frames.
+//! frames of its session. `docs/protocol/measurement.md` §14 describes the frames.
 //!
 //! **How the gap is measured.** The paper takes the time that M sends take at the sender; behind a kernel that buffers
 //! frames that says little. Here a train of messages is sent with a bounded number of frames in flight, and the
