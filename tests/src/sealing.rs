@@ -1,6 +1,6 @@
 //! Frames that somebody else has made: with the checksum that fits what they say, whatever that is.
 //!
-//! It is computed as docs/protocol.md §3 has it, and shares no code with the engine.
+//! It is computed as docs/protocol/frames.md §3 has it, and shares no code with the engine.
 
 use ethbcast_transport::wire::{Flags, OVERHEAD_BYTES};
 use std::ops::Range;

@@ -1,4 +1,4 @@
--- Wireshark dissector for the ethbcast protocol, version 6 (docs/protocol.md).
+-- Wireshark dissector for the ethbcast protocol, version 6 (docs/protocol/README.md).
 --
 -- Copy it to the folder that Help > About > Folders calls "Personal Lua Plugins", or try it once:
 --     tshark -X lua_script:ethbcast.lua -r capture.pcap

@@ -6,7 +6,7 @@
 //! [`Surveyor`] finds the switches between hosts, and a [`Responder`] answers all three. Each is a
 //! [`Part`](ethbcast_transport::Part): [alone](ethbcast_transport::Alone) under a driver, or
 //! embedded in a machine that hands it the PROBE, ECHO and REPORT frames of its session.
-//! `docs/protocol.md` §14 describes the frames.
+//! `docs/protocol/measurement.md` §14 describes the frames.
 //!
 //! **Gap.** The paper measures the time of M sends at the sender, which says little behind a kernel
 //! that buffers frames. Here a train of messages is sent with a bounded number of frames in flight,

@@ -1,4 +1,4 @@
-//! Amount of state that other hosts can make a host keep beside its streams (docs/protocol.md §12).
+//! Amount of state that other hosts can make a host keep beside its streams (docs/protocol/limits.md §12).
 
 use std::ops::Add;
 

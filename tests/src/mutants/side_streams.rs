@@ -1,5 +1,5 @@
-//! Streams on which the root serves one member alone (docs/protocol.md §8.5): none begins beyond where that member
-//! stands.
+//! Streams on which the root serves one member alone (docs/protocol/recovery.md §8.5): none begins beyond where that
+//! member stands.
 
 use ethbcast_collectives::session::{Message, kind};
 use ethbcast_transport::sim::Delivery;

@@ -59,8 +59,8 @@ impl InFlight {
     }
 }
 
-/// Whether the memory of a host's streams keeps to its formula (docs/protocol.md §12). `most` are the most remote
-/// readers that each has had: their places are kept.
+/// Whether the memory of a host's streams keeps to its formula (docs/protocol/limits.md §12). `most` are the most
+/// remote readers that each has had: their places are kept.
 pub fn check_memory(blocks: &Blocks, most: &mut Vec<usize>) -> Result<(), String> {
     most.resize(blocks.streams().count(), 0);
     blocks.streams().zip(most).try_for_each(|(stream, most)| {

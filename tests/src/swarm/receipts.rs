@@ -8,7 +8,7 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Flags, Kind, OVERHEAD_BYTES};
 use std::collections::HashMap;
 
-/// Credit that everybody has at the beginning of a stream (docs/protocol.md §7.5).
+/// Credit that everybody has at the beginning of a stream (docs/protocol/streams.md §7.5).
 const FIRST_CREDIT: u64 = 32;
 /// A root tries out so many times how fast a member can be, each time with a feed of frames at most.
 const MOST_TRIALS: u64 = 3;

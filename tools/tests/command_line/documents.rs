@@ -10,11 +10,15 @@ fn root() -> PathBuf {
 }
 
 fn pages() -> BTreeMap<String, String> {
-    let entries = fs::read_dir(root().join("docs")).expect("there are documents");
-    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
-    let pages = names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}"));
-    let texts = pages.chain(["README.md".into()]);
+    let texts = ["docs", "docs/protocol"].into_iter().flat_map(pages_in).chain(["README.md".into()]);
     texts.map(|page| (fs::read_to_string(root().join(&page)).expect("readable"), page)).map(|(a, b)| (b, a)).collect()
+}
+
+/// The paths of a folder's pages, in the tree.
+fn pages_in(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(folder)).expect("there are documents");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
+    names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")).collect()
 }
 
 fn shell_lines(page: &str) -> Vec<&str> {

@@ -20,7 +20,7 @@ const PROMISED: [&str; 9] = [
     "lib/systemd/system/ethbcast-recv@.service",
     "usr/include/ethbcast.hpp",
     "usr/share/doc/ethbcast/copyright",
-    "usr/share/doc/ethbcast/docs/protocol.md",
+    "usr/share/doc/ethbcast/docs/protocol/README.md",
 ];
 
 /// Limit on a script's build time on a busy machine.

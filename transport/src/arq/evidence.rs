@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     /// One past the highest frame that the receiver can have; it depends on the sender, see
-    /// docs/protocol.md §7.10.
+    /// docs/protocol/streams.md §7.10.
     pub below: u64,
     pub newest: Stamp,
     /// Most useful credit beyond the cursor, in frames: unacknowledged frames lie in the sender's

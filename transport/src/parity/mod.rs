@@ -145,7 +145,7 @@ mod tests {
     fn the_worked_example_of_the_protocol_comes_out() {
         let block = [[1_u8, 0x80], [2, 0x40], [3, 0x20], [4, 0x10], [5, 8], [6, 4], [7, 2], [8, 1]].concat();
         let parities = [0, 1, 2].map(|index| parity(&block, 2, index));
-        assert_eq!(parities, [[0x08, 0xff], [0x79, 0x3b], [0xd8, 0xde]], "docs/protocol.md §7.14");
+        assert_eq!(parities, [[0x08, 0xff], [0x79, 0x3b], [0xd8, 0xde]], "docs/protocol/cast.md §7.14");
     }
 
     proptest! {

@@ -18,7 +18,7 @@ pub struct Fields {
 /// A decoded frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spelled {
-    /// Kind, as named in `docs/protocol.md`.
+    /// Kind, as named in `docs/protocol/frames.md`.
     pub kind: &'static str,
     /// Fields of the body; `None` if it is malformed.
     pub fields: Option<Fields>,

@@ -229,7 +229,7 @@ pub(crate) fn damage(frame: &mut [u8], byte: usize) {
     }
 }
 
-/// Parses a frame and verifies its checksum, which covers all of it: `docs/protocol.md` §3.
+/// Parses a frame and verifies its checksum, which covers all of it: `docs/protocol/frames.md` §3.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     let (ethernet, raw, rest) = split(frame)?;

@@ -1,4 +1,4 @@
-//! The bytes on the wire: Ethernet header, ethbcast header, acknowledgement body. `docs/protocol.md` is their
+//! The bytes on the wire: Ethernet header, ethbcast header, acknowledgement body. `docs/protocol/README.md` is their
 //! specification.
 //!
 //! Parsing never panics: an invalid frame is a [`Reject`] to be counted. Writing panics only if the caller's buffer is

@@ -63,7 +63,7 @@ fn the_papers_protocols_survive_the_journey() {
     }
 }
 
-/// Expected bytes as quoted in docs/protocol.md §6.
+/// Expected bytes as quoted in docs/protocol/control.md §6.
 #[test]
 fn the_documented_example_is_what_is_sent() {
     let mac = |last| MacAddr::new(2, 0, 0, 0, 0, last);

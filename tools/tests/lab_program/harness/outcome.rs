@@ -175,7 +175,7 @@ impl Outcome {
     }
 
     /// Returns the payload of a full frame. With a segment shorter than the content, which the
-    /// sender derives from its probe, all frames of a segment have equal length (docs/protocol.md,
+    /// sender derives from its probe, all frames of a segment have equal length (docs/protocol/limits.md,
     /// segments).
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes_of(PAYLOAD_BYTES)

@@ -116,7 +116,7 @@ fn the_layout_on_the_wire_is_the_documented_one() {
     assert_eq!(frame[46..], *b"x");
 }
 
-/// Bytes quoted in docs/protocol.md §3.
+/// Bytes quoted in docs/protocol/frames.md §3.
 #[test]
 fn the_trailer_of_an_empty_stream_is_passed_on_as_documented() {
     let header = Header {

@@ -1,5 +1,5 @@
 //! Selective transfer of a content of which receivers already hold part: only missing chunks are
-//! sent (protocol.md §7.13).
+//! sent (docs/protocol/content.md §7.13).
 //!
 //! The content is divided into **stretches** of 1024 chunks, 64 MiB at most. The hash lists of a
 //! stretch precede its chunks. Receivers compare them with their [`Holdings`] and send
