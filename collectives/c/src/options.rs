@@ -16,10 +16,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns the options to join a communicator with.
     pub fn join(options: Option<&Options>) -> Result<JoinOptions, Failure> {
         Ok(options.map_or_else(|| Ok(JoinOptions::default()), |options| options.named.join())?)
     }
 
+    /// Returns the options of a session.
     pub fn session(options: Option<&Options>) -> Result<SessionOptions, Failure> {
         Ok(options.map_or_else(|| Ok(SessionOptions::new()), |options| options.named.session())?)
     }

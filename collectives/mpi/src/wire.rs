@@ -49,7 +49,10 @@ pub enum Trouble {
     Others,
     /// The leader of a host, by name, waits inside the MPI in a call that this rank makes by
     /// another route.
-    Order { host: String, number: u64 },
+    Order {
+        host: String,
+        number: u64,
+    },
     /// The MPI's own error, whose handler has been called.
     Mpi(c_int),
 }

@@ -11,9 +11,14 @@ pub(crate) enum Attendance {
     Here,
     Away,
     /// The member said BYE after `calls` collectives, and answers until then.
-    Leaving { calls: u64, until: Instant },
+    Leaving {
+        calls: u64,
+        until: Instant,
+    },
     /// The member has left after `calls` collectives.
-    Left { calls: u64 },
+    Left {
+        calls: u64,
+    },
     /// The member is silent for too long, or was removed.
     Gone,
 }

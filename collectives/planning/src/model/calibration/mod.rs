@@ -88,6 +88,7 @@ pub enum CalibrationProblem {
         "expected gaps that do not fall, found {gap_ns} ns for {bytes} bytes after {before_ns} ns for fewer; \
          measure again with `ethbcast probe`"
     )]
+    /// A gap that falls as messages grow.
     FallingGap {
         /// Size whose gap is too small.
         bytes: u64,
@@ -109,6 +110,7 @@ pub enum CalibrationProblem {
         "measured on host `{0}`, which this cluster does not have; measure this one with `ethbcast probe`, or take the \
          host out of the file if it has gone"
     )]
+    /// A host that is not in the topology.
     OtherHost(String),
     /// An update measured from another host.
     #[error(

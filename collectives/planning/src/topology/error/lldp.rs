@@ -21,6 +21,7 @@ pub enum LldpProblem {
     NoHost,
     #[error("{} no switch{}; have lldpd run on the host and LLDP sent by the switch for a minute, then collect \
              again", hear(.hosts), on(.interface))]
+    /// Hosts without a switch among their neighbours.
     NoSwitch {
         /// The hosts.
         hosts: Vec<String>,

@@ -91,6 +91,7 @@ pub enum TopologyProblem {
         "the switches {} form a loop; remove one of their links, or name the one that spanning tree blocks under \
          `blocked` instead", list(.0)
     )]
+    /// Switches whose cables form a loop.
     Loop(Vec<String>),
     /// A cable is both linked and blocked.
     #[error(

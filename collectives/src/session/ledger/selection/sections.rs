@@ -18,10 +18,17 @@ pub(super) const HEAD_BYTES: usize = 8 + SEAL_BYTES;
 pub(super) enum Head {
     /// Hash lists of the next stretch, then fragments; the first of these begins `before` bytes
     /// before the stretch.
-    Ledgers { before: u16, fragments: u32 },
-    Chunks { set_bytes: u16 },
+    Ledgers {
+        before: u16,
+        fragments: u32,
+    },
+    Chunks {
+        set_bytes: u16,
+    },
     /// Padding, which completes a frame so that the bytes before it are sent.
-    Padding { bytes: u32 },
+    Padding {
+        bytes: u32,
+    },
     /// The next stretch is not sent: only its want-bitmaps are queried.
     Passed,
 }
