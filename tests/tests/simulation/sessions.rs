@@ -287,8 +287,8 @@ fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_every
     }
 }
 
-/// When all hosts send at the same moment, the last frame is dropped; repetitions in step would
-/// lose it each time.
+/// All hosts send at one moment and the last frame is dropped; repetitions in step would lose it
+/// each time.
 #[test]
 fn a_switch_whose_port_holds_few_frames_keeps_nobody_out() {
     for (via, receivers) in [Via::Cast, Via::Chain].into_iter().flat_map(|via| [13, 40].map(|count| (via, count))) {

@@ -32,8 +32,8 @@ fn every_schedule_keeps_every_promise() {
     assert!(missing.is_empty(), "reached less than {times} times: {missing:#?}");
 }
 
-/// Of more than 64 hosts behind switches that share few buffers some never received an ANNOUNCE,
-/// and all requests collided.
+/// Formerly some of more than 64 hosts behind switches with few buffers never received an
+/// ANNOUNCE, and all requests collided.
 #[test]
 fn crowds_behind_few_buffers_get_in() {
     let is_crowd = |seed: &Seed| match Schedule::of(*seed) {
