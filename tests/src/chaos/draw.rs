@@ -16,6 +16,7 @@ const RATE_BITS_PER_SECOND: u64 = 100_000_000;
 const BYTES: std::ops::Range<u64> = 1 << 20..16 << 20;
 
 impl Scenario {
+    /// Draws the scenario of a seed; its first trouble is of class `only`, if given.
     pub fn draw(seed: u64, only: Option<Class>, terms: &Terms) -> Self {
         let mut random = Random::new(seed ^ 0xc4a0_5c4a_05c4_a05c);
         let via = pick(&mut random, &VIAS);

@@ -21,9 +21,11 @@ macro_rules! classes {
 }
 
 classes! {
+    /// Deliveries are lost independently.
     Loss = "loss",
     /// All frames from one host, or to it, are lost, while the other direction works.
     OneWay = "one-way loss",
+    /// Only frames of one kind are lost, in one direction.
     KindLoss = "loss by kind",
     /// Only group frames are lost, or only those to one host.
     CastLoss = "loss of multicast or of unicast only",
@@ -31,6 +33,7 @@ classes! {
     Bursts = "bursts of loss",
     /// Losses are common to all hosts behind one switch.
     SubtreeLoss = "correlated loss of a subtree",
+    /// Long frames are lost, or short ones.
     SizeLoss = "loss by size",
     /// Loss between two hosts is high.
     PairLoss = "loss by pair",
@@ -44,23 +47,31 @@ classes! {
     BitFlip = "flipped bits",
     /// A process is suspended for a while.
     Pause = "pause",
+    /// A host dies.
     Crash = "crash",
     /// A cable is down for short periods, repeatedly.
     LinkFlap = "link flaps",
+    /// A process needs time for each frame, and to wake up.
     SlowCpu = "slow CPU",
+    /// A disk is slow to write, settle or publish.
     SlowDisk = "slow disk",
+    /// A disk fails to write, settle or publish.
     DiskError = "disk error",
     /// An application takes or gives a little at a time.
     Lazy = "lazy application",
+    /// Network cards and switches have small rings and queues.
     SmallRings = "small rings",
     /// The root dies.
     RootDeath = "root death",
+    /// A host dies and comes back with its address, as another run.
     Restart = "restart",
     /// The port of a host drops long frames.
     MtuMismatch = "MTU mismatch",
+    /// Switches police what they flood.
     StormControl = "storm control",
     /// Switches begin to police flooded frames while a cast runs that the root has chosen itself.
     Policing = "switches that begin to police a cast",
+    /// The ports of a switch share a small buffer.
     SharedBuffer = "shared switch buffer",
     /// Full queues send pause frames.
     PauseFrames = "pause frames",
@@ -72,6 +83,7 @@ classes! {
     Wrap = "stamps that wrap",
     /// Frames of an older session between these hosts are replayed.
     Replay = "replays of an old session",
+    /// Frames of another version arrive.
     OtherVersion = "frames of another version",
     /// Payload is damaged in a way that the checksum does not detect.
     Damage = "damage that the checksum passes",
@@ -84,6 +96,7 @@ classes! {
     Misfits = "misfits",
     /// Hosts that start late.
     Latecomers = "latecomers",
+    /// A user stops a receiver, or the root.
     Interrupt = "interrupted by a user",
     /// No plan can be made: the topology does not name the root.
     NoPlan = "a root that its topology does not name",
