@@ -15,9 +15,7 @@ use crate::running::Running;
 use crate::table::{Table, median};
 use crate::units::{FRAME_PAYLOAD_BYTES, milliseconds, size};
 
-/// Time limit of one transfer or plan.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time for the receivers to end after the sender.
 const AFTERWARDS: Duration = Duration::from_secs(5);
 /// Transfers of which the median counts.
 const RUNS: usize = 3;
@@ -84,8 +82,6 @@ impl Segments {
     }
 }
 
-/// Returns the seconds from the first data frame to the last verdict when a chain carries
-/// `size_bytes` in segments of `frames` frames, or the reason of a failure.
 fn measure(site: &Site, size_bytes: u64, frames: u64, directory: &Path) -> anyhow::Result<Result<f64, String>> {
     let (source, plan) = (directory.join("segments.bin"), directory.join("segments.toml"));
     make_file(&source, size_bytes)?;

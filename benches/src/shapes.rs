@@ -9,11 +9,9 @@ use ethbcast_planning::topology::Topology;
 use crate::results::verdict;
 use crate::units::{FRAME_PAYLOAD_BYTES, size};
 
-/// Bounds for times that should be equal.
 const SAME: RangeInclusive<f64> = 0.9..=1.1;
 /// Bounds for a chain in rank order over scattered hosts, compared with sorted ones.
 const TWICE: RangeInclusive<f64> = 2.0..=f64::INFINITY;
-/// Bounds for the slower of two.
 const SLOWER: RangeInclusive<f64> = 1.0..=f64::INFINITY;
 
 /// A claim about the ratio of two times.

@@ -30,7 +30,6 @@ use ethbcast_planning::plan::Via;
 
 /// Broadcasts of a point at most: a median of more is no better.
 const MOST_ITERATIONS: u32 = 15;
-/// Time for joining, barriers and the end in the estimate.
 const BESIDE_SECONDS: f64 = 0.7;
 
 /// No broadcast takes less than one copy; medians of two loops are compared.
@@ -222,8 +221,6 @@ impl Findings<'_> {
         table
     }
 
-    /// Draws time over size, in copies of the message, without `flat`, which would flatten all
-    /// other lines.
     fn chart(&self, topology: &str) -> Option<String> {
         let line = |&via: &Via| {
             let sizes = self.arguments.sizes.iter();
@@ -252,7 +249,6 @@ fn remark(point: &Point) -> Option<String> {
     }
 }
 
-/// Writes and prints everything; returns a failure if a run failed or a claim does not hold.
 fn report(findings: &Findings) -> anyhow::Result<ExitCode> {
     let Arguments { topologies, rate, out, .. } = findings.arguments;
     let mut text = format!(

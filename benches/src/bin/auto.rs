@@ -275,7 +275,6 @@ fn csv(contests: &[Contest]) -> Table {
     table
 }
 
-/// Draws the ratio over the size, with a line for each topology, and one for the limit.
 fn chart(arguments: &Arguments, contests: &[Contest]) -> Option<String> {
     let line = |name: &String| {
         let here = contests.iter().filter(|contest| contest.topology == *name);
@@ -300,7 +299,6 @@ fn wins(contests: &[Contest]) -> String {
     PLANS.iter().filter_map(won).collect()
 }
 
-/// Writes and prints everything; returns a failure if `auto` took too long once, or a run failed.
 fn report(arguments: &Arguments, contests: &[Contest]) -> anyhow::Result<ExitCode> {
     let good = contests.iter().filter(|contest| contest.is_good()).count();
     let worst = contests.iter().filter_map(Contest::ratio).fold(0.0, f64::max);

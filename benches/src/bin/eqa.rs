@@ -131,7 +131,6 @@ fn said(points: &[Point]) -> anyhow::Result<Vec<Said>> {
     Ok(said)
 }
 
-/// Writes and prints everything; returns a failure if a statement of the paper does not hold here.
 fn report(arguments: &Arguments, points: &[Point]) -> anyhow::Result<ExitCode> {
     let names: Vec<String> =
         HOSTS.iter().flat_map(|hosts| SYSTEMS.map(|(name, _)| format!("{name}/{hosts}"))).collect();

@@ -172,7 +172,6 @@ impl Campaign<'_> {
         Ok(seconds)
     }
 
-    /// Records a run at once: a campaign may be interrupted.
     fn note(&self, cell: &Cell, run: &Judged, undisturbed_seconds: f64) -> anyhow::Result<()> {
         let records = &self.arguments.records;
         records.add(|| run.json(cell, undisturbed_seconds))?;

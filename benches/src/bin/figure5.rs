@@ -120,8 +120,6 @@ impl Row {
     }
 }
 
-/// Returns the height of such a tree from `root` to all, after checking that it is free of
-/// contention.
 fn height(via: Via, cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     let all: Vec<usize> = (0..cluster.hosts().len()).collect();
     let plan = plan::make(via, cluster, root, &all, &Costs::default())?;
@@ -154,7 +152,6 @@ fn central(cluster: &Topology) -> usize {
     (0..cluster.hosts().len()).min_by_key(|&host| distances[cluster.switch_of(host)]).expect("a cluster has a machine")
 }
 
-/// Returns the switches on the way from `start` to each switch, including both.
 fn ways(cluster: &Topology, start: usize) -> Vec<Vec<usize>> {
     let mut ways = vec![vec![start]];
     let mut seen = 0;
@@ -258,8 +255,6 @@ fn by_size(rows: &[Row], number: impl Fn(&Averages) -> f64) -> Table {
     table
 }
 
-/// Returns for every case its greatest ratios, and the number of sizes at which they are the
-/// paper's.
 fn verdicts(rows: &[Row]) -> Table {
     let mut table = Table::new(&[
         "case",

@@ -54,7 +54,6 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(results::exit_code(all_met))
 }
 
-/// Writes one figure; returns whether all statements of the paper about it hold here.
 fn report(arguments: &Arguments, figure: &Figure, drawn: &[Drawn]) -> anyhow::Result<bool> {
     let mut text = format!(
         "{}.\nSimulated, in ms, from the first frame sent to the last one taken; hosts take what Table 2 of Patarasuk \

@@ -19,7 +19,6 @@ use ethbcast_lab::Lab;
 use ethbcast_transport::packet::Interface;
 use nix::time::ClockId;
 
-/// Time that the receiver listens after the last frame was sent.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Compare this project's AF_PACKET driver with pnet's datalink channel over one veth hop; needs root.
@@ -86,8 +85,6 @@ struct Measured {
 }
 
 impl Hop<'_> {
-    /// Sends over the hop for the set time; the receiver is open before the first frame and listens
-    /// beyond the last.
     fn measure<E: End + Send>(&self) -> anyhow::Result<Measured> {
         let mac = self.lab.run_on(&self.to, || Interface::find(Some(INTERFACE)))??.mac;
         let receiving = self.lab.run_on(&self.to, E::open)??;

@@ -27,7 +27,6 @@ const PAPER: Sizes = Sizes { send: 33.8, receive: 41.4, light: 4.4 };
 /// The factor the paper prints before (1 − 1/n).
 const PAPERS_FACTOR: f64 = 0.386;
 const PAYLOAD_BYTES: usize = 1468;
-/// Memory limit of each receiver at the root.
 const LIMIT_BYTES: usize = 4096;
 /// Loss at each receiver in the simulated broadcasts; the next constant is that behind a bad cable.
 const LOSS: f64 = 0.01;

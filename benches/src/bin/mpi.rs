@@ -117,7 +117,6 @@ fn main() -> anyhow::Result<ExitCode> {
     report(&arguments, &load, &points)
 }
 
-/// Compares, and writes and prints everything; returns a failure if a bound was missed.
 fn with_and_without(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::hold()?;
     let load = load_average()?;
@@ -205,7 +204,6 @@ impl Point {
         Self { size_bytes, vias: Vec::new(), ours: Vec::new(), theirs: Vec::new() }
     }
 
-    /// Returns the times of both, each the median of all rounds.
     fn times(&self, what: fn(&Measured) -> Times) -> (Times, Times) {
         let median = |rounds: &[Measured]| Times::median_of(&rounds.iter().map(what).collect::<Vec<_>>());
         (median(&self.theirs).expect("there is a round"), median(&self.ours).expect("there is a round"))
@@ -265,7 +263,6 @@ fn csv(points: &[Point]) -> Table {
     table
 }
 
-/// Writes and prints everything; returns a failure if a bound was missed.
 fn report(arguments: &Arguments, load: &str, points: &[Point]) -> anyhow::Result<ExitCode> {
     let is_shared = arguments.ranks_per_host > 1;
     let (name, bounds) = if is_shared { ("mpi-ranks", SHARED_BOUNDS) } else { ("mpi", BOUNDS) };

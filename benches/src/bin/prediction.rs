@@ -290,7 +290,6 @@ fn summary(rows: &[Row], which: usize, what: &str) -> (bool, String) {
     (is_met, format!("{text}, the furthest {furthest:.1} % off: {}\n", verdict(is_met)))
 }
 
-/// Writes and prints everything; returns a failure if something failed or is out of tolerance.
 fn report(arguments: &Arguments, rows: &[Row]) -> anyhow::Result<ExitCode> {
     let (predicted_met, predicted) = summary(rows, 0, "predicted");
     let (simulated_met, simulated) =

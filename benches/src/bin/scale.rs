@@ -19,7 +19,6 @@ use ethbcast_benches::results;
 use ethbcast_benches::table::Table;
 use session::{Case, Played, play};
 
-/// Limits of the rows at 1 and 10 Gbit/s.
 const RATES: [Rate; 2] = [
     Rate { bits_per_second: 1_000_000_000, feed_frames: 4096, most_heard_per_second: 16_000.0 },
     // The usual feed holds 5 ms of full frames at this rate.

@@ -98,7 +98,6 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds a row; returns the ratio and its deviation as a share of Table 1's value.
 fn compare(row: &Row, network: Cluster, ranks: usize, table: &mut Table) -> anyhow::Result<(f64, f64)> {
     let topology = Topology::single_switch((0..ranks).map(|host| format!("n{host}")))?;
     let members: Vec<usize> = (0..ranks).collect();

@@ -136,7 +136,6 @@ fn by_cell(cells: &[Cell]) -> Table {
 const ROW_HEIGHT: usize = 26;
 const COLUMN_WIDTH: usize = 170;
 
-/// Draws the table: equal cells green, others orange.
 fn svg(cells: &[Cell]) -> String {
     let (width, height) = (80 + COLUMN_WIDTH * COLUMNS.len() + 10, ROW_HEIGHT * (MESSAGES_BYTES.len() + 1) + 20);
     let mut text = format!(

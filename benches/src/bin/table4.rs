@@ -90,7 +90,6 @@ impl Rows {
         Self { network, rows: segments.zip(table_4(network)).map(row).collect() }
     }
 
-    /// Returns the least good segment for which all longer ones are good, too.
     fn good(&self, times: fn(&Row) -> [f64; 4]) -> u64 {
         let whole = self.rows.last().map(times).unwrap_or_default();
         let is_good = |row: &&Row| times(row).iter().zip(whole).all(|(time, whole)| *time <= whole * GOOD);

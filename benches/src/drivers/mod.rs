@@ -180,7 +180,6 @@ pub fn measure(
     })
 }
 
-/// Runs an end; returns this thread's CPU time for each frame, in microseconds.
 fn timed(count: &AtomicU64, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let clock = || ClockId::CLOCK_THREAD_CPUTIME_ID.now().map(Duration::from);
     let before = clock()?;

@@ -26,8 +26,6 @@ const BLOCK_BYTES: usize = 1 << 19;
 /// Delay of a block that is not full, in milliseconds: the smallest possible.
 const BLOCK_TIMEOUT_MS: u32 = 1;
 
-/// Opens a packet socket of this thread's host that receives nothing yet; also returns the
-/// interface's number.
 pub(super) fn packet_socket() -> anyhow::Result<(OwnedFd, u32)> {
     let interface = Interface::find(Some(INTERFACE))?;
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
@@ -89,7 +87,6 @@ impl Memory {
         Ok(Self { at: at.cast(), bytes })
     }
 
-    /// Returns the status word with the owner of a block or slot.
     fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset + 4 <= self.bytes && offset.is_multiple_of(4), "within the ring");
         // SAFETY: the word is within the mapping (just seen), aligned, and lives as long as `self`; both sides access

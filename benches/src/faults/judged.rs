@@ -196,7 +196,6 @@ fn lies(play: &Play, report: &Report, exact: &[String], codes: &[(String, Option
     lies
 }
 
-/// Returns the lines after the trouble that name one of these hosts, without those about joining.
 fn words_about(hosts: &[String], lines: &[Line], since: Option<Instant>) -> Vec<Line> {
     let Some(since) = since else { return Vec::new() };
     let is_about = |line: &&Line| {

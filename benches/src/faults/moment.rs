@@ -7,7 +7,6 @@ use ethbcast_transport::sim::Random;
 use super::cell::{Cell, Moment};
 use super::trouble::{IN_A_ROW, Spread, Trouble};
 
-/// Condition for a trouble.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Due {
     Start,
@@ -22,7 +21,6 @@ pub struct Event {
     pub due: Due,
 }
 
-/// Returns all events of a cell's trouble; the receivers are `n1` to `n{receivers}`.
 pub fn events(cell: &Cell, receivers: usize, seed: u64) -> Vec<Event> {
     // Different cells get different hosts from a seed.
     let digest = blake3::hash(cell.name.as_bytes());

@@ -50,7 +50,6 @@ pub struct Receiver {
     pub host: String,
     pub process: Process,
     pub dest: PathBuf,
-    /// Moment at which its file appeared under its name.
     pub placed: Option<Instant>,
 }
 
@@ -60,12 +59,9 @@ pub struct Play<'a> {
     pub started: Instant,
     pub receivers: Vec<Receiver>,
     pub victims: Vec<String>,
-    /// Moment of the first trouble.
     pub troubled: Option<Instant>,
-    /// Moment at which the trouble was lifted.
     pub lifted: Option<Instant>,
     pub taken_frames: u64,
-    /// Whether a process still ran at the time limit.
     pub is_over_time: bool,
     lab: LabGuard,
     waiting: Vec<Event>,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use ethbcast_tests::lab::{Way, Which};
 
-/// Order of the deaths of several receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     Together,

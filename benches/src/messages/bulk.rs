@@ -17,7 +17,6 @@ use crate::ends::{End, OurEnd, frame_to};
 
 /// Time that the receiver listens after the last frame was sent.
 const GRACE: Duration = Duration::from_millis(50);
-/// Number of different messages, which are sent in turn.
 const VARIETY: u64 = 8;
 const AHEAD: usize = 4;
 
@@ -44,7 +43,6 @@ impl Rate {
     }
 }
 
-/// Runs `work`; also returns this thread's CPU time for it.
 fn timed<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, Duration)> {
     let clock = || ClockId::CLOCK_THREAD_CPUTIME_ID.now().map(Duration::from);
     let before = clock()?;

@@ -88,7 +88,6 @@ pub fn messages(
     both(place, ask, echo)
 }
 
-/// Runs both ends in their place and returns the result of the requesting one.
 fn both<T: Send>(
     place: Place,
     ask: impl FnOnce() -> anyhow::Result<T> + Send,

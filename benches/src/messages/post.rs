@@ -165,7 +165,6 @@ fn drain(mailbox: &mut Alone<Mailbox>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of a completed receive; `None` for a send.
 fn received(completion: Completion) -> anyhow::Result<Option<Vec<u8>>> {
     match completion {
         Completion::Send { outcome: SendOutcome::Sent, .. } => Ok(None),

@@ -22,7 +22,6 @@ const ENTER: &str = "--cell";
 /// Prefix of the resource usage that the first process prints at its end.
 const USED: &str = "\u{1}used ";
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Mounts a cell's own directories.
 const FURNISH: &str = "for at; do mkdir -p $at && mount -t tmpfs tmpfs $at || exit 1; done";
 /// The directories of a cell; `FILES` names another one, for the files of tests.
 const OWN: [&str; 2] = ["/dev/shm", "/run/netns"];
@@ -34,7 +33,6 @@ pub struct Ended {
     pub code: Option<i32>,
     pub said: String,
     pub took: Duration,
-    /// Processor time.
     pub processors: Duration,
     pub memory_bytes: u64,
 }
@@ -111,7 +109,6 @@ impl Cell {
     }
 }
 
-/// Removes the resource usage from the output; returns processor time and memory in bytes.
 fn used(said: &mut String) -> Option<(Duration, u64)> {
     let at = said.rfind(USED)?;
     let text = said.split_off(at);

@@ -21,7 +21,6 @@ impl Kind {
     }
 }
 
-/// Module of tests that only `--full` runs.
 const FULL: &str = "::full::";
 
 #[derive(Clone, Debug)]
@@ -124,7 +123,6 @@ fn documentation() -> anyhow::Result<Test> {
     })
 }
 
-/// Returns the cargo that runs this program, or `cargo`.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }

@@ -24,9 +24,7 @@ pub struct Outcome {
     pub why: String,
     /// Lines of output, in capitals, that name checks impossible on this machine.
     pub unchecked: Vec<String>,
-    /// Time of all attempts.
     pub took: Duration,
-    /// Processor time.
     pub processors: Duration,
     pub memory_bytes: u64,
 }
@@ -59,7 +57,6 @@ impl Outcome {
     }
 }
 
-/// Removes the test harness's prefix of a first line.
 fn own_words(line: &str) -> &str {
     line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")).map_or(line, |(_, said)| said)
 }
@@ -71,7 +68,6 @@ fn is_loud(line: &str) -> bool {
     next() && next()
 }
 
-/// Returns the reason of a failure, if the test has failed.
 fn reason(ended: &Ended, deadline: Duration, is_full: bool) -> Option<String> {
     match ended.code {
         None => Some(format!("it had not ended after {} s, the deadline of its kind", deadline.as_secs())),

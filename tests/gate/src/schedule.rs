@@ -18,7 +18,6 @@ const FULL: &str = "ETHBCAST_FULL";
 
 #[derive(Debug)]
 pub struct Settings {
-    /// Number of concurrent lab tests.
     pub jobs: usize,
     pub full: bool,
     /// Time limit of every test, instead of the limit for its kind.
@@ -27,7 +26,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the time limit of a test.
     fn deadline(&self, test: &Test) -> Duration {
         let seconds = match (test.kind.is_lab(), self.full) {
             (true, false) => 300,
@@ -44,7 +42,6 @@ impl Settings {
 enum Turn {
     /// Beside others; it may report that it must be alone.
     Beside,
-    /// No other lab test runs.
     Alone,
 }
 
@@ -55,11 +52,6 @@ struct Results {
     failed: Vec<Test>,
 }
 
-/// Runs all tests, and returns their outcomes.
-///
-/// # Errors
-///
-/// Fails if a test cannot be started.
 pub fn run(tests: Vec<Test>, settings: &Settings, clock: &mut Clock) -> anyhow::Result<Vec<Outcome>> {
     std::fs::create_dir_all(&settings.logs)?;
     let (labs, deterministic): (Vec<_>, Vec<_>) = tests.into_iter().partition(|test| test.kind.is_lab());
@@ -141,7 +133,6 @@ fn attempt(test: &Test, settings: &Settings, turn: Turn) -> anyhow::Result<Optio
     Ok((!waits).then(|| Outcome::of(test, &ended, deadline, settings.full)))
 }
 
-/// Prints a line for a test that has ended, and its output if it failed.
 fn say(outcome: &Outcome) {
     let word = match outcome.verdict {
         Verdict::Passed => "ok",

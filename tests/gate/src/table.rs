@@ -5,7 +5,6 @@ use crate::outcome::{Outcome, Verdict};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Number of tests listed as the slowest.
 const LONGEST: usize = 12;
 
 #[derive(Debug)]
@@ -27,9 +26,7 @@ impl Clock {
 
 #[derive(Debug)]
 pub struct NotRun<'a> {
-    /// Reason why all lab tests were left out.
     pub labs: Option<&'a str>,
-    /// Tests that only `--full` runs.
     pub long: &'a [String],
 }
 

@@ -33,7 +33,6 @@ fn message(target: &str, program: &Path, package: &Path) -> String {
     said.to_string()
 }
 
-/// The runner on two such programs: a deterministic one, and one of labs.
 fn runner(arguments: &[&str]) -> (TempDir, Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");
@@ -114,7 +113,6 @@ fn no_process_of_a_test_is_left_behind() {
     }
 }
 
-/// Whether a condition comes true within a minute.
 fn comes(mut is_true: impl FnMut() -> bool) -> bool {
     (0..6000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Programs that every system has.
 const BASE: [&str; 16] = [
     "bash", "sh", "cat", "find", "head", "id", "sort", "tr", "df", "du", "mktemp", "chmod", "tail", "cut", "mkdir",
     "rm",
@@ -27,7 +26,6 @@ fn programs(scripts: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// Runs a line of shell code behind `tests/setup.sh`; returns its output.
 fn said(programs: &TempDir, line: &str) -> String {
     let script = format!("set -euo pipefail; . ../setup.sh; target={}; {line}", programs.path().display());
     let mut command = Command::new("bash");

@@ -5,7 +5,6 @@ use serde::Deserialize;
 use std::path::Path;
 use std::process::Command;
 
-/// The engine's folders that are mutated.
 pub const FOLDERS: [&str; 4] = ["feed", "arq", "stream", "wire"];
 
 /// A place in a file: line and character, from 1.

@@ -15,7 +15,6 @@ mod scratch;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// Number of mutants tried at a time.
 const JOBS: usize = 2;
 
 fn main() -> Result<()> {

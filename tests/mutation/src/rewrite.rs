@@ -18,22 +18,18 @@ use syn::{Arm, BinOp, Block, Expr, ExprBinary, ExprStruct, ExprUnary, ImplItemCo
 pub struct Rewritten {
     pub text: String,
     pub lines: BTreeMap<u32, Range<usize>>,
-    /// Mutants that cannot have a switch.
     pub left_out: Vec<u32>,
 }
 
 #[derive(Debug)]
 enum Edit {
-    /// Replaces the text by a choice of mutants.
     Choice(Vec<(u32, String)>),
-    /// Inserts a mutant before the text.
     Insert(u32, String),
 }
 
 struct Edits<'a> {
     source: &'a str,
     line_starts: Vec<usize>,
-    /// Mutants by their places.
     mutants: BTreeMap<(usize, usize), Vec<(u32, &'a Mutant)>>,
     /// Edits by place, outer ones before inner ones that begin there.
     edits: BTreeMap<(usize, std::cmp::Reverse<usize>), Vec<Edit>>,
@@ -55,12 +51,10 @@ impl<'a> Edits<'a> {
         self.at(line, column)..self.at(end.line, end.column)
     }
 
-    /// Returns the mutants of exactly this place.
     fn of(&self, range: &Range<usize>) -> Vec<(u32, &'a Mutant)> {
         self.mutants.get(&(range.start, range.end)).cloned().unwrap_or_default()
     }
 
-    /// Returns the text of `whole` with one mutant in it.
     fn changed(&self, whole: &Range<usize>, part: &Range<usize>, replacement: &str) -> String {
         format!("{}{replacement}{}", &self.source[whole.start..part.start], &self.source[part.end..whole.end])
     }

@@ -21,7 +21,6 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// Schedules of the swarm for mutants that have survived all tests.
 const SCHEDULES: u32 = 1500;
 
-/// One run of some tests, and its duration without a mutant.
 #[derive(Clone, Debug)]
 pub struct Stage {
     pub name: String,
@@ -106,7 +105,6 @@ pub fn stages(scratch: &Scratch) -> Result<Vec<Stage>> {
     Ok(bundles(single))
 }
 
-/// Lists each test of a binary that passes without a mutant.
 fn tests(name: &str, program: &Path, folder: &Path) -> Result<Vec<Stage>> {
     let output = Command::new(program).arg("--list").output()?;
     let list = String::from_utf8(output.stdout)?;
@@ -125,7 +123,6 @@ fn tests(name: &str, program: &Path, folder: &Path) -> Result<Vec<Stage>> {
 }
 
 impl Stage {
-    /// Runs it without a mutant; returns whether it passes in time.
     fn measure(&mut self) -> Result<bool> {
         let before = children_time()?;
         let end = self.run(None, LONGEST)?;
@@ -237,7 +234,6 @@ fn pass(
     })
 }
 
-/// Returns the last line of each mutant, by name.
 fn newest(results: &Path) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(results).unwrap_or_default();
     let rows = text.lines().map(|line| line.split('\t').map(String::from).collect::<Vec<_>>());

@@ -51,7 +51,6 @@ const FEWER: [(&str, &str, &str); 12] = [
     ("messages.rs", "0..2000", "0..150"),
 ];
 
-/// Source of a file, and its mutants.
 type Changed<'a> = (String, Vec<(u32, &'a Mutant)>);
 
 #[derive(Debug)]
@@ -107,7 +106,6 @@ impl Scratch {
         command
     }
 
-    /// Returns the mutants in whose lines the compiler reports errors.
     fn errors(&self, rewritten: &BTreeMap<&str, Rewritten>) -> Result<BTreeSet<u32>> {
         let mut command = self.cargo();
         command.args(["check", "-p", "ethbcast-transport", "--locked", "--message-format=json"]);
@@ -165,7 +163,6 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the content of a file in the copy.
 fn in_copy(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
     if file == "transport/src/lib.rs" {
         return Ok([&bytes, SWITCH.as_bytes()].concat());

@@ -117,7 +117,6 @@ impl Arguments {
     }
 }
 
-/// Prints the result of a run at once: a campaign may be interrupted.
 fn note(arguments: &Arguments, scenario: &Scenario, result: &anyhow::Result<Verdict>) {
     let seed = scenario.seed;
     match result {

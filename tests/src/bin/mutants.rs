@@ -30,7 +30,6 @@ const HUNTER: &str = "--hunter";
 struct Asked {
     bugs: Vec<Bug>,
     schedules: u64,
-    /// Whether this process hunts the one bug itself.
     is_hunter: bool,
 }
 
@@ -118,7 +117,6 @@ fn print(bug: Bug, found: &Result<(u64, String), String>) {
     }
 }
 
-/// Returns the number of schedules and the violation found, or the reason why there is none.
 fn hunt_in(program: &Path, bug: Bug, schedules: u64) -> Result<(u64, String), String> {
     let mut command = Command::new(program);
     command.args([HUNTER, bug.name, "--schedules", &schedules.to_string()]).stderr(Stdio::null());

@@ -60,7 +60,6 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the usage; returns whether nothing has grown.
 fn tell(what: &str, course: &Course) -> bool {
     println!("{what}");
     if let Some((first, last)) = course.ends() {

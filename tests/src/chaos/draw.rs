@@ -11,7 +11,6 @@ use super::stage::Terms;
 use hosts::Hosts;
 
 const VIAS: [&str; 3] = ["chain", "cast", "binary"];
-/// Rate of shaped cables.
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
 const BYTES: std::ops::Range<u64> = 1 << 20..16 << 20;
 

@@ -67,7 +67,6 @@ pub fn judge(play: &mut Play) -> anyhow::Result<Verdict> {
     })
 }
 
-/// Whether a part of a trouble has happened, to `host` if given.
 fn has_come(play: &Play, trouble: usize, host: Option<&str>) -> bool {
     let is_of = |host_of: &str| host.is_none_or(|host| host == host_of);
     let mut events = play.pending.iter().filter(|pending| pending.trouble == trouble && is_of(&pending.event.host));

@@ -30,7 +30,6 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 /// Longest wait of a root for receivers that can all come, on a machine that may have other work.
 const LONG_WAIT: Duration = Duration::from_secs(30);
 
-/// An event of the scenario, and its state.
 pub struct Pending {
     pub event: Event,
     pub trouble: usize,
@@ -43,12 +42,10 @@ pub struct Play<'a> {
     pub scenario: &'a Scenario,
     pub stage: &'a Stage<'a>,
     pub pending: Vec<Pending>,
-    /// The receivers; a reboot adds another one for its host.
     pub receivers: Vec<Receiver>,
     pub root: Option<Process>,
     pub second: Option<Process>,
     pub started: Instant,
-    /// Programs that were still running at the time limit.
     pub hung: Vec<String>,
     pub left_processes: usize,
     pub forged_frames: u64,
@@ -207,7 +204,6 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Triggers the due events. Events of `Before` are ready from the beginning.
     fn strike_due(&mut self, wanted: impl Fn(Due) -> bool) -> anyhow::Result<()> {
         for index in 0..self.pending.len() {
             let Pending { event, ready, struck, .. } = &self.pending[index];

@@ -8,7 +8,6 @@ use ethbcast_lab::Lab;
 use super::stage::Stage;
 use crate::lab::{Process, Stdout, shown_in};
 
-/// File names of a host's first program, and of the one after a reboot.
 const DESTS: [&str; 2] = ["received.bin", "again.bin"];
 /// Names that others put beside the file: the file system, and the process that fills the disk.
 const NOT_OURS: [&str; 2] = ["lost+found", "of-somebody-else"];

@@ -17,9 +17,7 @@ use nix::sys::time::TimeSpec;
 use super::scenario::Manners;
 use crate::lab::{Tap, destination};
 
-/// Longest sleep before it checks whether to stop.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
-/// Frames taken from one side before the other has its turn.
 const BATCH: usize = 64;
 const FRAME_BYTES: usize = 1 << 16;
 /// Bits are flipped behind the Ethernet header only: a frame for the wrong host would tell nothing.
@@ -118,7 +116,6 @@ impl Hands {
         }
     }
 
-    /// Changes a byte of a DATA frame's payload and fixes the checksum.
     fn damage(&mut self, frame: &mut [u8]) {
         let copy = frame.to_vec();
         let Ok(parsed) = parse(&copy) else { return };

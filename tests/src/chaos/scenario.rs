@@ -18,9 +18,7 @@ pub enum Due {
     Before,
     /// All programs run, and the root has its interface.
     Start,
-    /// The root has heard from the host.
     Joined,
-    /// The root has sent this share of the file.
     Share(f64),
 }
 
@@ -65,12 +63,9 @@ pub enum Deed {
     SmallDisk(u64),
     /// The disk loses data beyond this number of MiB.
     ThinDisk(u64),
-    /// Another process fills the disk.
     FillDisk,
-    /// The host is powered off, and receives anew.
     Restart,
     Attack(Attack),
-    /// Another file is sent from it to the group.
     Send,
 }
 

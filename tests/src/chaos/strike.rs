@@ -86,7 +86,6 @@ fn signal(play: &mut Play, host: &str, signal: Signal) -> anyhow::Result<()> {
     play.processes().filter(|(of, _)| *of == host).try_for_each(|(_, process)| process.signal(signal))
 }
 
-/// Runs a small session of these hosts in this group, whose outcome does not matter.
 fn rehearse(play: &mut Play) -> anyhow::Result<()> {
     let directory = play.directory("rehearsal");
     let start = |host: String| {

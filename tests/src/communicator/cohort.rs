@@ -16,7 +16,6 @@ pub struct Cohort {
     killed: Vec<bool>,
     /// Whether a frame was delivered locally, so that the applications need a turn.
     stirred: bool,
-    /// Next process to send.
     next: usize,
 }
 

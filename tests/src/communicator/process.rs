@@ -51,7 +51,6 @@ pub struct Process {
     program: Vec<Step>,
     pub(super) step: usize,
     pub(super) ongoing: Option<(Ongoing, Instant)>,
-    /// Time limit of the present collective without progress.
     standstill: Option<Patience>,
     sends: Vec<SendId>,
     /// Moment of its joining.
@@ -117,7 +116,6 @@ impl Process {
         self.joined_at.is_some() && self.step >= step
     }
 
-    /// Runs the application until it has to wait; returns when to call again.
     pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if self.member.is_none() {
             if now < self.starts_at {
@@ -194,7 +192,6 @@ impl Process {
         }
     }
 
-    /// At the end of the program all messages must have arrived.
     fn finish(&mut self, now: Instant) -> Result<Progress, CommunicatorError> {
         if !self.settle() {
             return Ok(Progress::Waiting);

@@ -51,7 +51,6 @@ fn look_at(frame: &Frame<'_>) {
     assert!(ack.body.below <= ack.cursor && ack.body.consumed <= ack.cursor && ack.cursor <= ack.body.limit);
 }
 
-/// The first byte is the kind of the control message, the others its body.
 pub(super) fn control(bytes: &[u8]) {
     let Some((&kind, body)) = bytes.split_first() else { return };
     if let Some(question) = Question::decode(body) {

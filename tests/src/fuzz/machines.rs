@@ -19,7 +19,6 @@ const ROUND: Duration = Duration::from_millis(2);
 const MOST_TURNS: usize = 200;
 const RECEIVERS: usize = 2;
 
-/// Behaviour of a disk from now on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mood {
     #[default]
@@ -28,7 +27,6 @@ enum Mood {
     Fails,
 }
 
-/// A source or a disk whose behaviour can change.
 #[derive(Debug)]
 pub(super) struct Bytes {
     content: Content<Vec<u8>>,
@@ -173,7 +171,6 @@ impl Host for Process {
 /// Kinds of a group's frames: of streams, messages and the group itself.
 const GROUP_KINDS: [u8; 14] = [1, 2, 3, 32, 33, 34, 35, 36, 40, 41, 42, 26, 27, 99];
 
-/// A group of two or three ranks, in the middle of a program.
 pub(super) fn group(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let ranks = 2 + script.u8() as u16 % 2;

@@ -5,7 +5,6 @@ use ethbcast_transport::sim::Random;
 
 const MOST_BYTES: usize = 4096;
 
-/// Values at which arithmetic breaks.
 const EDGES: [u64; 8] = [0, 1, 0x7F, 0xFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, u64::MAX];
 
 /// Mutates the inputs of a corpus.

@@ -40,7 +40,6 @@ impl<'a> Script<'a> {
         all[self.below(all.len())]
     }
 
-    /// Returns a number near `base`, or one far from every other.
     pub(super) fn near(&mut self, base: u64) -> u64 {
         const FAR: [u64; 6] = [0, 1 << 30, 1 << 32, 1 << 40, u64::MAX - 1, u64::MAX];
         match self.u8() {

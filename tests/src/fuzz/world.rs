@@ -17,7 +17,6 @@ pub(super) trait Host: Machine {
 const MOST_FRAMES: usize = 5000;
 /// A timer that fires more often at one moment counts as looping.
 const MOST_TIMEOUTS: usize = 1000;
-/// Frames kept for replay.
 const MOST_HEARD: usize = 24;
 
 pub(super) struct World<H> {

@@ -162,7 +162,6 @@ impl Drop for Run {
     }
 }
 
-/// A pipe with a rate limit on reading.
 struct Paced<R> {
     pipe: R,
     bytes_per_second: u64,
@@ -191,7 +190,6 @@ fn collect(mut pipe: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> 
     })
 }
 
-/// Parses a mask of signals in the kernel's format.
 fn hex(mask: &str) -> u64 {
     u64::from_str_radix(mask, 16).unwrap_or(0)
 }

@@ -16,7 +16,6 @@ use tempfile::TempDir;
 
 /// Time for which the child of a killed process may outlive it.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// Longest wait of a test for its turn.
 const TURN_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Configures a lab of `hosts` hosts `n0…` on one switch: unshaped, MTU 1500, no loss.

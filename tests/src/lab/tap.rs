@@ -13,7 +13,6 @@ use nix::sys::socket::{
 
 /// The kernel's mark for a frame that this host itself sends (`PACKET_OUTGOING`, packet(7)).
 const OUTGOING: u8 = 4;
-/// Receive buffer for a reader that is late.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// A socket on one interface, or on all, of the thread's network namespace.

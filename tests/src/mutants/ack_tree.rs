@@ -14,7 +14,6 @@ use std::time::Duration;
 const FEED_FRAMES: u64 = 16;
 const PAYLOAD: [u8; 200] = [7; 200];
 
-/// Faults that also watch the frames they pass.
 struct Listening {
     faults: RandomFaults,
     said: Rc<RefCell<Acknowledged>>,
@@ -36,7 +35,6 @@ fn liar(said: &Acknowledged, parents: &[usize], taken: &[u64]) -> Option<String>
     })
 }
 
-/// Plays one; returns a violation, if any.
 pub fn run(random: &mut Random, seed: u64) -> Result<(), String> {
     let (hosts, fan_out, frames) = (4 + random.below(8) as usize, 1 + random.below(3) as usize, 30 + random.below(150));
     let loss = [0.0, 0.01, 0.1][random.below(3) as usize];

@@ -5,7 +5,6 @@ use ethbcast_transport::sim::Delivery;
 use ethbcast_transport::wire::{Ack, AckBody, Kind, StreamId, parse};
 use std::collections::BTreeMap;
 
-/// A host's progress on a stream, by its acknowledgements.
 #[derive(Clone, Copy, Debug)]
 struct Word {
     cursor: u64,
@@ -21,7 +20,6 @@ pub(super) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Notes frames on the wire, in sending order.
     pub(super) fn note(&mut self, delivery: &Delivery<'_>) {
         let (Some(from), Ok(frame)) = (delivery.from, parse(delivery.frame)) else { return };
         let ack = (frame.header.kind == Kind::ACK).then(|| Ack::parse(&frame)).flatten();

@@ -27,7 +27,6 @@ pub enum Forgery {
     WrongReports,
 }
 
-/// Sender and receiver of the forgery.
 #[derive(Clone, Copy)]
 struct Way {
     session: u32,

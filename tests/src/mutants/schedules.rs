@@ -92,7 +92,6 @@ fn deaths(random: &mut Random, seed: u64) -> Scene {
     }
 }
 
-/// A host is absent for a while, or two come late.
 fn absences(random: &mut Random, seed: u64) -> Scene {
     let via = one_of(random, &[Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather]);
     let mut case = troubled(random, via);
@@ -150,7 +149,6 @@ fn forged(random: &mut Random, seed: u64) -> Scene {
     Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries }
 }
 
-/// A cast to so many receivers that most acknowledge to another receiver.
 fn crowd(random: &mut Random, seed: u64) -> Scene {
     let receivers = if seed.is_multiple_of(8) { 129 + random.below(30) } else { 16 + random.below(40) } as usize;
     let case = Case::new(Via::Cast, receivers, 30_000);

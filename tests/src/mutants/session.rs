@@ -20,15 +20,12 @@ pub struct Scene {
     pub case: Case,
     pub faults: RandomFaults,
     pub rate: u64,
-    /// Longest time from the first data frame to the last report.
     pub within: Duration,
     /// Maximum numbers of retransmissions and heartbeats, if judged.
     pub budgets: Option<(f64, f64)>,
-    /// Forgeries, with their moments.
     pub forgeries: Vec<(Duration, Forgery)>,
 }
 
-/// Frames seen on the wire.
 #[derive(Debug, Default)]
 struct Seen {
     verdicts: BTreeSet<usize>,
@@ -39,7 +36,6 @@ struct Seen {
     side_streams: SideStreams,
 }
 
-/// Faults that also watch the frames they pass.
 struct Watch {
     faults: RandomFaults,
     seen: Rc<RefCell<Seen>>,

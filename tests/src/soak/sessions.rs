@@ -15,7 +15,6 @@ use super::{Course, HOSTS, Usage};
 use crate::lab::content;
 
 const MOST_BYTES: u64 = 512 << 10;
-/// Longest wait of hosts for each other.
 const WAIT: Duration = Duration::from_secs(30);
 
 /// Runs `sessions` sessions in a row, with files in an empty `directory`, and samples the usage

@@ -14,7 +14,6 @@ use super::{Course, HOSTS, Usage};
 use crate::lab::content;
 
 const MOST_BYTES: u64 = 64 << 10;
-/// Longest wait of ranks for each other.
 const WAIT: Duration = Duration::from_secs(30);
 
 /// Uses a communicator for `lasts`, and samples the usage every `every`; also returns the number of
@@ -39,7 +38,6 @@ pub fn run_traffic(lab: &Lab, directory: &Path, lasts: Duration, every: Duration
     })
 }
 
-/// Runs one rank; the first rank decides when to stop, and samples the usage.
 fn rank(host: &str, directory: &Path, lasts: Duration, every: Duration) -> anyhow::Result<(Course, u64)> {
     let (interface, name) = (Some("eth0".to_owned()), Some(host.to_owned()));
     let options = Options { interface, host: name, join_within: WAIT, call_within: WAIT, ..Options::default() };
@@ -61,7 +59,6 @@ fn rank(host: &str, directory: &Path, lasts: Duration, every: Duration) -> anyho
     unreachable!("rounds do not run out");
 }
 
-/// Runs every collective once, with blocks of a size drawn for the round.
 fn collectives(all: &Communicator, round: u64) -> anyhow::Result<()> {
     let bytes = {
         let mut random = Random::new(round);

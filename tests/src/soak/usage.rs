@@ -75,7 +75,6 @@ impl Course {
         Some((*self.samples.first()?, *self.samples.last()?))
     }
 
-    /// Returns the maxima in the second quarter and in the last.
     fn compared(&self) -> [Usage; 2] {
         let quarter = self.samples.len() / QUARTERS;
         let most = |samples: &[Usage]| {

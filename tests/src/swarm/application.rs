@@ -200,7 +200,6 @@ impl Disk {
         self.shelf.root.set(host);
     }
 
-    /// Stores the current time. Called first in every turn.
     pub fn tick(&mut self, now: Instant) {
         self.rests_until = self.rests_until.filter(|&until| now < until);
         if self.ready_at.is_some_and(|at| at <= now) {

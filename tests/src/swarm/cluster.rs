@@ -67,8 +67,6 @@ impl Cluster {
         self.hosts.iter().enumerate().filter(|(_, (at, ..))| below(*at)).map(|(host, _)| host).collect()
     }
 
-    /// Returns the topology as a root reads it, with hosts' names; hosts without a name are left
-    /// out.
     pub fn topology(&self, name: impl Fn(usize) -> Option<String>) -> Topology {
         let mut text = "schema = 1\n".to_owned();
         for at in 0..self.switches.len() {

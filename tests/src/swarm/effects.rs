@@ -128,7 +128,6 @@ pub fn works(host: &Host) -> bool {
     !is_over
 }
 
-/// Whether a host's timer that was due at `due` fires late.
 pub fn rings_late(host: &impl Machine, due: &mut Option<Instant>, now: Instant) -> bool {
     let next = host.poll_timeout(now).map(|deadline| deadline.at);
     std::mem::replace(due, next).is_some_and(|due| due < now)

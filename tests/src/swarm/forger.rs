@@ -105,7 +105,6 @@ impl Forger {
         payload[at..end].copy_from_slice(&value.to_be_bytes()[8 - (end - at)..]);
     }
 
-    /// Draws another value: near `known`, at an edge, or any.
     fn value(&mut self, known: u64) -> u64 {
         match self.draw.index(4) {
             0 => known.wrapping_add(self.draw.log(1, 5000)),
@@ -119,7 +118,6 @@ impl Forger {
 const KINDS: [Kind; 10] =
     [Kind::DATA, Kind::PARITY, Kind::ACK, Kind::HEARTBEAT, Kind(17), Kind(20), Kind(21), Kind(22), Kind(25), Kind(29)];
 
-/// Builds a frame with the addresses of another frame and a valid checksum.
 pub fn sealed(addresses: &[u8], header: &Header, payload: &[u8]) -> Vec<u8> {
     let mac = |at: usize| {
         let [a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5].map(|byte| addresses[at + byte]);

@@ -74,7 +74,6 @@ impl HoldingTerms {
 }
 
 impl Schedule {
-    /// Gives some receivers a part of the content, which then has at most six chunks.
     pub fn hold(&mut self, draw: &mut Draw) {
         if self.selects {
             return;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// Hosts by number, up to 256.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostSet([u64; 4]);
 

@@ -237,7 +237,6 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Maximum number of events: many times those of the frames and signs of life.
 fn events_bound(schedule: &Schedule) -> u64 {
     let (hosts, seconds) = (schedule.hosts() as u64, schedule.bound().since(schedule.begins).as_secs_f64() as u64);
     let frames = schedule.bytes as u64 / (u64::from(schedule.mtu_bytes) - 32) + 10;

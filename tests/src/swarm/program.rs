@@ -152,12 +152,10 @@ impl Program {
         self.case.programs[0].iter().any(long)
     }
 
-    /// Whether every program must complete: no host is kept unreachable.
     fn demands(&self) -> bool {
         !self.classes.iter().any(|&class| class.takes_away() && class != Class::Loss)
     }
 
-    /// Builds the hosts before any event, with the faults that need none.
     fn stage(&self, told: Told) -> Simulation<Cohort, Weather> {
         let mut case = self.case.clone();
         case.starts.iter_mut().for_each(|start| *start += self.begins.since(Instant::START));
@@ -235,7 +233,6 @@ impl Program {
         (report, story)
     }
 
-    /// Counts hits other than on frames: hosts at work, calls that were made.
     fn touched(&self, processes: &[(usize, &Process)], stats: &Stats, late_timers: u64) -> [(Class, u64); 5] {
         let works = |host: usize, at: Duration| {
             let own = processes.iter().filter(|(of, _)| *of == host).map(|(_, process)| process.ended.as_ref());

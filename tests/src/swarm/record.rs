@@ -12,7 +12,6 @@ use std::time::Duration;
 /// Number of the older session: no schedule's.
 const OLDER: u64 = 0xA6E5_A60F;
 
-/// Returns the frames, each with the host that it was delivered to.
 pub fn frames() -> &'static [(usize, Vec<u8>)] {
     static FRAMES: OnceLock<Vec<(usize, Vec<u8>)>> = OnceLock::new();
     FRAMES.get_or_init(|| {

@@ -78,7 +78,6 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns the fate of a delivery, or `None` if the rule does not apply.
     pub fn judge(&mut self, from: usize, delivery: &Delivery<'_>, now: Duration, draw: &mut Draw) -> Option<Fate> {
         if now < self.from || now >= self.until || !self.filter.matches(from, delivery) {
             return None;

@@ -27,11 +27,9 @@ pub enum Happening {
     Cut(usize, Duration),
     /// The cable between two switches, by its number, is down for this duration.
     CutTrunk(usize, Duration),
-    /// A host that has died starts another run.
     Restart(usize),
     Interrupt(usize),
     Police(StormControl),
-    /// The switches stop policing.
     FreeSwitches,
 }
 
@@ -74,7 +72,6 @@ pub struct Schedule {
     pub gathers: Duration,
     pub pipe: bool,
     pub sized: bool,
-    /// Whether late receivers are admitted.
     pub late: bool,
     pub on_slow: OnSlow,
     pub gives: Pace,
@@ -82,9 +79,7 @@ pub struct Schedule {
     pub disks: Vec<DiskTerms>,
     pub starts: Vec<Duration>,
     pub roles: Vec<Role>,
-    /// Slots of each host's feed.
     pub feeds: Vec<u64>,
-    /// Clock at the start.
     pub begins: Instant,
     pub sending: Option<SendTrouble>,
     /// Numbers of replayed frames of an older session, and of another version.
@@ -136,7 +131,6 @@ impl Schedule {
         (0..self.hosts()).filter(|&host| host == 0 || self.roles[host] == Role::Root)
     }
 
-    /// Whether frames are forged in a way that receivers cannot detect.
     pub fn is_forged(&self) -> bool {
         self.classes.iter().any(|class| class.forges())
     }
@@ -276,7 +270,6 @@ impl Schedule {
         Duration::from_millis(201) + Duration::from_nanos(draw.between(0, span.as_nanos() as u64))
     }
 
-    /// Draws a duration that ends before the faults heal.
     pub fn span_from(&self, from: Duration, draw: &mut Draw) -> Duration {
         let most = self.heals.saturating_sub(from).as_micros().max(2) as u64;
         draw.micros(most.min(1000), most)
@@ -333,7 +326,6 @@ fn classes(draw: &mut Draw) -> Vec<Class> {
     Class::ALL.iter().copied().filter(|_| draw.chance(share)).collect()
 }
 
-/// Draws the engine's tuning: mostly the tool's, with a small feed.
 fn tuning(draw: &mut Draw) -> Tuning {
     let feed = draw.pick(&[64, 64, 64, 128, 256]);
     let preset = match draw.index(10) {

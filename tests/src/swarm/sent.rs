@@ -7,7 +7,6 @@ pub(super) struct Sent {
     frames: Vec<(u32, u32)>,
     pub(super) lacking_from: Option<u64>,
     acknowledged: u64,
-    /// The lowest cursor that arrived behind a higher one.
     outdated: Option<u64>,
     /// View, and frames retransmitted under it because of an outdated acknowledgement.
     believed: (u8, u64),

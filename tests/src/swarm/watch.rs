@@ -30,7 +30,6 @@ const OFTEN: usize = 16;
 #[derive(Debug)]
 pub struct Watch<'a> {
     schedule: &'a Schedule,
-    /// Number of the last view, by host.
     epochs: Vec<u32>,
     turns: Vec<u64>,
     /// Digest of each view, by the root's address and the view's number.
@@ -39,7 +38,6 @@ pub struct Watch<'a> {
     dying: Option<usize>,
     topology: Option<Topology>,
     in_flight: Vec<Vec<InFlight>>,
-    /// Highest number of readers of each stream, by host.
     most_readers: Vec<Vec<usize>>,
     /// Each host's next timeout, where timers fire late.
     due: Vec<Option<Instant>>,
@@ -275,7 +273,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Checks that every host counted as delivered has the bytes.
     fn check_counted(&mut self, shelves: &[Vec<Rc<Shelf>>]) {
         for (root, mac) in std::mem::take(&mut self.counted) {
             let of = |host: &usize| host_mac(*host) == mac;

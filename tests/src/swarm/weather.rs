@@ -41,7 +41,6 @@ pub struct Weather {
     guests: Guests,
     wraps_at: Option<Instant>,
     before_wrap: bool,
-    /// Whether the end of a stream, with its trailer, has been damaged.
     damaged_end: bool,
     trace: u64,
     /// Absent if frames are forged.
@@ -140,7 +139,6 @@ impl Weather {
         self.dead.retain(|(mac, ..)| *mac != host);
     }
 
-    /// Returns the longest time after a death during which data was still sent to the dead host.
     pub fn longest_mourning(&self) -> Duration {
         let lasts = self.dead.iter().filter_map(|(_, died, last)| last.map(|last| last.since(*died)));
         lasts.max().unwrap_or_default()

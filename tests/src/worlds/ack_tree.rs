@@ -31,7 +31,6 @@ pub enum Mistake {
 pub struct TreeHost {
     stream: Alone<Stream>,
     host: usize,
-    /// Ack parent of each host.
     parents: &'static [usize],
     frames: u64,
     pushed: u64,
@@ -192,7 +191,6 @@ impl Host for TreeHost {
         if is_done { Fate::Delivered } else { Fate::Open }
     }
 
-    /// The host goes on acknowledging and repairing.
     fn is_over(&self) -> bool {
         false
     }

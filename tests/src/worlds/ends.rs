@@ -22,7 +22,6 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Follows the fair run from `state` to an end, or to a state whose end is known.
     pub(super) fn follow<H: Host>(
         &mut self,
         world: &mut World<H>,

@@ -38,7 +38,6 @@ pub(super) struct Local<H> {
     pub(super) is_over: bool,
     pub(super) has_all: bool,
     pub(super) view: Option<(u32, u64)>,
-    /// Hosts, by bit, that it believes to have every byte.
     pub(super) claims: u8,
 }
 
@@ -167,7 +166,6 @@ impl<H: Host> Locals<H> {
     }
 }
 
-/// Gives `host` a frame or a timeout, and sends all it has to send.
 #[expect(clippy::type_complexity, reason = "used in one place")]
 fn run<H: Host>(
     mut host: H,

@@ -14,9 +14,7 @@ use std::time::Duration;
 /// MTU of these worlds, in bytes: the smallest allowed.
 const MTU_BYTES: u16 = 576;
 const PAYLOAD_BYTES: usize = MTU_BYTES as usize - HEADER_BYTES;
-/// Time that a rank waits for the others, and a call for progress.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time that a leaving rank waits until the others have its bytes.
 const LEAVES_WITHIN: Duration = Duration::from_millis(500);
 
 #[derive(Clone)]
@@ -41,7 +39,6 @@ pub struct RankHost {
     sent: Shared,
     call: Option<(Call, Patience)>,
     has_all: bool,
-    /// Whether it has passed the barrier.
     has_met: bool,
     wrong: bool,
     error: Option<CommunicatorError>,

@@ -5,7 +5,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 pub(super) type Prints<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
 
-/// Uses a fingerprint as its own hash.
 #[derive(Debug, Default)]
 pub(super) struct AsIs(u64);
 

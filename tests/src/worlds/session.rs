@@ -17,7 +17,6 @@ use std::time::Duration;
 const MTU_BYTES: u16 = 300;
 /// The payload of a full frame, in bytes.
 pub const PAYLOAD_BYTES: usize = MTU_BYTES as usize - HEADER_BYTES;
-/// Time that a root waits for receivers, and a receiver for a root.
 const LISTENS: Duration = Duration::from_secs(1);
 
 /// Timing of these worlds: the default's order, but silent or stalled members are detected and

@@ -6,7 +6,6 @@ use super::locals::{Input, Local, Locals};
 use super::state::{MOST_HOSTS, State};
 use ethbcast_transport::Instant;
 
-/// Highest number of events in the fair run to the starting point.
 const MOST_BEFORE: usize = 10_000;
 
 /// A world with the known states of its hosts.
@@ -71,8 +70,6 @@ impl<H: Host> World<H> {
         self.living(state).filter_map(|(_, local)| local.wakes).min()
     }
 
-    /// Returns the next event without faults: all frames arrive, then time passes; `None` if the
-    /// world is quiescent.
     pub(super) fn fair(&self, state: &State) -> Option<Event> {
         let first = state.ways().next().map(|(from, to)| Event::Deliver(from, to));
         first.or_else(|| self.next_timer(state).map(|_| Event::Time))
@@ -180,7 +177,6 @@ impl<H: Host> World<H> {
         views().find(|&one| differ(one)).map_or(Ok(()), |one| Err(format!("there are two views {}", one.0)))
     }
 
-    /// Whether this quiescent state is an end: every living host has a result.
     pub(super) fn check_end(&self, state: &State) -> Result<(), String> {
         let open = self.living(state).find(|(_, local)| local.fate == Fate::Open);
         open.map_or(Ok(()), |(host, _)| Err(format!("all is quiet, and host {host} waits on for ever")))

@@ -6,7 +6,6 @@ use ethbcast_lab::LabGuard;
 use ethbcast_tests::lab::{Ended, LIMIT, Run, lab_name, one_switch, require_root};
 use std::process::{Command, Stdio};
 
-/// Runs `chaos` with these arguments; no tool lies beside it that a test could use.
 fn chaos(arguments: &[&str]) -> Ended {
     Run::here(env!("CARGO_BIN_EXE_chaos"), arguments).end(LIMIT)
 }

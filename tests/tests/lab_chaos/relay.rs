@@ -7,7 +7,6 @@ fn tap(lab: &Lab, host: &str) -> Tap {
     lab.run_on(host, || Tap::on("eth0")).expect("a host").expect("a socket")
 }
 
-/// A broadcast frame with this text, in the local experimental EtherType.
 fn frame(text: &[u8; 46]) -> Vec<u8> {
     [&[0xff; 6][..], &[2, 9, 9, 9, 9, 9], &[0x88, 0xb6], text].concat()
 }

@@ -2,7 +2,6 @@
 
 use ethbcast_tests::lab::{LIMIT, Run, Site, one_switch};
 
-/// Runs an example on `ranks` hosts, where all must end well; returns the outputs.
 fn run_example(story: &str, program: &str, ranks: usize, more: &[&str]) -> Vec<String> {
     let site = Site::beside(story, one_switch(ranks));
     let runs: Vec<Run> = (0..ranks)

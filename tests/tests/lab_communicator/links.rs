@@ -10,7 +10,6 @@ use std::time::Duration;
 
 const RANKS: u16 = 4;
 const WITHIN: Duration = Duration::from_secs(3);
-/// Position of the kind in a frame.
 const KIND_AT: usize = 17;
 
 fn until_failure(all: &Communicator) -> Error {

@@ -12,8 +12,6 @@ use ethbcast_tests::lab::Site;
 use std::thread;
 use std::time::Duration;
 
-/// Runs `rank` once on each of `size` hosts, as ranks 0, 1, 2 … of one communicator, and returns
-/// the results.
 fn on_all<T: Send>(site: &Site, size: u16, rank: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
     on_all_with(site, size, &options(), rank)
 }

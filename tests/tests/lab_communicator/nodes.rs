@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-/// Runs `rank` once for each rank, with `seats` ranks on the hosts; returns the results by rank.
 fn on_nodes<T: Send>(site: &Site, seats: &[u16], rank: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
     let size = seats.iter().sum();
     let mut ends: Vec<(u16, T)> = thread::scope(|scope| {
@@ -163,7 +162,6 @@ fn who_waits_in_vain_is_told_of_those_on_its_host_who_wait_for_another_group() {
     });
 }
 
-/// Returns the file that the ranks of a host share, once the first has made it.
 fn shared_file(site: &Site, host: &str) -> Option<PathBuf> {
     let read = || std::fs::metadata("/proc/thread-self/ns/net").expect("a namespace").ino();
     let namespace = site.lab().run_on(host, read).expect("a host");

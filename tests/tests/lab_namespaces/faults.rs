@@ -17,7 +17,6 @@ fn socket_on(lab: &Lab, host: &str) -> FrameSocket {
     lab.run_on(host, FrameSocket::open).expect("entering the host")
 }
 
-/// Sends a frame of each number and length to `to`; returns the numbers that arrive at `at`.
 fn arriving(from: &FrameSocket, to: [u8; 6], at: &FrameSocket, frames: &[(u32, usize)]) -> Vec<u32> {
     for &(number, payload_bytes) in frames {
         from.send(to, number, payload_bytes, MsgFlags::empty()).expect("sending");

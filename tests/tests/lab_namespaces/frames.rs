@@ -54,8 +54,6 @@ impl FrameSocket {
         Ok(())
     }
 
-    /// Returns the next frame's number, payload length and moment; `None` after `patience` without
-    /// any.
     pub fn receive(&self, patience: Duration) -> Option<(u32, usize, Instant)> {
         let timeout = TimeVal::new(patience.as_secs() as _, patience.subsec_micros() as _);
         setsockopt(&self.socket, sockopt::ReceiveTimeout, &timeout).expect("a time limit");

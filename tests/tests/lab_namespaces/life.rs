@@ -16,7 +16,6 @@ fn ip(words: &[&str]) -> String {
     ended.stdout_text()
 }
 
-/// Returns the namespaces of a lab that `ip` lists.
 fn namespaces_of(lab: &str) -> Vec<String> {
     let prefix = format!("ethbcast-{lab}-");
     let text = ip(&["netns", "list"]);
@@ -27,7 +26,6 @@ fn namespaces_of(lab: &str) -> Vec<String> {
         .collect()
 }
 
-/// Deletes one namespace, as a manual cleanup after a crash may.
 fn delete_by_hand(namespace: &str) {
     ip(&["netns", "delete", namespace]);
 }

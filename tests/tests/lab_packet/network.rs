@@ -9,7 +9,6 @@ use std::fs::File;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// EtherType of the tests (IEEE local experimental 1).
 pub const ETHER_TYPE: EtherType = EtherType::DEFAULT;
 pub const GROUP: MacAddr = MacAddr::new(0x33, 0x0e, 0xb0, 0, 0, 1);
 

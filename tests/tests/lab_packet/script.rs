@@ -18,7 +18,6 @@ pub struct Script {
     pub deadline: Option<Instant>,
     pub period: Option<Duration>,
     pub lateness: Vec<Duration>,
-    /// Whether the application waits for each frame.
     pub urgent: bool,
 }
 

@@ -8,7 +8,6 @@ use ethbcast_transport::packet::{Clock, Counters, DriveError, Port, Waker, drive
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Runs a sender of `count` full frames to its end; returns its counters and duration.
 fn drive_until_sent(port: &mut Port, to: ethbcast_transport::MacAddr, count: u32) -> (Counters, Duration) {
     let mut script = Script::sending((0..count).map(|number| frame(to, number, 1500)));
     let begin = Instant::now();

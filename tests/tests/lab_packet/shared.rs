@@ -20,11 +20,8 @@ struct Oracle {
     peer: MacAddr,
     outgoing: VecDeque<u32>,
     answers: BTreeSet<u32>,
-    /// Frames handled on each thread.
     driven_by: BTreeMap<Pid, u32>,
-    /// State that no frame changes.
     flag: bool,
-    /// Interval of its timer.
     period: Option<Duration>,
     next: Instant,
 }

@@ -56,7 +56,6 @@ impl Keeper {
         Keeper { to, next: 0, left: frames, payloads: vec![[0xee; PAYLOAD_BYTES]; PLACES] }
     }
 
-    /// Overwrites the kept payloads.
     fn forget(&mut self) {
         self.payloads.fill([0xee; PAYLOAD_BYTES]);
     }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A reader or writer that passes a gate after a number of bytes.
 struct Gated {
     gate: Gate,
     after_bytes: usize,
@@ -43,7 +42,6 @@ impl Write for Gated {
     }
 }
 
-/// A reader that passes a gate at its end.
 struct GatedEnd(Gate);
 
 impl Write for GatedEnd {
@@ -63,7 +61,6 @@ fn assert_cancelled<T>(result: Result<T, Error>, already: bool) {
     assert!(matches!(error, Error::Cancelled { delivered } if delivered == already), "{error:?}");
 }
 
-/// The usual options, with `cancel`.
 fn cancelled_by(cancel: &Cancel) -> Options {
     Options { cancel: cancel.clone(), ..options() }
 }

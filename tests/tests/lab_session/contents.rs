@@ -11,7 +11,6 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-/// Sends from n0 to n1, which stores the content at `dest`.
 fn transfer(site: &Site, opened: Opened, dest: Dest, target: Target) -> Landed {
     let (arrival, landed) = Arrival::new(dest, target, Handling { read_back: true, ..Handling::default() });
     thread::scope(|scope| {

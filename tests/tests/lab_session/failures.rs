@@ -10,7 +10,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::thread;
 use std::time::Duration;
 
-/// A reader or writer that fails after a number of bytes.
 struct Torn {
     left_bytes: usize,
     kind: ErrorKind,

@@ -20,7 +20,6 @@ use std::thread::{Scope, ScopedJoinHandle};
 type Sending<'scope> = ScopedJoinHandle<'scope, Result<SendReport, Error>>;
 type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
 
-/// Usual options of a host: one receiver, and one session.
 fn options() -> Options {
     let (interface, max_wait) = (Some("eth0".to_owned()), Some(LIMIT));
     Options { interface, max_wait, once: true, ..Options::new().receivers(1) }

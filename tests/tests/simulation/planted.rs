@@ -18,7 +18,6 @@ fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests stand in the workspace")
 }
 
-/// Collects the names in `planted!("...")` of all sources below a folder.
 fn planted_below(folder: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).expect("there are sources") {
         let path = entry.expect("it can be read").path();

@@ -61,7 +61,6 @@ fn play_clean(case: &Case, network: &Network, seed: u64, replay: &str) -> Played
     played
 }
 
-/// Returns the moment at which the root reported the reroute.
 fn rerouted_at(played: &Played) -> Option<Duration> {
     let rerouted = |(_, event): &&(Duration, RootEvent)| matches!(event, RootEvent::Rerouted { .. });
     played.told.iter().find(rerouted).map(|&(at, _)| at)

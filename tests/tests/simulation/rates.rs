@@ -92,7 +92,6 @@ fn play(case: &Case, network: &Network, loss: f64, change: Option<(Duration, Rat
     (root.took(), meter)
 }
 
-/// Most and fewest bytes that a host sent in any second of its bulk.
 fn extremes(meter: &Meter, host: usize) -> (u64, u64) {
     let seconds = meter.seconds(host, &meter.bulk(host));
     assert!(!seconds.is_empty(), "host {host} sends for a second");

@@ -33,7 +33,6 @@ fn network() -> Network {
     Network::line(4, 3, cable, &settings).with_mtu_bytes(1500)
 }
 
-/// A session whose root detects absences soon.
 fn case(via: Via) -> Case {
     let [view, status, suspect, dead] = [10, 20, 60, 150].map(Duration::from_millis);
     let (stall, patience, slow) = (Duration::from_secs(1), Duration::from_secs(3), Duration::from_millis(300));
@@ -42,7 +41,6 @@ fn case(via: Via) -> Case {
     Case { mtu_bytes: 1500, timing, topology, ..Case::new(via, RECEIVERS, BYTES) }.with_feed(64)
 }
 
-/// Returns the tree of the members in place, and their hosts.
 fn plan_of(view: &View) -> (Plan, Vec<usize>) {
     let ranks: Vec<Rank> = view.ranks().collect();
     let parent = |&rank: &Rank| {
@@ -59,7 +57,6 @@ fn plan_of(view: &View) -> (Plan, Vec<usize>) {
     (Plan::from_parents(Via::Latency, 0, &parents).expect("a tree"), ranks.iter().map(host).collect())
 }
 
-/// Draws the faults of some hosts; returns these hosts.
 fn trouble(case: &mut Case, random: &mut Random) -> Vec<usize> {
     let first = 1 + random.below(RECEIVERS as u64) as usize;
     // Hosts with neighbouring numbers are often parent and child.

@@ -15,7 +15,6 @@ use std::time::Duration;
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
 /// Interval at which an attacker replays to each host a frame that was delivered there.
 const EVERY: Duration = Duration::from_micros(4800);
-/// Duration of the replay.
 const LASTS: Duration = Duration::from_secs(8);
 /// Time that a session needs under replay; without it half of this.
 const NEEDS: Duration = Duration::from_millis(1500);

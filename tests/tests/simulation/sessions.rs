@@ -47,7 +47,6 @@ fn seeded(seed: u64) -> (Case, RandomFaults, f64) {
     (case, faults, trouble)
 }
 
-/// Plays one seed and checks everything, the number of repairs included.
 fn run_seed(seed: u64) {
     let (case, faults, trouble) = seeded(seed);
     let replay = format!(

@@ -37,7 +37,6 @@ struct Stuck {
     clock: Jumping,
     tells: bool,
     holds: bool,
-    /// Frames to receive, with their moments.
     arrivals: VecDeque<(Instant, Vec<u8>)>,
 }
 

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
 const RECEIVERS: usize = 7;
-/// The host in trouble.
 const N4: usize = 4;
 
 fn timing() -> Timing {

@@ -13,7 +13,6 @@ fn world(name: &str) -> Named {
     Named::find(name).unwrap_or_else(|| panic!("there is no world {name}"))
 }
 
-/// Prints the exploration; panics with a violation and its replay.
 #[track_caller]
 fn report(name: &str, explored: Result<Explored, Violation>) -> Explored {
     match explored {
@@ -89,7 +88,6 @@ fn ranks_with_a_fault_at_each_step() {
     a_fault_at_each_step("ranks");
 }
 
-/// Returns the violation in a world with a mistake, with at most one fault and one death.
 fn found(name: &str) -> Violation {
     world(name).to_the_end(1).expect_err("the mistake is found")
 }

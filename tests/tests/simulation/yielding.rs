@@ -12,7 +12,6 @@ use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
-/// Rate of every cable, in bits per second.
 const LINK: u64 = 100_000_000;
 const MTU_BYTES: u16 = 1500;
 /// Share of content in a host's bits: the rest is headers, and the wire's overhead for each frame.

@@ -3,7 +3,6 @@
 use crate::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The files of one crate, by module path, and the imports between them.
 pub struct Crate<'a> {
     files: BTreeMap<Vec<&'a str>, &'a Source>,
     /// Re-exports, by module and name.
@@ -106,7 +105,6 @@ impl<'a> Crate<'a> {
         circles
     }
 
-    /// Returns the imports that form a circle.
     pub fn ties(&self, circle: &[&str]) -> Vec<String> {
         let imports = self.imports();
         let inside = |from: &&str| {

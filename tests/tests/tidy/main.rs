@@ -77,14 +77,12 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     ),
 ];
 
-/// Panics with all violations, one in each line.
 #[track_caller]
 fn assert_none(mut violations: Vec<String>) {
     violations.dedup();
     assert!(violations.is_empty(), "{} places:\n{}\n", violations.len(), violations.join("\n"));
 }
 
-/// Returns the sources of the libraries, without their tests, examples and build scripts.
 fn libraries() -> Vec<Source> {
     let library = |source: &Source| {
         let inside = ["transport/src/", "collectives/src/", "collectives/planning/src/"];

@@ -10,7 +10,6 @@ pub struct Source {
     code: String,
 }
 
-/// A place in a file, in the notation of editors and compilers.
 pub struct Place<'a> {
     pub source: &'a Source,
     pub line: usize,
@@ -59,7 +58,6 @@ impl Source {
         self.code.lines().enumerate().map(|(index, line)| (Place { source: self, line: index + 1 }, line))
     }
 
-    /// Whether the whole file is a test.
     pub fn is_test(&self) -> bool {
         let (directories, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
         name == "tests.rs" || name.ends_with("_tests.rs") || directories.split('/').any(|part| part == "tests")
@@ -123,7 +121,6 @@ impl Source {
     }
 }
 
-/// Skips an item that begins in the first column.
 fn skip_item<'a>(lines: &mut impl Iterator<Item = (Place<'a>, &'a str)>) {
     let is_declaration = lines.next().is_some_and(|(_, item)| item.trim_end().ends_with(';'));
     while !is_declaration && lines.next().is_some_and(|(_, line)| !line.starts_with('}')) {}
@@ -135,7 +132,6 @@ fn used(line: &str) -> Option<&str> {
     line.strip_prefix("use ")
 }
 
-/// Writes out a tree of uses without spaces.
 fn write_out(before: &str, tree: &str, paths: &mut Vec<String>) {
     let Some((head, rest)) = tree.split_once('{') else {
         return paths.push(format!("{before}{}", tree.split("as_").next().unwrap_or(tree)));

@@ -44,7 +44,6 @@ pub struct Played {
     /// Goodput as a share of full frames' payload at the named rate, until the last receiver had
     /// everything.
     pub goodput_percent: f64,
-    /// Maximum that all receivers together added at the root.
     pub added_bytes: usize,
     pub reports: usize,
     pub root: StreamStats,
@@ -68,7 +67,6 @@ impl Flow {
     }
 }
 
-/// A source of zeros; tests check the content of transfers.
 struct Zeros {
     block: Vec<u8>,
     left_bytes: usize,

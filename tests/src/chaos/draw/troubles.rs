@@ -58,7 +58,6 @@ impl Drawing<'_> {
         Duration::from_secs_f64(least + (most - least) * self.random.unit())
     }
 
-    /// Draws a moment between the joining of `host` and the verdict, with a name for it.
     fn moment(&mut self) -> (&'static str, Due, Duration) {
         let unit = self.random.unit();
         let last = (1.0 - 0.05 / self.scenario.transfer().as_secs_f64()).max(0.5);

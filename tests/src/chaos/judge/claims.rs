@@ -29,7 +29,6 @@ pub struct Host {
     /// Whether it reports that it does not know.
     pub admits_doubt: bool,
     pub file: FileState,
-    /// Exit codes that it may have.
     pub may: Vec<i32>,
     /// Whether it has been harmed so much that it may lack the file.
     pub is_marred: bool,
@@ -143,7 +142,6 @@ impl Claims<'_> {
         all.iter().filter(|(holds, _)| *holds).flat_map(|(_, codes)| codes.iter().copied()).collect()
     }
 
-    /// Lists hosts about which the sender's report disagrees with the host or its disk.
     fn disagreement(&self, number: usize, name: &str, report: &Report) -> Vec<String> {
         let mut wrong = Vec::new();
         if !report.is_there() {

@@ -19,7 +19,6 @@ const CALLS: [Step; 4] = [
     Step::Barrier,
 ];
 
-/// Encodes a call's signature as in frames.
 fn signature(number: u64, operation: u8) -> Vec<u8> {
     [&number.to_be_bytes()[..], &[operation, 0, 0, 0, 0, 0, 0, 0], &7_u64.to_be_bytes()].concat()
 }
@@ -79,7 +78,6 @@ fn frame(header: Header, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Creates a group that has completed its first calls and is quiescent.
 fn group(seed: u64, replay: &str) -> Play<NoFaults> {
     let patience = Duration::from_secs(3);
     let case = Case { leave: false, patience, ..Case::new(RANKS, &CALLS) };

@@ -12,9 +12,7 @@ use std::time::Duration;
 const RANKS: u16 = 5;
 /// Ranks behind the bad link: the root of broadcasts and barriers, and another.
 const VICTIMS: [usize; 2] = [0, 3];
-/// Patience of a call.
 const WITHIN: Duration = Duration::from_secs(3);
-/// Moment at which the link fails.
 const BAD_AT: Duration = Duration::from_millis(30);
 
 /// `None` stands for all kinds.

@@ -6,7 +6,6 @@ use ethbcast_transport::sim::{Delivery, Fate};
 use ethbcast_transport::wire::{Kind, Rank, parse};
 
 const RANKS: u16 = 4;
-/// Receiver at whose link the frames are read.
 const WATCHED: usize = 2;
 
 /// Returns the bytes of a broadcast in each frame, in order; panics if more than the first `pushed`

@@ -4,7 +4,6 @@ use ethbcast_tests::communicator::{Case, Play, Step};
 use ethbcast_transport::sim::NoFaults;
 use std::time::Duration;
 
-/// Creates a group that is complete and has been quiescent for a while.
 fn group(ranks: u16) -> Play<NoFaults> {
     let case = Case { leave: false, mtus: vec![1500; ranks.into()], ..Case::new(ranks, &[Step::Barrier]) };
     let mut play = Play::new(&case, 1, NoFaults, &format!("{ranks} ranks"));
@@ -13,7 +12,6 @@ fn group(ranks: u16) -> Play<NoFaults> {
     play
 }
 
-/// Frames of all ranks by kind.
 #[derive(Debug, PartialEq, Eq)]
 struct Price {
     data: u64,

@@ -7,7 +7,6 @@ use ethbcast_transport::sim::{Random, RandomFaults};
 use std::time::Duration;
 
 const RUNS: u64 = 2_000;
-/// Payload bytes of a frame in these runs.
 const PAYLOAD_BYTES: usize = 576 - 32;
 
 /// Draws a case from a seed: 2–64 ranks, mostly few; all presets; loss 0–10 %, duplicates,
@@ -44,7 +43,6 @@ fn step(random: &mut Random, ranks: u16, long: u64) -> Step {
     }
 }
 
-/// Frames with data in a run without faults, and deliveries of each.
 fn frames(case: &Case) -> (f64, f64) {
     let others = case.programs.len() as f64 - 1.0;
     // The first push of a message may be short, and so may its last.
@@ -61,7 +59,6 @@ fn frames(case: &Case) -> (f64, f64) {
     case.programs[0].iter().map(step).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
-/// Plays one seed and checks everything, the number of frames included.
 fn run_seed(seed: u64) {
     let (case, faults, trouble) = seeded(seed);
     let replay = format!(

@@ -27,7 +27,6 @@ pub fn bed(name: &str, program: &[Step]) -> Case {
     case
 }
 
-/// Returns the seconds from the last join to the last end.
 pub fn took(case: &Case) -> f64 {
     let played = play(case, 1, NoFaults, "a bed");
     let joined = played.processes().iter().filter_map(|process| process.joined_at).max().expect("all have joined");
@@ -121,7 +120,6 @@ fn all_ranks_know_the_same_way_and_it_is_what_the_model_chooses() {
     }
 }
 
-/// A plan for the hosts of a bed, as `ethbcast plan --out` saves it.
 fn saved(name: &str, via: Via, root: usize) -> SavedPlan {
     let topology = Topology::builtin(name).expect("a test bed");
     let members: Vec<usize> = (0..topology.hosts().len()).collect();
@@ -172,7 +170,6 @@ fn what_rank_0_measures_at_joining_is_what_all_choose_by_and_comes_true() {
     }
 }
 
-/// Returns the errors of all ranks after the case has failed.
 fn refusals(case: &Case) -> Vec<CommunicatorError> {
     let case = Case { patience: Duration::from_secs(3), ..case.clone() };
     let mut play = Play::new(&case, 1, NoFaults, "refused");

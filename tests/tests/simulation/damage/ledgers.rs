@@ -40,7 +40,6 @@ impl Faults for BadCard {
     }
 }
 
-/// A session in which one host's card is bad.
 struct Scene {
     case: Case,
     host: usize,
@@ -60,7 +59,6 @@ fn ten(random: &mut Random, case: &Case) -> Vec<u64> {
     (0..10).map(|_| random.below(frames)).collect()
 }
 
-/// Plays a session; returns the outcome and text by rank, and the damages.
 fn play(scene: Scene, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
     let Scene { case, host, frames, last, loss, keeps } = scene;
     let content = data(case.bytes, seed);

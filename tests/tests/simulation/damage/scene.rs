@@ -24,7 +24,6 @@ const ATTEMPTS: u32 = 3;
 pub struct Checking {
     expected: Rc<[u8]>,
     bytes: Vec<u8>,
-    /// Number of bytes that were verified.
     checked: usize,
     attempts: u32,
     denied: Option<String>,
@@ -130,7 +129,6 @@ pub enum Broken {
     Memory(usize),
 }
 
-/// Fetches and retransmissions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Price {
     pub damaged: u64,
@@ -212,7 +210,6 @@ impl Scene {
         self.play_with(seed, replay, (self.sent(&expected), |sent| sent.told()), (sink, exact))
     }
 
-    /// Plays it in the ledgered form of files.
     pub fn play_ledgered(&self, seed: u64, replay: &str) -> Played {
         let expected = self.content(seed);
         let sink = |host| Checked::checking(Disk::default().keeping(self.keeps(host)));

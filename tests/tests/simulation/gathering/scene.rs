@@ -13,7 +13,6 @@ use std::time::Duration;
 
 pub type Host = Participant<Content<Vec<u8>>, Collected>;
 
-/// Hosts with names of their own, in order of number.
 pub struct Scene {
     pub mtu_bytes: u16,
     hosts: Vec<Host>,
@@ -67,7 +66,6 @@ impl Scene {
         self
     }
 
-    /// Runs until quiescent; `prepare` may add frames and faults.
     pub fn play<F: Faults>(mut self, faults: F, prepare: impl FnOnce(&mut Simulation<Host, F>)) -> Played {
         let groups = vec![group_mac("group")];
         let settings = HostSettings { groups, nic_receive_frames: 4096, ..HostSettings::default() };
@@ -105,7 +103,6 @@ pub fn switched_on(host: usize, millis: u64) -> impl Faults {
     }
 }
 
-/// Runs the beginning, without keeping events.
 pub fn run_until<F: Faults>(simulation: &mut Simulation<Host, F>, millis: u64) {
     let end = simulation.run(at(millis), |_, host, now| host.turn(now));
     assert!(!end.is_quiet(), "something is still to come");
@@ -125,7 +122,6 @@ impl Played {
         self.root(host).failure().map(RootFailure::to_string).unwrap_or_default()
     }
 
-    /// Returns the number of the root whose complete bytes a receiver has.
     pub fn has(&self, host: usize) -> Option<usize> {
         let bytes = self.hosts[host].receiving()?.sink().bytes();
         let first = usize::from(*bytes.first()?);
@@ -133,13 +129,11 @@ impl Played {
         (bytes == sent).then_some(first)
     }
 
-    /// Returns the first matching event of a root and its moment.
     pub fn told(&self, host: usize, matches: impl Fn(&RootEvent) -> bool) -> Option<(Duration, &RootEvent)> {
         let mut events = self.scene.root_events.iter().filter(|(_, number, _)| *number == host);
         events.find(|(_, _, event)| matches(event)).map(|(when, _, event)| (*when, event))
     }
 
-    /// Returns the reasons why a receiver was left out, one for each event.
     pub fn left_out(&self, host: usize) -> Vec<&str> {
         let events = self.scene.receiver_events.iter().filter(|(_, number, _)| *number == host);
         events

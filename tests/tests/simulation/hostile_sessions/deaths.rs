@@ -15,7 +15,6 @@ const RECEIVERS: usize = 1000;
 const BYTES: usize = 600_000;
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
 
-/// Frames of the root at the last receiver: views, and moments of data.
 #[derive(Default)]
 struct Heard {
     views: BTreeSet<u8>,

@@ -8,7 +8,6 @@ use ethbcast_transport::wire::Rank;
 const ALL: u64 = BYTES as u64;
 const MOST: u64 = 128 << 10;
 
-/// FETCHes with valid and invalid values.
 pub fn questions() -> Vec<Forged> {
     let (whole, ends) = ((0, MOST), (u64::MAX - 1, u64::MAX));
     let ranges = [whole, (0, 1), (0, MOST + 1), (0, u64::MAX), (9, 3), (7, 7), (ALL - 1, ALL), (ALL, ALL + 1), ends];
@@ -23,7 +22,6 @@ pub fn questions() -> Vec<Forged> {
     found
 }
 
-/// PIECEs without a request.
 pub fn answers() -> Vec<Forged> {
     let places = [(0, MOST), (0, 0), (0, 1), (ALL - 5, ALL), (ALL, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX, 0)];
     let answer = |(from, end): (u64, u64)| {

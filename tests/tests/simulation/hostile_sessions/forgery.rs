@@ -27,7 +27,6 @@ pub enum Harm {
 
 use Harm::{Nothing, OneMember};
 
-/// A forged message: its kind and body, and its greatest harm.
 #[derive(Clone, Debug)]
 pub struct Forged {
     pub what: String,
@@ -43,7 +42,6 @@ pub fn forged(message: &Message, harm: Harm) -> Forged {
     Forged { what, kind, body, harm }
 }
 
-/// Modified versions of the view.
 fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     let Some(view) = scene.view() else { return first_views(scene, to) };
     let later = |steps: u32| View { epoch: view.epoch.wrapping_add(steps), ..view.clone() };
@@ -88,7 +86,6 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     views
 }
 
-/// Returns `view` with the root as everybody's parent.
 fn flat(mut view: View) -> View {
     for (order, member) in (0..).zip(&mut view.members[1..]) {
         (member.parent, member.order) = (Some(Rank::ROOT), order);
@@ -96,7 +93,6 @@ fn flat(mut view: View) -> View {
     view
 }
 
-/// Returns `view` as a chain in reverse order.
 fn turned(mut view: View) -> View {
     let last = view.members.len() - 1;
     for (rank, member) in (1..).zip(&mut view.members[1..]) {
@@ -306,7 +302,6 @@ fn departures(scene: &Scene, of: usize) -> Vec<Forged> {
     vec![leave(scene.nonce(of), OneMember), leave(0, Nothing), leave(u64::MAX, Nothing)]
 }
 
-/// Invalid bodies of every kind.
 fn rubbish() -> Vec<Forged> {
     let bodies: [&[u8]; 5] = [&[], &[0], &[0; 64], &[0xFF; 64], &[0xFF; 1400]];
     let kinds = (16..=25).chain([29, 30, 31, 36, 48, 99]).map(Kind).chain([PROBE, ECHO, REPORT]);
@@ -355,7 +350,6 @@ fn standings(view: &View) -> Vec<(Standing, u64)> {
     view.members.iter().map(|member| (member.standing, member.nonce)).collect()
 }
 
-/// Whether host `to` handles a frame of this kind in the name of host `from`.
 pub fn is_for(kind: Kind, to: usize, from: usize, phase: Phase) -> bool {
     match kind {
         // A host that is no member yet sends its request again.

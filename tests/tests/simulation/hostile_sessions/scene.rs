@@ -24,7 +24,6 @@ const LISTENS: Duration = Duration::from_secs(40);
 const MOST_CONTROL_FRAMES: u64 = 6000;
 const MOST_STREAM_FRAMES: u64 = 20_000;
 
-/// A slow disk, and whether its bytes were published.
 #[derive(Debug, Default)]
 pub struct SlowDisk {
     collected: Collected,
@@ -133,7 +132,6 @@ impl Scene {
         self.root().streams().map_or(0, |streams| streams.frames())
     }
 
-    /// Runs until the receiver `host` has reached `phase`; returns whether it does.
     pub fn run_to(&mut self, phase: Phase, host: usize) -> bool {
         let frames = BYTES.div_ceil(1468) as u64;
         loop {
@@ -164,7 +162,6 @@ impl Scene {
         self.simulation.resume(host, now + lasts);
     }
 
-    /// Runs until the root has demoted a member.
     pub fn run_to_aside(&mut self, host: usize) {
         let rank = self.rank(host).index();
         while self.view().is_none_or(|view| view.members[rank].standing != Standing::Aside) {
@@ -172,7 +169,6 @@ impl Scene {
         }
     }
 
-    /// Sends a forged frame to host `to` in the name `from`.
     pub fn inject(&mut self, to: usize, from: Name, kind: Kind, body: &[u8]) {
         self.inject_after(Duration::ZERO, to, from, kind, body);
     }

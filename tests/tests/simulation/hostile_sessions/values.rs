@@ -27,7 +27,6 @@ const PLACES: [(usize, Name); 7] = [
     (MEMBERS, Name::Group),
 ];
 
-/// Plays one seed: a kind of plan, a phase, a place, and a forgery.
 fn play(seed: u64) {
     let (ways, phases, places) = (WAYS.len() as u64, PHASES.len() as u64, PLACES.len() as u64);
     let via = WAYS[(seed % ways) as usize];

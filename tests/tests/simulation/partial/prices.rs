@@ -16,7 +16,6 @@ fn content(bytes: usize) -> Arc<[u8]> {
     data(bytes, 7).into()
 }
 
-/// Creates an older version that differs in `chunks`.
 fn older(content: &Arc<[u8]>, chunks: impl IntoIterator<Item = usize>) -> Have {
     let mut bytes = content.to_vec();
     chunks.into_iter().for_each(|chunk| bytes[chunk * CHUNK + 5] ^= 1);

@@ -23,9 +23,7 @@ pub const CHUNK: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub struct Have {
     bytes: Arc<[u8]>,
-    /// Missing ranges.
     without: Vec<Range<usize>>,
-    /// Whether it claims to have everything.
     lies: bool,
     /// Number of reads after which its bytes differ.
     changes_after: Option<u64>,
@@ -52,7 +50,6 @@ impl Have {
         Have { changes_after: Some(reads), ..self }
     }
 
-    /// Finds fragments at any position.
     pub fn anywhere(mut self, cut: Cut) -> Have {
         let (mut cutter, bytes) = (Cutter::new(cut, ChunkSize::DEFAULT), Arc::clone(&self.bytes));
         let mut found = |fragment: ethbcast_collectives::session::ledger::Fragment, _: &[u8]| {
@@ -70,7 +67,6 @@ impl Have {
         self.bytes.get(begin..end).filter(|_| !self.without.iter().any(missing))
     }
 
-    /// Builds a chunk from fragments found elsewhere.
     fn of_fragments(&self, ledger: &StretchLedger, chunk: usize) -> Option<Vec<u8>> {
         let (begin, mut found) = (ledger.chunk_offset(chunk), vec![0; ledger.chunk_bytes(chunk)]);
         let (end, mut to) = (begin + found.len() as u64, begin);
@@ -190,7 +186,6 @@ impl Faults for Meter {
     }
 }
 
-/// Forges a member's NEEDS to the root.
 fn forged(session: u32, rank: u16, needs: &Needs) -> Vec<u8> {
     let mac = host_mac(usize::from(rank));
     let identity = Identity { session, stream: StreamId(0), rank: Rank(rank), mac, ether_type: EtherType::DEFAULT };
@@ -204,13 +199,11 @@ fn forged(session: u32, rank: u16, needs: &Needs) -> Vec<u8> {
 pub struct Scene {
     pub case: Case,
     pub content: Arc<[u8]>,
-    /// Holdings of receiver *i* + 1.
     pub have: Vec<Option<Have>>,
     pub cut: Cut,
     pub chunk: ChunkSize,
     pub loss: f64,
     pub bits_per_second: u64,
-    /// Whether the root can send only a part.
     pub selects: bool,
     /// Forged NEEDS to the root in a member's name, with their moments.
     pub strays: Vec<(Duration, u16, Needs)>,
@@ -221,7 +214,6 @@ pub struct Played {
     pub fates: Vec<Outcome>,
     pub price: Price,
     pub damages: Vec<Damage>,
-    /// Content bytes that each receiver had.
     pub own: Vec<u64>,
     pub took: Duration,
 }

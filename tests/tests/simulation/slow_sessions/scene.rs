@@ -17,7 +17,6 @@ const FRAME_TIME: Duration = Duration::from_nanos(1_230_400);
 /// Half a second of frames: as 4096 of them are at 100 Mbit/s.
 const FEED_FRAMES: u64 = 512;
 
-/// The resource that slows a receiver down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Short {
     Disk,
