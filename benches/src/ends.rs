@@ -21,7 +21,6 @@ pub(crate) const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
 /// Bytes of an Ethernet header.
 pub const HEADER_BYTES: usize = 14;
 
-/// Interval at which a receiver on an idle cable checks whether to stop.
 const READ_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// A driver: both of its ends.

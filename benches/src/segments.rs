@@ -17,7 +17,6 @@ use crate::units::{FRAME_PAYLOAD_BYTES, milliseconds, size};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const AFTERWARDS: Duration = Duration::from_secs(5);
-/// Transfers of which the median counts.
 const RUNS: usize = 3;
 
 /// Results: for each size and segment, seconds from the first data frame to the last verdict.

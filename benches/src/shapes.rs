@@ -10,7 +10,6 @@ use crate::results::verdict;
 use crate::units::{FRAME_PAYLOAD_BYTES, size};
 
 const SAME: RangeInclusive<f64> = 0.9..=1.1;
-/// Bounds for a chain in rank order over scattered hosts, compared with sorted ones.
 const TWICE: RangeInclusive<f64> = 2.0..=f64::INFINITY;
 const SLOWER: RangeInclusive<f64> = 1.0..=f64::INFINITY;
 

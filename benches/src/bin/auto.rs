@@ -33,10 +33,8 @@ const PLANS: [&str; 7] = ["chain", "binary", "kary=3", "cast", "binomial", "late
 const POLICED: &str = ":policed";
 const POLICED_FRAMES_PER_SECOND: u32 = 500;
 const POLICED_BURST_FRAMES: u32 = 20;
-/// Name of a switch with eight hosts of which one hangs on a cable of a quarter of the rate.
 const MIXED: &str = "mixed";
 const MIXED_PART: u64 = 4;
-/// Highest permitted ratio of `auto`'s time to the best plan's.
 const MOST_RATIO: f64 = 1.1;
 const SIZES_BYTES: [u64; 4] = [256, 4 << 10, 64 << 10, 1 << 20];
 const MORE_SIZES_BYTES: [u64; 3] = [4 << 20, 16 << 20, 64 << 20];

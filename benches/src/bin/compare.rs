@@ -150,8 +150,6 @@ impl Bench<'_> {
         }))
     }
 
-    /// One run, in a directory of its own that is removed afterwards: the receivers' copies are in
-    /// memory.
     fn run(&self, tool: Tool) -> anyhow::Result<Outcome> {
         let directory = scratch()?;
         let job = Job {

@@ -34,7 +34,6 @@ enum Links {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Root {
-    /// The first machine, which is on a random switch like any other.
     Any,
     /// The first of those from which the way to the farthest machine has the fewest switches.
     Central,

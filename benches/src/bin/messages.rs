@@ -23,7 +23,6 @@ const PING_BYTES: usize = 64;
 /// at least.
 const ROUND_TRIP_LIMIT: f64 = 1.6;
 const THROUGHPUT_LIMIT: f64 = 0.85;
-/// Bytes of a long message; the next constant is a full frame behind the Ethernet header.
 const LONG_BYTES: usize = 1 << 20;
 const FRAME_BYTES: usize = 1500;
 /// Busy-poll time without any sleep: longer than every wait here.
@@ -136,7 +135,6 @@ fn round_trips(hop: &Hop, arguments: &Arguments, interrupt: &Interrupt) -> anyho
     ))
 }
 
-/// Busy-poll times of the ways to send long messages.
 const BULK_WAYS: [(&str, Duration); 3] =
     [("messages, default", BY_DEFAULT), ("messages, blocking", Duration::ZERO), ("messages, spinning", FOR_EVER)];
 

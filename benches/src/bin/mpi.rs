@@ -31,7 +31,6 @@ use ethbcast_benches::units::{parse_size, size};
 
 /// Required speed-up of a broadcast with its barrier, by size in bytes.
 const BOUNDS: [(u64, f64); 2] = [(256, 3.0), (4096, 6.0)];
-/// Required speed-up where ranks share hosts.
 const SHARED_BOUNDS: [(u64, f64); 2] = [(256, 2.0), (64 << 10, 2.0)];
 const SYSTEM: u8 = 4;
 /// The longest message `ethbcast perf` takes, and well within MPI's counts.

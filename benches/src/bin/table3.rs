@@ -17,7 +17,6 @@ use ethbcast_planning::model::Shape;
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 
-/// Number of the 36 cells that must be equal.
 const LEAST_EQUAL: usize = 31;
 /// Highest permitted excess of the paper's choice over ours in our model.
 const MOST_EXCESS: f64 = 0.025;

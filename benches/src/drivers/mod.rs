@@ -18,7 +18,6 @@ use nix::time::ClockId;
 use crate::cluster::INTERFACE;
 use crate::ends::frame_to;
 
-/// Time for which frames flow before any is counted.
 const WARM_UP: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

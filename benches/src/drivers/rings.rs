@@ -19,7 +19,6 @@ use super::{LOOK_EVERY, Receiver, Sender};
 use crate::cluster::INTERFACE;
 use crate::ends::ETHER_TYPE;
 
-/// Size of a ring in bytes, as the port's.
 const RING_BYTES: usize = 8 << 20;
 /// Size of a block: several of the longest frames.
 const BLOCK_BYTES: usize = 1 << 19;
@@ -155,7 +154,6 @@ pub(super) struct TransmitRing {
 }
 
 const KICK_FRAMES: usize = 64;
-/// Offset of a frame in its slot: behind the header.
 const FRAME_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
 
 impl TransmitRing {

@@ -15,7 +15,6 @@ const RELAY: &str = "n4";
 const VIAS: [&str; 2] = ["chain", "cast"];
 /// Above the least MTU: all DATA but the last, no control frame of a small session.
 const LARGE_BYTES: u32 = 1000;
-/// Time that the root waits for hosts that do not join.
 const MAX_WAIT: Duration = Duration::from_secs(4);
 /// Time that a silent host may delay the others: the dead limit and half a second.
 const BRIDGED: Duration = Duration::from_millis(2000);

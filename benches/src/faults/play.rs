@@ -219,7 +219,6 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Lets a process run in one of this number of turns.
     fn throttle(&mut self, turn: u32) -> anyhow::Result<()> {
         let Trouble::LittleCpu(parts) = self.cell.trouble else { return Ok(()) };
         let signal = if turn.is_multiple_of(parts) { Signal::SIGCONT } else { Signal::SIGSTOP };

@@ -32,7 +32,6 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Whether the host's receiver writes to a pipe.
     pub fn is_of_reader(self) -> bool {
         matches!(self, Trouble::SlowReader(_) | Trouble::StoppedReader(_))
     }
@@ -43,5 +42,4 @@ impl Trouble {
     }
 }
 
-/// Interval between the deaths of neighbours in a row.
 pub const IN_A_ROW: Duration = Duration::from_millis(100);

@@ -10,7 +10,6 @@ use crate::papers::Cluster;
 use ethbcast_planning::plan::Via;
 
 const BYTES: u64 = 100_000;
-/// Network and number of processors of each workstation.
 const WORKSTATIONS: [(usize, usize); 5] = [(0, 2), (1, 2), (1, 2), (0, 2), (1, 1)];
 
 /// Returns the figure.

@@ -15,7 +15,6 @@ use super::hop::Hop;
 use super::post::Post;
 use crate::ends::{End, OurEnd, frame_to};
 
-/// Time that the receiver listens after the last frame was sent.
 const GRACE: Duration = Duration::from_millis(50);
 const VARIETY: u64 = 8;
 const AHEAD: usize = 4;

@@ -24,7 +24,6 @@ const AT_ONCE: usize = 2;
 /// Schedules that are played without a bug: a violation there is a true one.
 const CLEAN_SCHEDULES: u64 = 800;
 
-/// First argument of a process that this program starts: it hunts the one bug named next.
 const HUNTER: &str = "--hunter";
 
 struct Asked {

@@ -14,7 +14,6 @@ use super::scenario::{Attack, STRANGER};
 use crate::lab::{Tap, destination};
 
 const MEMORY: usize = 4096;
-/// Interval between its transmissions, of [`BURST`] frames each.
 const PAUSE: Duration = Duration::from_millis(5);
 const BURST: usize = 8;
 

@@ -23,7 +23,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(4);
 const FRAME_BYTES: f64 = 1514.0 / 1468.0;
 /// Share that counts as all: the first frames may have left before counting began.
 const ALL: f64 = 0.995;
-/// Delay between the receivers' start and the root's.
 const HEAD_START: Duration = Duration::from_millis(100);
 /// Longest time that descendants of a program may outlive it.
 const LAST_WORDS: Duration = Duration::from_secs(3);

@@ -13,9 +13,7 @@ pub(super) trait Host: Machine {
     fn wrong(&self) -> Option<String>;
 }
 
-/// A host that has more frames to send at one moment counts as looping.
 const MOST_FRAMES: usize = 5000;
-/// A timer that fires more often at one moment counts as looping.
 const MOST_TIMEOUTS: usize = 1000;
 const MOST_HEARD: usize = 24;
 

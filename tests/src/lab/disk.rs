@@ -201,7 +201,6 @@ impl Drop for ThinDisk {
     }
 }
 
-/// Runs a program that must succeed; returns its output without surrounding white space.
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());

@@ -179,7 +179,6 @@ impl<R: Read> Read for Paced<R> {
     }
 }
 
-/// Reads a pipe to its end on a thread, so that the process never waits for the test.
 fn collect(mut pipe: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     let into = Arc::clone(into);
     thread::spawn(move || {

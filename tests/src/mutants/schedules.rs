@@ -117,7 +117,6 @@ fn slow(random: &mut Random, seed: u64) -> Scene {
     Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries: Vec::new() }
 }
 
-/// A session of a tenth of a second with short timeouts.
 fn troubled(random: &mut Random, via: Via) -> Case {
     let (stall, patience) = (Duration::from_secs(2), Duration::from_secs(10));
     let timing = Timing { stall, patience, sync: Duration::from_secs(6), ..Timing::default() };

@@ -29,7 +29,6 @@ pub struct Scene {
 #[derive(Debug, Default)]
 struct Seen {
     verdicts: BTreeSet<usize>,
-    /// Parts of views that were sent to one host alone.
     views_alone: u64,
     visible: BTreeSet<usize>,
     acknowledged: Acknowledged,

@@ -6,7 +6,6 @@ use ethbcast_transport::sim::Delivery;
 use ethbcast_transport::wire::{Frame, Kind};
 use std::collections::BTreeMap;
 
-/// Bit of a stream number that marks a side stream.
 const SIDE: u16 = 0x4000;
 
 #[derive(Debug, Default)]

@@ -105,7 +105,6 @@ impl Effects {
     }
 }
 
-/// Counts frames lost on cables that were cut, unless a host at either end has died.
 fn lost_by_cuts(schedule: &Schedule, network: &Network, trunks: &[CableId], stats: &Stats) -> u64 {
     let dies = |host| schedule.happenings.iter().any(|&(_, other)| other == Happening::Crash(host));
     let cables = schedule.happenings.iter().filter_map(|&(_, happening)| match happening {

@@ -42,7 +42,6 @@ const CLASSES: [Class; 16] = [
 pub struct Program {
     seed: Seed,
     case: Case,
-    /// Number of ranks on each host.
     seats: Vec<usize>,
     /// Processes that are killed while their hosts live: host, seat, moment.
     kills: Vec<(usize, usize, Duration)>,

@@ -9,7 +9,6 @@ use ethbcast_transport::wire::group_mac;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Number of the older session: no schedule's.
 const OLDER: u64 = 0xA6E5_A60F;
 
 pub fn frames() -> &'static [(usize, Vec<u8>)] {

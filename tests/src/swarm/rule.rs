@@ -54,7 +54,6 @@ pub enum Effect {
         end: f64,
         /// Loss in a bad period.
         loss: f64,
-        /// Hosts in a bad period.
         bad: HostSet,
     },
     /// Loses frames with this probability, and the same frames at all hosts.

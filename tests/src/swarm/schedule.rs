@@ -62,7 +62,6 @@ pub struct Schedule {
     pub chooses: bool,
     pub form: Form,
     pub selects: bool,
-    /// Holdings by host; empty if no host has any.
     pub holdings: Vec<Option<HoldingTerms>>,
     pub told: bool,
     pub bytes: usize,
@@ -88,7 +87,6 @@ pub struct Schedule {
     pub forges: Option<f64>,
     /// Whether a receiver ends when the first root refuses it.
     pub once: bool,
-    /// Number of receivers that are enough to start.
     pub enough: usize,
     pub classes: Vec<Class>,
     pub rules: Vec<Rule>,

@@ -21,7 +21,6 @@ use std::time::Duration;
 /// Longest time that a host may send data to a dead one beyond the dead limit: a sender's longest
 /// timeout, and the way of a view.
 const MOURNING: Duration = Duration::from_millis(1000);
-/// Turns of a host beyond those that frames and time account for.
 const SPARE_TURNS: u64 = 2000;
 
 /// Up to this number of hosts are checked after every turn.

@@ -8,7 +8,6 @@ use super::state::State;
 use super::world::World;
 use std::time::Duration;
 
-/// A fair run that takes more events counts as endless.
 const MOST_EVENTS: usize = 20_000;
 
 /// Results of fair runs. Each state has one fair run, so a result holds for all states on the way.

@@ -120,7 +120,6 @@ struct Search<'w, H> {
     world: &'w mut World<H>,
     bounds: Bounds,
     seen: Prints<()>,
-    /// Predecessor of each state and the event from there, in order of discovery.
     from: Vec<(u32, Event)>,
     ends: Ends,
     /// States at this depth, packed, each behind its number and its faults so far.

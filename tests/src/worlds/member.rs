@@ -42,7 +42,6 @@ pub struct RankHost {
     has_met: bool,
     wrong: bool,
     error: Option<CommunicatorError>,
-    /// The member's progress counter, on which its patience depends.
     progress: u64,
 }
 

@@ -10,7 +10,6 @@ pub(super) const MOST_HOSTS: usize = 4;
 pub(super) struct State {
     pub(super) now: Instant,
     pub(super) hosts: [LocalId; MOST_HOSTS],
-    /// Hosts that are dead or have ended, by bit.
     gone: u8,
     pub(super) deaths: u8,
     /// Frames in flight: sender, receiver, frame; grouped by these two, in order of arrival.

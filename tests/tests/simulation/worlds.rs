@@ -106,8 +106,6 @@ fn a_host_that_never_asks_is_found_by_a_loss() {
     assert!(violation.events.iter().any(|event| matches!(event, Event::Lose(..))), "{violation}");
 }
 
-/// A sink that keeps only the first frame's bytes of each write, and believes the sender that it
-/// has everything.
 #[derive(Clone, Debug)]
 struct Careless {
     compared: Compared,

@@ -33,7 +33,6 @@ pub struct Case {
     pub rate_bits_per_second: u64,
     pub feed_frames: u64,
     pub loss: f64,
-    /// Number of a frame whose first copy reaches nobody.
     pub all_lose: Option<u64>,
     pub seed: u64,
 }
@@ -56,7 +55,6 @@ struct Flow {
     first: Option<Instant>,
     last: Instant,
     complete: usize,
-    /// Frames that the root received between `began` and `first`.
     heard: u64,
     added_bytes: usize,
 }

@@ -96,7 +96,6 @@ impl Scene {
     }
 }
 
-/// Faults of a host that is switched on after `millis` milliseconds.
 pub fn switched_on(host: usize, millis: u64) -> impl Faults {
     move |delivery: &Delivery<'_>| {
         if delivery.to == host && delivery.at < at(millis) { Fate::Drop } else { Fate::Deliver }
@@ -146,7 +145,6 @@ impl Played {
     }
 }
 
-/// Encodes a control message from a host that does not exist.
 pub fn forged(from: MacAddr, to: MacAddr, session: u32, message: &Message) -> Vec<u8> {
     let station = Station::new("group", "ghost", from, 9000);
     let (kind, body) = message.encode();

@@ -6,7 +6,6 @@ use super::{Drawing, event};
 use crate::chaos::Class;
 use crate::chaos::scenario::{Attack, Deed, Due, Promise, STRANGER, Trouble};
 
-/// A disk failed, or held in the end.
 const DISK: &[i32] = &[0, 4];
 
 impl Drawing<'_> {
