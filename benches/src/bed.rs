@@ -27,7 +27,6 @@ impl Bed {
     /// Brings up one of the papers' test beds, `fig9-1` to `fig9-5`.
     ///
     /// # Errors
-    ///
     /// Fails for another name, without root, or if the lab does not come up.
     pub fn builtin(bench: &str, name: &str, rate_bits_per_second: u64) -> anyhow::Result<Self> {
         let unknown = || format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", "));
@@ -41,7 +40,6 @@ impl Bed {
     /// `rate_bits_per_second`.
     ///
     /// # Errors
-    ///
     /// Fails for a bad file, without root, or if the lab does not come up.
     pub fn of_file(bench: &str, file: &Path, rate_bits_per_second: u64) -> anyhow::Result<Self> {
         let name = file.to_str().context("the path of the topology is not valid UTF-8")?;
@@ -54,7 +52,6 @@ impl Bed {
     /// Limits the group frames at every host's port, as storm control does.
     ///
     /// # Errors
-    ///
     /// Fails if `nft` does on a host.
     pub fn police(&self, frames_per_second: u32, burst_frames: u32) -> anyhow::Result<()> {
         let rules = format!(
@@ -74,7 +71,6 @@ impl Bed {
     /// Brings up `hosts` hosts on one switch; without a rate, as fast as the machine copies.
     ///
     /// # Errors
-    ///
     /// Fails without root, or if the lab does not come up.
     pub fn one_switch(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) -> anyhow::Result<Self> {
         let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
@@ -107,7 +103,6 @@ impl Bed {
     /// Returns the model's time for a message in its best segments, in seconds.
     ///
     /// # Errors
-    ///
     /// Fails if there is no such plan for this number of hosts.
     pub fn predict(&self, via: Via, size_bytes: u64, calibration: &Calibration) -> anyhow::Result<f64> {
         let situation = Situation {

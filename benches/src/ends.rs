@@ -28,19 +28,16 @@ pub trait End: Sized {
     /// Opens an end on this thread's host.
     ///
     /// # Errors
-    ///
     /// Fails if there is no interface, or if the kernel refuses the socket.
     fn open() -> anyhow::Result<Self>;
     /// Sends copies of a frame for a time, as fast as it can; returns their number.
     ///
     /// # Errors
-    ///
     /// Fails if the interface does.
     fn send(self, frame: &[u8], time: Duration) -> anyhow::Result<u64>;
     /// Counts arriving frames made by [`frame_to`] until `over` is set.
     ///
     /// # Errors
-    ///
     /// Fails if the interface does.
     fn receive(self, over: &AtomicBool) -> anyhow::Result<u64>;
 }

@@ -48,7 +48,6 @@ impl Site<'_> {
     /// Starts one of `ethbcast`'s commands on a host.
     ///
     /// # Errors
-    ///
     /// Fails if there is no such host or the program cannot be started.
     pub fn start(&self, host: &str, subcommand: &str, arguments: &[&str]) -> anyhow::Result<Running> {
         let mut command = self.program.on(&self.bed.lab, host, subcommand)?;
@@ -116,7 +115,6 @@ pub fn iterations(predicted_seconds: f64, budget_seconds: f64, most: u32) -> u32
 /// Runs `ethbcast perf` on all hosts. A failed run is a result, not an error.
 ///
 /// # Errors
-///
 /// Fails if a program cannot be started, prints no valid report, or the user interrupts.
 pub fn measure(site: &Site, job: &Job) -> anyhow::Result<Result<Measured, String>> {
     measure_ranks(site, job, 1)
@@ -125,7 +123,6 @@ pub fn measure(site: &Site, job: &Job) -> anyhow::Result<Result<Measured, String
 /// Runs `ethbcast perf` with `per_host` ranks on each host.
 ///
 /// # Errors
-///
 /// As [`measure`].
 pub fn measure_ranks(site: &Site, job: &Job, per_host: usize) -> anyhow::Result<Result<Measured, String>> {
     let hosts = site.bed.hosts();
@@ -172,7 +169,6 @@ fn start_root(site: &Site, hosts: &[String], job: &Job, ranks: &str) -> anyhow::
 /// Probes from the root to all `others`, and writes the calibration to `file`.
 ///
 /// # Errors
-///
 /// Fails if the probe does, a program cannot be started, or the user interrupts.
 pub fn calibrate(site: &Site, others: &[String], file: &Path) -> anyhow::Result<Calibration> {
     let root = &site.bed.hosts()[0];

@@ -12,7 +12,6 @@ use crate::table::Table;
 /// folder, which is created if necessary; prints the text.
 ///
 /// # Errors
-///
 /// Fails if the folder or a file cannot be written.
 pub fn publish(
     folder: &Path,

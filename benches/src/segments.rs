@@ -32,7 +32,6 @@ impl Segments {
     /// files.
     ///
     /// # Errors
-    ///
     /// Fails if a program cannot be started, a file cannot be written, or the user interrupts.
     pub fn measure(site: &Site, sizes: &[u64], frames: &[u64], directory: &Path) -> anyhow::Result<Self> {
         let row = |&bytes: &u64| frames.iter().map(|&frames| measure(site, bytes, frames, directory)).collect();

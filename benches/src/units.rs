@@ -8,7 +8,6 @@ pub const FRAME_PAYLOAD_BYTES: u64 = 1500 - HEADER_BYTES as u64;
 /// Reads a size above zero in `ethbcast`'s notation.
 ///
 /// # Errors
-///
 /// Explains the notation of sizes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     match ethbcast_planning::parse_size(text)? {

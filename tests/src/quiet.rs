@@ -10,7 +10,6 @@ const PAUSES_MS: [u64; 7] = [200, 400, 800, 1600, 3200, 6400, 12_800];
 /// a measurement down and never speeds it up, so a true error fails every attempt.
 ///
 /// # Panics
-///
 /// Panics with all reasons if every attempt fails.
 #[track_caller]
 pub fn in_a_quiet_moment<T>(measure: impl FnMut() -> Result<T, String>) -> T {

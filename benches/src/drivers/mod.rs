@@ -139,7 +139,6 @@ pub struct Rate {
 /// Sends frames of this MTU from the lab's first host to its second for a time.
 ///
 /// # Errors
-///
 /// Fails if an end cannot be opened, or fails.
 pub fn measure(
     lab: &Lab,

@@ -49,7 +49,6 @@ impl Judged {
     /// Judges a run that is over.
     ///
     /// # Errors
-    ///
     /// Fails if a file cannot be compared, or a process cannot be queried.
     pub fn new(play: &mut Play, source: &Path, seed: u64) -> anyhow::Result<Self> {
         let hung = hung(play)?;

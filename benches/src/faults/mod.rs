@@ -21,7 +21,6 @@ use play::Play;
 /// Plays a cell once.
 ///
 /// # Errors
-///
 /// Fails if the lab or a program does not come up, or if the user interrupts.
 pub fn play(stage: &Stage, cell: &Cell, number: u64, seed: u64) -> anyhow::Result<Judged> {
     let topology = Topology::single_switch((0..stage.hosts).map(|host| format!("n{host}")))?;

@@ -51,7 +51,6 @@ impl Panel {
     /// Plays all broadcasts.
     ///
     /// # Errors
-    ///
     /// Fails if a simulation does, or if the user interrupts.
     pub fn draw(&self, runs: &mut Runs) -> anyhow::Result<Drawn> {
         self.with(|run| runs.seconds(run))
@@ -60,7 +59,6 @@ impl Panel {
     /// Computes the times by the paper's equations from its Table 2.
     ///
     /// # Errors
-    ///
     /// Fails if a plan cannot be made.
     pub fn by_equations(&self) -> anyhow::Result<Drawn> {
         self.with(Run::by_equations)
@@ -91,7 +89,6 @@ impl Drawn {
     /// Returns the seconds on a line at a point.
     ///
     /// # Errors
-    ///
     /// Fails if there is no such line or point.
     pub fn at(&self, line: &str, point: u64) -> anyhow::Result<f64> {
         let seconds = self.lines.iter().find(|(name, _)| name == line).map(|(_, seconds)| seconds);
@@ -103,7 +100,6 @@ impl Drawn {
     /// `counts` is true.
     ///
     /// # Errors
-    ///
     /// Fails if there is no such line.
     pub fn ratios(&self, line: &str, other: &str, counts: impl Fn(u64) -> bool) -> anyhow::Result<(f64, f64)> {
         let mut range = (f64::INFINITY, 0.0_f64);

@@ -82,7 +82,6 @@ fn best_segment(panel: &Drawn, tree: &str, bytes: u64) -> anyhow::Result<(u64, f
 /// the extra time of those here.
 ///
 /// # Errors
-///
 /// Fails if these are not the panels of Figure 11.
 pub fn actual(panels: &[Drawn]) -> anyhow::Result<Table> {
     let mut table = Table::new(&["message", "100Mbps linear", "100Mbps binary", "1000Mbps linear", "1000Mbps binary"]);

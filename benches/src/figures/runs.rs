@@ -52,7 +52,6 @@ impl Site {
     /// Returns the hosts and switches.
     ///
     /// # Errors
-    ///
     /// Fails if the file describes none.
     pub fn topology(&self) -> anyhow::Result<Topology> {
         Ok(match self {
@@ -72,7 +71,6 @@ impl Run {
     /// Returns the model's time in segments of this length, in seconds.
     ///
     /// # Errors
-    ///
     /// Fails if there is no such plan.
     pub fn predicted(&self, segment_bytes: u64) -> anyhow::Result<f64> {
         let topology = self.site.topology()?;
@@ -86,7 +84,6 @@ impl Run {
     /// far as L(m) and g(m) include it, and, where the run gives no segment, the best of its eight.
     ///
     /// # Errors
-    ///
     /// Fails if there is no such plan.
     pub fn by_equations(&self) -> anyhow::Result<f64> {
         let topology = self.site.topology()?;
@@ -125,7 +122,6 @@ impl<'a> Runs<'a> {
     /// Creates it without results.
     ///
     /// # Errors
-    ///
     /// Fails if there is no place for files.
     pub fn new(program: &'a Program, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
         let runs = Self { program, interrupt, folder: scratch()?, seconds: HashMap::new() };
@@ -142,7 +138,6 @@ impl<'a> Runs<'a> {
     /// Returns the seconds from the first frame sent to the last one received.
     ///
     /// # Errors
-    ///
     /// Fails if the simulation does, or if the user interrupts.
     pub fn seconds(&mut self, run: &Run) -> anyhow::Result<f64> {
         if let Some(&seconds) = self.seconds.get(run) {

@@ -52,7 +52,6 @@ fn timed<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, Dura
 /// Sends frames from one thread into a ring on the other host by `sendmmsg`, without any protocol.
 ///
 /// # Errors
-///
 /// Fails if a socket does, or if frames are lost.
 pub fn raw(hop: &Hop, payload_bytes: usize, time: Duration) -> anyhow::Result<Rate> {
     let [sending, receiving] = hop.on_both(|_| OurEnd::open())?;
@@ -88,7 +87,6 @@ pub struct Passed {
 /// Sends messages for a time, to posted receives, and checks every byte.
 ///
 /// # Errors
-///
 /// Fails if an interface does or a message arrives changed.
 pub fn messages(hop: &Hop, bytes: usize, time: Duration, spin: Duration) -> anyhow::Result<Passed> {
     let [here, there] = Post::open_both(hop, &Settings::default(), spin)?;

@@ -19,7 +19,6 @@ impl Hop {
     /// Brings them up.
     ///
     /// # Errors
-    ///
     /// Fails without root, or if the lab does not come up.
     pub fn up(bench: &str) -> anyhow::Result<Self> {
         let lab = bring_up(bench, 2, None)?;
@@ -42,7 +41,6 @@ impl Hop {
     /// Runs `work` on host 0 or 1, on a thread of its own. Sockets opened there stay on that host.
     ///
     /// # Errors
-    ///
     /// Fails if the host cannot be entered, or if `work` does.
     pub fn on<T: Send>(&self, host: usize, work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
         self.lab.run_on(&self.hosts[host], work)?

@@ -19,7 +19,6 @@ const WARM_UP: u64 = 200;
 /// Returns the times of `count` round trips by plain packet sockets.
 ///
 /// # Errors
-///
 /// Fails if a socket does or a frame comes back changed.
 pub fn plain(hop: &Hop, place: Place, bytes: usize, count: u64, waiting: Waiting) -> anyhow::Result<Vec<Duration>> {
     let [here, there] = hop.on_both(|_| Plain::open())?;
@@ -52,7 +51,6 @@ pub fn plain(hop: &Hop, place: Place, bytes: usize, count: u64, waiting: Waiting
 /// `spin` before they sleep.
 ///
 /// # Errors
-///
 /// Fails if an interface does or a message comes back changed.
 pub fn messages(
     hop: &Hop,

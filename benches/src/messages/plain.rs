@@ -37,7 +37,6 @@ impl Plain {
     /// Opens one on this thread's host.
     ///
     /// # Errors
-    ///
     /// Fails if there is no interface, or if the kernel refuses the socket.
     pub fn open() -> anyhow::Result<Self> {
         let mut addresses =
@@ -58,7 +57,6 @@ impl Plain {
     /// Sends a frame.
     ///
     /// # Errors
-    ///
     /// Fails if the kernel does not take it.
     pub fn send(&self, frame: &[u8]) -> anyhow::Result<()> {
         sendto(self.socket.as_raw_fd(), frame, &self.address, MsgFlags::empty())?;
@@ -68,7 +66,6 @@ impl Plain {
     /// Waits for the next frame and returns its payload, padding included.
     ///
     /// # Errors
-    ///
     /// Fails if the interface does.
     pub fn receive<'a>(&self, waiting: Waiting, buffer: &'a mut [u8]) -> anyhow::Result<&'a [u8]> {
         let flags = if waiting == Waiting::Spinning { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };

@@ -32,7 +32,6 @@ impl Post {
     /// Opens an end on each host.
     ///
     /// # Errors
-    ///
     /// Fails if an interface or a socket is not available.
     pub fn open_both(hop: &Hop, settings: &Settings, spin: Duration) -> anyhow::Result<[Post; 2]> {
         let peers = [0, 1].map(|rank: u16| Peer { rank: Rank(rank), mac: hop.mac(rank.into()) });
@@ -57,7 +56,6 @@ impl Post {
     /// Sends a message; returns when all of it has been passed to the network once.
     ///
     /// # Errors
-    ///
     /// Fails if the interface does or the other end is gone.
     pub fn send(&self, message: &Arc<[u8]>) -> anyhow::Result<()> {
         let mut sending: Option<SendId> = None;
@@ -77,7 +75,6 @@ impl Post {
     /// Waits for a message of up to `most` bytes.
     ///
     /// # Errors
-    ///
     /// Fails if the interface does or the other end is gone.
     pub fn receive(&self, most: usize) -> anyhow::Result<Vec<u8>> {
         let mut posted: Option<RecvId> = None;
@@ -98,7 +95,6 @@ impl Post {
     /// to `take` until that returns enough.
     ///
     /// # Errors
-    ///
     /// As [`receive`](Self::receive), or `take`'s.
     pub fn receive_many(
         &self,
@@ -130,7 +126,6 @@ impl Post {
     /// Waits until everything sent is known to have arrived.
     ///
     /// # Errors
-    ///
     /// Fails if the interface does or the other end is gone.
     pub fn settle(&self) -> anyhow::Result<()> {
         self.until(|mailbox| {
@@ -142,7 +137,6 @@ impl Post {
     /// Returns the statistics of the mailbox and the port.
     ///
     /// # Errors
-    ///
     /// Fails if the interface does.
     pub fn counted(&self) -> anyhow::Result<(MailboxStats, Counters)> {
         Ok((self.shared.with(|mailbox, _| mailbox.part.stats())?, self.shared.counters()))

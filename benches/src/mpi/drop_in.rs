@@ -81,7 +81,6 @@ impl Comparison<'_> {
     /// Runs all variants at all sizes in turns, by one MPI.
     ///
     /// # Errors
-    ///
     /// Fails if a run does, or if the user interrupts.
     pub fn measure(&self, mpi: Mpi, interrupt: &Interrupt) -> anyhow::Result<Vec<Rounds>> {
         let cluster = Cluster::prepare(self.lab, mpi, 1)?;
@@ -122,7 +121,6 @@ impl Comparison<'_> {
     /// Formats the results of one MPI, adds them to `csv`, and returns whether every bound was met.
     ///
     /// # Errors
-    ///
     /// Fails if the MPI's version cannot be determined.
     pub fn report(&self, mpi: Mpi, all: &[Rounds], csv: &mut Table) -> anyhow::Result<(String, bool)> {
         let mut table = Table::new(&["size", "alone", "with", "ratio", "x copy alone", "x copy with", "refused"]);

@@ -49,7 +49,6 @@ impl Cell {
     /// Starts a test; its output goes to a file.
     ///
     /// # Errors
-    ///
     /// The error of the system.
     pub fn start(test: &Test, logs: &Path, deadline: Duration, environment: &[(&str, &str)]) -> anyhow::Result<Self> {
         let log = logs.join(format!("{}.log", test.name.replace("::", ".")));
@@ -77,7 +76,6 @@ impl Cell {
     /// Waits for its end, up to the deadline.
     ///
     /// # Errors
-    ///
     /// The error of the system.
     pub fn end(mut self) -> anyhow::Result<Ended> {
         let status = loop {

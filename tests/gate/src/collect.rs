@@ -50,7 +50,6 @@ impl Test {
 /// Returns the test programs that cargo has built, from its messages (`--message-format=json`).
 ///
 /// # Errors
-///
 /// Fails if these cannot be read.
 pub fn targets(messages: &Path) -> anyhow::Result<Vec<Target>> {
     let text = fs::read_to_string(messages).with_context(|| format!("reading {}", messages.display()))?;
@@ -83,7 +82,6 @@ fn target(message: &Value) -> Option<Target> {
 /// a filter.
 ///
 /// # Errors
-///
 /// Fails if a program does not list its tests.
 pub fn list(targets: &[Target], filters: &[String]) -> anyhow::Result<Vec<Test>> {
     let mut tests = vec![documentation()?];

@@ -43,7 +43,6 @@ impl Campaign<'_> {
     /// Plays the scenarios of `seeds`, and calls `note` after each.
     ///
     /// # Errors
-    ///
     /// Fails if a lab of the name is up already, or if there is no place for files.
     pub fn run(
         &self,

@@ -61,7 +61,6 @@ pub struct Play<'a> {
 /// Plays a scenario.
 ///
 /// # Errors
-///
 /// Fails if the lab or a program does not come up, or if the user interrupts.
 pub fn play(stage: &Stage, scenario: &Scenario) -> anyhow::Result<Verdict> {
     let mut play = Play::set_up(stage, scenario)?;

@@ -42,7 +42,6 @@ impl Stage<'_> {
     /// Checks for an interrupt.
     ///
     /// # Errors
-    ///
     /// Fails if the user has interrupted.
     pub fn check(&self) -> anyhow::Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {

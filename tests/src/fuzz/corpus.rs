@@ -50,7 +50,6 @@ fn entry_of(line: &str) -> Result<Entry, String> {
 /// Loads all inputs of a corpus, by name.
 ///
 /// # Errors
-///
 /// Names the file that cannot be read, or its wrong line, with the reason and the remedy.
 pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
     let shown = file.display();
@@ -81,7 +80,6 @@ pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
 /// the file is not written.
 ///
 /// # Errors
-///
 /// Explains the remedy if the corpus is damaged or cannot be written.
 pub fn keep(file: &Path, inputs: impl IntoIterator<Item = Vec<u8>>) -> Result<usize, String> {
     let there = if file.exists() { load(file)? } else { Vec::new() };

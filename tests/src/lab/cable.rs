@@ -69,7 +69,6 @@ fn name_of(of: Kind) -> &'static str {
 /// Returns the cable's faults that lose these frames.
 ///
 /// # Errors
-///
 /// Fails if the peer's address cannot be determined.
 pub fn faults(lab: &Lab, which: Which, way: Way, fraction: f64) -> Result<Vec<LinkFault>, LabError> {
     let both = [(Way::To, LinkFault::arriving()), (Way::From, LinkFault::leaving())];

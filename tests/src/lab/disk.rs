@@ -23,7 +23,6 @@ impl SharedDirectory {
     /// Makes `at` such a directory.
     ///
     /// # Errors
-    ///
     /// The error of `mount`.
     pub fn make(at: &Path) -> anyhow::Result<Self> {
         run("mount", &["--bind", text(at)?, text(at)?])?;
@@ -49,7 +48,6 @@ impl SmallDisk {
     /// Mounts it over an empty directory.
     ///
     /// # Errors
-    ///
     /// The error of `mount`.
     pub fn mount(at: &Path, bytes: u64) -> anyhow::Result<Self> {
         run("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "ethbcast-tests", text(at)?])?;
@@ -59,7 +57,6 @@ impl SmallDisk {
     /// Sets its total size in bytes.
     ///
     /// # Errors
-    ///
     /// The error of `mount`.
     pub fn resize(&self, bytes: u64) -> anyhow::Result<()> {
         run("mount", &["-o", &format!("remount,size={bytes}"), text(&self.at)?]).map(drop)
@@ -68,7 +65,6 @@ impl SmallDisk {
     /// Fills the remaining space.
     ///
     /// # Errors
-    ///
     /// Fails if no file can be made.
     pub fn fill(&self) -> anyhow::Result<()> {
         use std::io::Write;
@@ -96,7 +92,6 @@ impl LoopDevice {
     /// Attaches a file or another device.
     ///
     /// # Errors
-    ///
     /// The error of `losetup`.
     pub fn attach(image: &Path) -> anyhow::Result<Self> {
         LoopDevice::with(image, &[])
@@ -105,7 +100,6 @@ impl LoopDevice {
     /// Attaches a file with options of `losetup`.
     ///
     /// # Errors
-    ///
     /// The error of `losetup`.
     pub fn with(image: &Path, options: &[&str]) -> anyhow::Result<Self> {
         Ok(Self { path: run("losetup", &[&["--find", "--show"], options, &[text(image)?]].concat())? })
@@ -151,7 +145,6 @@ impl ThinDisk {
     /// meanwhile.
     ///
     /// # Errors
-    ///
     /// The error of `mount`, `losetup` or `mkfs.ext4`.
     pub fn make(store: &Path, mount: &Path, room_mib: u64) -> anyhow::Result<Self> {
         let image = store.join("image");
@@ -176,7 +169,6 @@ impl ThinDisk {
     /// Enlarges the store to the full size.
     ///
     /// # Errors
-    ///
     /// The error of `mount`.
     pub fn grow(&self) -> anyhow::Result<()> {
         self.store.resize(200 << 20)
@@ -185,7 +177,6 @@ impl ThinDisk {
     /// Drops the cache: from now on reads return the disk's own data.
     ///
     /// # Errors
-    ///
     /// The error of `umount` or `mount`.
     pub fn reread(&self) -> anyhow::Result<()> {
         run("umount", &[text(&self.mount)?])?;

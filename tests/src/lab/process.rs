@@ -56,7 +56,6 @@ impl Process {
     /// Starts it.
     ///
     /// # Errors
-    ///
     /// The error of the system.
     pub fn start(mut command: Command, stdout: Stdout) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -85,7 +84,6 @@ impl Process {
     /// Sends a signal, unless it has ended.
     ///
     /// # Errors
-    ///
     /// The error of the system.
     pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         if self.ended()?.is_none() {
@@ -104,7 +102,6 @@ impl Process {
     /// `None` if it still runs.
     ///
     /// # Errors
-    ///
     /// The error of the system.
     pub fn ended(&mut self) -> anyhow::Result<Option<(Instant, i32)>> {
         if self.ended.is_none()
@@ -146,7 +143,6 @@ impl Drop for Process {
 /// Returns the ids of all processes in a host's namespace.
 ///
 /// # Errors
-///
 /// Fails if `ip` does.
 pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
     let mut command = Command::new("ip");
@@ -158,7 +154,6 @@ pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
 /// Kills every process in a host's namespace at once, as a power failure does.
 ///
 /// # Errors
-///
 /// Fails if they cannot be listed or killed.
 pub fn power_off(lab: &Lab, host: &str) -> anyhow::Result<()> {
     for id in processes_on(lab, host)? {

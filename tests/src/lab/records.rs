@@ -21,7 +21,6 @@ impl Records {
     /// Adds a run.
     ///
     /// # Errors
-    ///
     /// Fails if the file cannot be written.
     pub fn add(&self, run: impl Fn() -> Value) -> anyhow::Result<()> {
         self.json.iter().try_for_each(|path| Ok(writeln!(appended(path)?, "{}", run())?))
@@ -30,7 +29,6 @@ impl Records {
     /// Adds the output of a failed run, under these headings.
     ///
     /// # Errors
-    ///
     /// Fails if the file cannot be written.
     pub fn complain(&self, headings: &[&str], said: &str) -> anyhow::Result<()> {
         let headings: String = headings.iter().map(|heading| format!("== {heading}\n")).collect();

@@ -26,7 +26,6 @@ impl Tap {
     /// Opens it on one interface.
     ///
     /// # Errors
-    ///
     /// Fails if there is no such interface, or if the kernel refuses.
     pub fn on(interface: &str) -> anyhow::Result<Self> {
         let address = getifaddrs()?
@@ -40,7 +39,6 @@ impl Tap {
     /// Opens it on all interfaces, for receiving only.
     ///
     /// # Errors
-    ///
     /// Fails if the kernel refuses.
     pub fn everywhere() -> anyhow::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -52,7 +50,6 @@ impl Tap {
     /// Reads the next incoming frame, if any; returns its length.
     ///
     /// # Errors
-    ///
     /// The error of the kernel.
     pub fn receive(&self, buffer: &mut [u8]) -> anyhow::Result<Option<usize>> {
         loop {
@@ -70,7 +67,6 @@ impl Tap {
     /// Sends a frame; `false` if there was no room for it.
     ///
     /// # Errors
-    ///
     /// The error of the kernel.
     pub fn send(&self, frame: &[u8]) -> anyhow::Result<bool> {
         let interface = self.interface.as_ref().context("a tap on one interface")?;
@@ -91,7 +87,6 @@ impl AsFd for Tap {
 /// Returns the destination of a frame.
 ///
 /// # Panics
-///
 /// Panics if the frame has no Ethernet header.
 pub fn destination(frame: &[u8]) -> MacAddr {
     let [a, b, c, d, e, f] = *frame.first_chunk::<6>().expect("a frame begins with an Ethernet header");

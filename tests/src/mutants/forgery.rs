@@ -14,7 +14,9 @@ use std::time::Duration;
 pub enum Forgery {
     /// A member acknowledges all frames there are and `ahead` more, with a stamp `future` µs ahead.
     Ack {
+        /// Frames.
         ahead: u64,
+        /// Microseconds.
         future: u32,
     },
     /// A parent ends the stream with the next frame, which has other bytes.

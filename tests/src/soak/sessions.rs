@@ -21,7 +21,6 @@ const WAIT: Duration = Duration::from_secs(30);
 /// after every `every`th.
 ///
 /// # Errors
-///
 /// The first session that fails, or that delivers other bytes than were sent.
 pub fn run_sessions(lab: &Lab, directory: &Path, sessions: u64, every: u64) -> anyhow::Result<Course> {
     let mut course = Course::default();

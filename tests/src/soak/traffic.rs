@@ -20,7 +20,6 @@ const WAIT: Duration = Duration::from_secs(30);
 /// rounds.
 ///
 /// # Errors
-///
 /// The first call that fails, or that delivers other bytes.
 pub fn run_traffic(lab: &Lab, directory: &Path, lasts: Duration, every: Duration) -> anyhow::Result<(Course, u64)> {
     thread::scope(|scope| {

@@ -28,7 +28,6 @@ impl Usage {
     /// Samples the usage, with the files of `directory`.
     ///
     /// # Errors
-    ///
     /// Fails if `/proc` or the directory cannot be read.
     pub fn now(directory: &Path) -> anyhow::Result<Self> {
         let status = fs::read_to_string("/proc/self/status")?;

@@ -54,7 +54,6 @@ impl Named {
     /// Explores it to the last state, with at most `faults` faults and one death.
     ///
     /// # Errors
-    ///
     /// As [`explore`](Named::explore).
     pub fn to_the_end(self, faults: usize) -> Result<Explored, Violation> {
         let (depth, early, ends_within) = (usize::MAX, usize::MAX, self.ends_within());
@@ -64,7 +63,6 @@ impl Named {
     /// Explores it to a depth, with a fault at each step and at most one death.
     ///
     /// # Errors
-    ///
     /// As [`explore`](Named::explore).
     pub fn to_depth(self, depth: usize) -> Result<Explored, Violation> {
         let ends_within = self.ends_within();
@@ -75,7 +73,6 @@ impl Named {
     /// Explores it within `bounds`.
     ///
     /// # Errors
-    ///
     /// The first violation, with the events that lead to it.
     pub fn explore(self, bounds: Bounds) -> Result<Explored, Violation> {
         match self.kind {
@@ -88,7 +85,6 @@ impl Named {
     /// Replays `events` and describes them.
     ///
     /// # Errors
-    ///
     /// The first event that cannot happen.
     pub fn replay(self, events: &[Event]) -> Result<String, String> {
         fn play<H: Host>(hosts: Vec<H>, events: &[Event]) -> Result<String, String> {

@@ -60,7 +60,6 @@ pub(super) fn written(events: &[Event]) -> String {
 /// Parses a list of events.
 ///
 /// # Errors
-///
 /// The first item that is no event.
 pub fn parse_events(text: &str) -> Result<Vec<Event>, String> {
     text.split_whitespace().map(str::parse).collect()

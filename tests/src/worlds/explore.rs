@@ -94,7 +94,6 @@ impl fmt::Display for Violation {
 /// Explores `world` within `bounds`.
 ///
 /// # Errors
-///
 /// The first violation, by a shortest list of events.
 pub fn explore<H: Host>(world: &mut World<H>, bounds: Bounds) -> Result<Explored, Violation> {
     let start = world.start().clone();

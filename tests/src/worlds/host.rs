@@ -51,7 +51,6 @@ pub trait Host: Machine + Clone + Debug {
     /// Checks the invariants after a step from `before`.
     ///
     /// # Errors
-    ///
     /// The invariant that is violated.
     fn check(&self, before: &Self) -> Result<(), String>;
 }

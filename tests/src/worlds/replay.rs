@@ -10,7 +10,6 @@ use std::fmt::Write;
 /// violation.
 ///
 /// # Errors
-///
 /// The first event that cannot happen.
 pub fn replay<H: Host>(world: &mut World<H>, events: &[Event]) -> Result<String, String> {
     let (mut state, mut text) = (world.start().clone(), String::new());

@@ -21,7 +21,6 @@ impl<H: Host> World<H> {
     /// begun](Host::has_begun).
     ///
     /// # Panics
-    ///
     /// Panics if that does not happen, or if a violation occurs on the way there.
     pub fn new(hosts: Vec<H>) -> World<H> {
         assert!(hosts.len() <= MOST_HOSTS, "a small world has at most {MOST_HOSTS} hosts");
@@ -99,7 +98,6 @@ impl<H: Host> World<H> {
     /// Returns the state after `event`, or a violation.
     ///
     /// # Panics
-    ///
     /// Panics if the event cannot happen there.
     pub(super) fn apply(&mut self, state: &State, event: Event) -> Result<State, String> {
         let mut next = state.clone();
