@@ -227,8 +227,8 @@ impl<'a> Play<'a> {
         Ok(over)
     }
 
-    /// Returns the share of the file that has left the root, counted from `began` on because the
-    /// root measures before.
+    /// Returns the share of the file that has left the root. Bytes sent until `began` is true do
+    /// not count, because the root measures first.
     fn sent_share(&mut self, began: bool) -> anyhow::Result<f64> {
         let sent_bytes = self.lab.sent_bytes(ROOT)?.0;
         if !began {
